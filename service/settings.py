@@ -144,9 +144,7 @@ class GeneratorSettings:
         model: Name of the model there.
         key: API key for the endpoint.
         timeout_seconds: Longest wait for a connection, for the first piece, and between two pieces.
-        retries: Further attempts if the endpoint is busy or fails before the first piece.
-        longest_wait_seconds: Longest Retry-After that is waited for; after a longer one there is no
-            further attempt.
+        retries: Further attempts if the endpoint is busy, fails or cannot be reached.
         passages: Most passages that the model is shown.
         passage_characters: Most characters of each passage that the model is shown.
         context_tokens: About how many tokens of passages the model is shown, counting four
@@ -160,7 +158,6 @@ class GeneratorSettings:
     key: SecretStr = field(default=SecretStr(""), repr=False)
     timeout_seconds: Annotated[float, Field(gt=0)] = 60.0
     retries: Annotated[int, Field(ge=0)] = 2
-    longest_wait_seconds: float = 20.0
     passages: Positive = 5
     passage_characters: Positive = 4_000
     context_tokens: Annotated[int, Field(ge=0)] = 3_000

@@ -20,19 +20,13 @@ class GeneratorError(ServiceError):
 
     Attributes:
         reply: The endpoint's own message. It is only for the log: it may name keys and accounts.
-        lasting: Whether another attempt would be useless.
-        wait: Seconds after which the endpoint wants to be asked again; None if it does not say.
         begun: Whether pieces of an answer had arrived before.
     """
 
-    def __init__(
-        self, reason: str, *, reply: object = "", lasting: bool = False, wait: float | None = None
-    ) -> None:
+    def __init__(self, reason: str, *, reply: object = "") -> None:
         super().__init__(reason)
         text = reply.get("message", reply) if isinstance(reply, dict) else reply
         self.reply = " ".join(str(text or "").split())[:_LOGGED_REASON]
-        self.lasting = lasting
-        self.wait = wait
         self.begun = False
 
 

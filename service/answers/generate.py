@@ -84,7 +84,7 @@ class AnswerGenerator:
         if settings.url:  # the client takes 60 MB, which most servers do not need
             from wye.service.answers import language_model  # noqa: PLC0415
 
-            self._model = language_model.LanguageModel(settings, metrics)
+            self._model = language_model.LanguageModel(settings)
 
     async def close(self) -> None:
         """End all connections."""

@@ -1,11 +1,9 @@
-"""A client of a language model behind OpenAI's protocol, with retries and limits."""
+"""A client of a language model behind OpenAI's protocol; OpenAI's own client tries again."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from email.utils import parsedate_to_datetime
-from time import time
 from typing import Any
 
 import httpx2
@@ -13,33 +11,32 @@ import openai
 from openai import AsyncOpenAI, AsyncStream
 
 from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
-from wye.service.http.metrics import Metrics
 from wye.service.logs import LOG
 from wye.service.settings import GeneratorSettings
 
-# Statuses worth another attempt; all other errors are lasting.
-_TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-_FIRST_WAIT = 0.5
+_ERRORS = (
+    GeneratorError,
+    TimeoutError,
+    openai.OpenAIError,
+    httpx2.HTTPError,
+    ValueError,
+    RecursionError,
+)
 _FOREIGN = "its reply does not follow OpenAI's protocol"
-_TOO_MUCH = "its reply is far longer than was asked for"
 _ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
 # Seconds to wait for the counts of tokens after the end of an answer.
 _USAGE_SECONDS = 2.0
 # An answer is cut off at so many characters per allowed token, and at so many in all.
 _TOKEN_CHARACTERS = 32
 _MOST_CHARACTERS = 1_000_000
-# Most bytes of a reply, and of one line of it, which is parsed at once.
-_MOST_BYTES = 1 << 26
-_LINE_BYTES = 1 << 22
 
 
 class LanguageModel:
     """Streams answers from the endpoint of the settings."""
 
-    def __init__(self, settings: GeneratorSettings, metrics: Metrics) -> None:
-        """Prepare the client, which connects on first use; `metrics` counts the retries."""
+    def __init__(self, settings: GeneratorSettings) -> None:
+        """Prepare the client, which connects on first use."""
         self._settings = settings
-        self._metrics = metrics
         key = settings.key.get_secret_value()
         # The client would send the account of OPENAI_* in the environment to any endpoint.
         unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
@@ -48,11 +45,8 @@ class LanguageModel:
             base_url=settings.url,
             api_key=key or "none",
             timeout=settings.timeout_seconds,
-            # `stream` counts retries itself, since it also retries streams that break early.
-            max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False, event_hooks={"response": [_bound]}
-            ),
+            max_retries=settings.retries,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
         )
 
     async def close(self) -> None:
@@ -62,54 +56,30 @@ class LanguageModel:
     async def stream(
         self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
     ) -> AsyncGenerator[str]:
-        """Yield pieces of text as they arrive; once one has arrived, nothing is retried.
+        """Yield pieces of text as they arrive.
 
         Sets `finish_reason` and `usage` of the answer. The text is cut off, as too long, at 32
         characters for each allowed token.
 
         Raises:
-            GeneratorError: The last attempt failed, or the stream broke off.
+            GeneratorError: There was no answer, or it broke off.
         """
-        for attempt in range(self._settings.retries + 1):
-            begun = False
-            try:
-                async with aclosing(self._pieces(messages, options, answer)) as pieces:
-                    async for piece in pieces:
-                        begun = True
-                        yield piece
-                if begun:
-                    return
+        has_begun = False
+        try:
+            async with aclosing(self._pieces(messages, options, answer)) as pieces:
+                async for piece in pieces:
+                    has_begun = True
+                    yield piece
+            if not has_begun:
                 raise GeneratorError("it sent an answer without text")
-            except (
-                GeneratorError,
-                TimeoutError,
-                openai.OpenAIError,
-                httpx2.HTTPError,
-                ValueError,
-                RecursionError,
-            ) as error:
-                fault = _fault(error, self._settings.timeout_seconds)
-            fault.begun = begun
-            await self._pause(fault, attempt)
-
-    async def _pause(self, fault: GeneratorError, attempt: int) -> None:
-        """Wait before the next attempt; raise the fault if there is none."""
-        settings = self._settings
-        wait = fault.wait if fault.wait is not None else _FIRST_WAIT * 2**attempt
-        is_last = attempt >= settings.retries or wait > settings.longest_wait_seconds
-        is_final = fault.begun or fault.lasting or is_last
-        # An endpoint may repeat the key that it was sent.
-        key = settings.key.get_secret_value()
-        facts = {
-            "reason": str(fault),
-            "said": fault.reply.replace(key, "***") if key else fault.reply,
-        }
-        if is_final:
-            LOG.warning("generator failed", extra=facts)
-            raise fault
-        LOG.warning("generator retry", extra={**facts, "wait": round(wait, 2)})
-        self._metrics.generator_retries.inc()
-        await asyncio.sleep(wait)
+        except _ERRORS as error:
+            fault = _fault(error, self._settings.timeout_seconds)
+            fault.begun = has_begun
+            # An endpoint may repeat the key that it was sent.
+            key = self._settings.key.get_secret_value()
+            said = fault.reply.replace(key, "***") if key else fault.reply
+            LOG.warning("generator failed", extra={"reason": str(fault), "said": said})
+            raise fault from None
 
     async def _pieces(
         self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
@@ -164,28 +134,6 @@ class LanguageModel:
                     until = loop.time() + silence
         if not finished:
             raise GeneratorError("its stream broke off")
-
-
-async def _bound(response: httpx2.Response) -> None:
-    """Make reading a body fail if it, or a line of it, is longer than any answer."""
-    response.stream = _Bounded(response.stream)
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, body: Any) -> None:  # noqa: ANN401 - of two kinds, to httpx
-        self._body = body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        room, line = _MOST_BYTES, 0
-        async for chunk in self._body:
-            room -= len(chunk)
-            line = len(chunk) - chunk.rfind(b"\n") - 1 if b"\n" in chunk else line + len(chunk)
-            if room < 0 or line > _LINE_BYTES:
-                raise GeneratorError(_TOO_MUCH)
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
 
 
 async def _events(reply: AsyncStream[object]) -> AsyncGenerator[object]:
@@ -249,23 +197,7 @@ def _fault(error: Exception, silence: float) -> GeneratorError:
         return GeneratorError(
             f"it replied {error.status_code}",
             reply=error.body,
-            lasting=error.status_code not in _TRY_AGAIN,
-            wait=_seconds(error.response.headers.get("retry-after")),
         )
     if isinstance(error, openai.APIError):
         return GeneratorError("it reported an error", reply=error.body)
     return GeneratorError(_FOREIGN)
-
-
-def _seconds(header: str | None) -> float | None:
-    """Seconds from now of a Retry-After header, which is a number or a date."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
-    except (ValueError, OverflowError):
-        return None

@@ -193,9 +193,6 @@ class Metrics:
             ["until"],
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80),
         )
-        self.generator_retries = counter(
-            "wye_generator_retries", "Requests to the generator that were sent again."
-        )
         self.log_lines_lost = counter(
             "wye_request_log_lost", "Lines of the request log that could not be written."
         )

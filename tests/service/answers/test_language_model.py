@@ -3,8 +3,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from functools import cache
 from typing import Any
 
@@ -19,7 +17,6 @@ from wye.service.answers import language_model as module
 from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
 from wye.service.answers.language_model import LanguageModel
 from wye.service.api.answer import answer_value
-from wye.service.http.metrics import Metrics
 from wye.service.settings import GeneratorSettings
 
 ASKED = [Message("user", "Which river?")]
@@ -31,7 +28,7 @@ def ask(settings: GeneratorSettings, **options: object) -> tuple[list[str], Gene
     answer = GeneratedAnswer()
 
     async def run() -> None:
-        made = LanguageModel(settings, Metrics())
+        made = LanguageModel(settings)
         try:
             async for piece in made.stream(ASKED, options, answer):
                 pieces.append(piece)
@@ -44,7 +41,7 @@ def ask(settings: GeneratorSettings, **options: object) -> tuple[list[str], Gene
 
 @pytest.fixture(autouse=True)
 def _hardly_any_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
 
 
 def test_an_answer_comes_piece_by_piece(
@@ -85,16 +82,7 @@ def test_an_endpoint_that_does_not_stream(
 
 @pytest.mark.parametrize(
     "failure",
-    [
-        (429, {"retry-after": "0"}),
-        (500, {}),
-        (503, {}),
-        "break early",
-        "garbage",
-        "error",
-        "empty",
-        "hang up",
-    ],
+    [(429, {"retry-after": "0"}), (500, {}), (503, {}), "hang up"],
     ids=str,
 )
 def test_what_fails_for_now_is_tried_again(
@@ -113,11 +101,11 @@ def test_what_fails_for_now_is_tried_again(
         ((302, {"location": "http://127.0.0.1:1/"}), "it replied 302", 1),
         ((429, {"retry-after": "3600"}), "it replied 429", 1),
         ((500, {}), "it replied 500", 3),
-        ("garbage", "not follow OpenAI's protocol", 3),
-        ("number", "not follow OpenAI's protocol", 3),
-        ("error", r"it reported an error$", 3),
-        ("empty", "without text", 3),
-        ("break early", "broke off", 3),
+        ("garbage", "not follow OpenAI's protocol", 1),
+        ("number", "not follow OpenAI's protocol", 1),
+        ("error", r"it reported an error$", 1),
+        ("empty", "without text", 1),
+        ("break early", "broke off", 1),
         ("hang up", "the connection failed", 3),
     ],
     ids=str,
@@ -178,16 +166,6 @@ def test_nobody_there() -> None:
         ask(nowhere)
 
 
-def test_a_date_says_when_to_try_again(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
-    past = format_datetime(datetime.now(UTC) - timedelta(hours=1))
-    future = format_datetime(datetime.now(UTC) + timedelta(hours=1))
-    endpoint.script = [(429, {"retry-after": past}), (429, {"retry-after": "soon"})]
-    assert "".join(ask(with_model)[0]) == ANSWER
-    endpoint.script = [(429, {"retry-after": future})]
-    with pytest.raises(GeneratorError, match="429"):
-        ask(with_model)
-
-
 def test_without_a_key_none_is_sent(
     endpoint: Endpoint, with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +216,7 @@ def events(draw: st.DrawFn) -> object:
 @cache
 def scripted() -> LanguageModel:
     """One that is never closed, since it never connects: to make one takes a third of a second."""
-    return LanguageModel(GeneratorSettings("http://x/v1", "m", retries=0), Metrics())
+    return LanguageModel(GeneratorSettings("http://x/v1", "m", retries=0))
 
 
 @given(st.lists(events(), max_size=4), st.booleans())
@@ -284,37 +262,6 @@ def test_an_answer_ends_where_it_has_far_more_than_was_asked_for(
     assert (len("".join(pieces)), answer.finish_reason) == (320, "length")
     pieces, answer = ask(replace(with_model, max_tokens=0))
     assert (len("".join(pieces)), answer.finish_reason) == (1_000_000, "length")
-
-
-@pytest.mark.parametrize("status", [200, 500])
-def test_a_line_without_an_end_stops_nothing_else(
-    endpoint: Endpoint, with_model: GeneratorSettings, status: int
-) -> None:
-    def line() -> Iterator[bytes]:
-        for _ in range(2_000):
-            yield b"a" * 65_536
-
-    endpoint.script = [(status, line)]
-    latest = 0.0
-
-    async def run() -> None:
-        async def watch() -> None:
-            nonlocal latest
-            while True:
-                started = time.perf_counter()
-                await asyncio.sleep(0.005)
-                latest = max(latest, time.perf_counter() - started)
-
-        watching = asyncio.create_task(watch())
-        made = LanguageModel(replace(with_model, retries=0), Metrics())
-        with pytest.raises(GeneratorError, match="far longer than was asked for"):
-            async for _ in made.stream(ASKED, {}, GeneratedAnswer()):
-                pass
-        await made.close()
-        watching.cancel()
-
-    asyncio.run(run())
-    assert latest < 0.25
 
 
 @pytest.mark.parametrize("begins", [[], [piece("It ")]], ids=["before", "after"])
