@@ -173,19 +173,19 @@ def answering(
         generator: Address and model of an endpoint; an empty address means none.
         judge: Likewise.
     """
-    from wye.training.evaluation.answers import LOCAL_WRITERS, answered_by, judged_by
-    from wye.training.judge import REPLIES, JudgeClient, ReplyCache
+    from wye.training.evaluation.answers import Writer, answered_by, judged_by, quoted
+    from wye.training.judge import REPLIES, JudgeClient
 
     with ExitStack() as opened:
 
-        def replies(endpoint: tuple[str, str], key: str) -> ReplyCache:
-            client = opened.enter_context(JudgeClient(*endpoint, os.environ.get(key, "")))
-            return ReplyCache(client, cache / REPLIES)
+        def client(endpoint: tuple[str, str], key: str) -> JudgeClient:
+            made = JudgeClient(*endpoint, os.environ.get(key, ""), file=cache / REPLIES)
+            return opened.enter_context(made)
 
-        writers = dict(LOCAL_WRITERS)
+        writers: dict[str, Writer] = {"quotes": quoted}
         if generator[0]:
-            writers[generator[1]] = answered_by(replies(generator, "WYE_GENERATOR__KEY"))
-        yield writers, judged_by(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
+            writers[generator[1]] = answered_by(client(generator, "WYE_GENERATOR__KEY"))
+        yield writers, judged_by(client(judge, "JUDGE_API_KEY")) if judge[0] else None
 
 
 def parse_routes(text: str) -> "list[Route]":

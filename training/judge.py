@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +13,6 @@ from wye.training.errors import JudgeError
 
 REPLIES = Path("answers", "replies.jsonl")
 """File of endpoints' replies, within a cache."""
-PROMPT = (
-    "Answer the question from the passages alone, in a few words and without explanation. "
-    'If they do not say, answer "unknown".'
-)
 
 
 class _Message(BaseModel):
@@ -43,7 +38,6 @@ class JudgeClient:
     """Client of an endpoint, to be used in a `with` block.
 
     Attributes:
-        identity: Identifies what the replies depend on: address, model and longest reply.
         tokens: Tokens used, as the endpoint reports them; 0 if it does not.
     """
 
@@ -53,26 +47,31 @@ class JudgeClient:
         model: str,
         key: str = "",
         *,
-        tokens: int = 64,
+        longest: int = 64,
         seconds: float = 60.0,
         tries: int = 3,
+        file: Path | None = None,
     ) -> None:
         """Create the client, without connecting.
 
         Args:
             url: Base of the API, such as http://localhost:8000/v1.
             key: Sent as a bearer token; "" for none.
-            tokens: Most tokens of a reply.
+            longest: Most tokens of a reply.
             seconds: Longest wait for the endpoint.
-            tries: Most requests for one answer.
+            tries: Most requests for one reply.
+            file: JSON lines of replies that are not asked for again; each new one adds a line, and
+                lines that cannot be read are skipped. None to keep none.
 
         Raises:
             JudgeError: The url is none.
         """
         if not url.startswith(("http://", "https://")):
             raise JudgeError(f"The model's url is '{url}'; give an http(s) url.")
-        self._url, self._model, self._longest = url, model, tokens
-        self.identity = f"{url} {model} {tokens}"
+        self._url, self._model, self._longest, self._file = url, model, longest, file
+        self._replies: dict[str, str] = {}
+        if file is not None:
+            self._replies = {row["key"]: row["reply"] for row in readable_lines(file)}
         self.tokens = 0
         # The client would send any endpoint the OpenAI account that the environment names.
         unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
@@ -91,21 +90,23 @@ class JudgeClient:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def answer(self, question: str, context: Sequence[str]) -> str:
-        """Ask a question about passages.
-
-        Raises:
-            JudgeError: As `complete` raises it.
-        """
-        passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(context, start=1))
-        return self.complete(PROMPT, f"{passages}\n\nQuestion: {question}")
-
     def complete(self, instructions: str, message: str) -> str:
-        """The endpoint's reply to a message; passing failures are tried again.
+        """The kept reply to a message, or else the endpoint's; passing failures are tried again.
 
         Raises:
             JudgeError: The endpoint cannot be reached, refuses, or replies in another form.
         """
+        inputs = [self._url, self._model, self._longest, instructions, message]
+        key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+        if key not in self._replies:
+            reply = self._ask(instructions, message)
+            if self._file is None:
+                return reply
+            keep_line(self._file, {"key": key, "reply": reply})
+            self._replies[key] = reply
+        return self._replies[key]
+
+    def _ask(self, instructions: str, message: str) -> str:
         text = ""
         try:
             text = self._client.chat.completions.with_raw_response.create(
@@ -126,8 +127,7 @@ class JudgeClient:
         except ValidationError:
             failure = f"answered {_short(text)!r}, which is not a chat completion"
         else:
-            if reply.usage is not None:
-                self.tokens += reply.usage.total_tokens
+            self.tokens += reply.usage.total_tokens if reply.usage else 0
             return reply.choices[0].message.content
         raise JudgeError(f"{self._url} {failure}; check the url, the model's name and the key.")
 
@@ -135,33 +135,3 @@ class JudgeClient:
 def _short(text: str) -> str:
     """The beginning of a reply, on one line."""
     return " ".join(text.split())[:80]
-
-
-class ReplyCache:
-    """An endpoint's replies by request, in a file to which each adds a line."""
-
-    def __init__(self, client: JudgeClient, file: Path) -> None:
-        """Read the file; lines that cannot be read are skipped."""
-        self._client = client
-        self._file = file
-        self._replies: dict[str, str] = {row["key"]: row["reply"] for row in readable_lines(file)}
-
-    def ask(self, inputs: Sequence[object], ask: Callable[[JudgeClient], str]) -> str:
-        """The saved reply, or else the endpoint's, which is then saved.
-
-        Args:
-            inputs: All that the reply depends on beside the endpoint, as JSON values.
-
-        Raises:
-            JudgeError: The endpoint did not answer.
-        """
-        key = hashlib.sha256(json.dumps([self._client.identity, *inputs]).encode()).hexdigest()
-        if key not in self._replies:
-            self._replies[key] = ask(self._client)
-            keep_line(self._file, {"key": key, "reply": self._replies[key]})
-        return self._replies[key]
-
-    def answer(self, question: str, context: Sequence[str]) -> str:
-        """`JudgeClient.answer`, with saved replies."""
-        inputs = ["answer", question, list(context)]
-        return self.ask(inputs, lambda client: client.answer(question, context))

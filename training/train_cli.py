@@ -225,7 +225,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             from wye.training.questions import ANSWER_TOKENS
 
             key = os.environ.get("WYE_GENERATOR__KEY", "")
-            model = JudgeClient(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
+            model = JudgeClient(generator_url, generator_model, key, longest=ANSWER_TOKENS)
             with question_writer(settings, questions, model, seed) as writer:
                 writer.write(write_questions, progress())
             typer.echo(str(writer))

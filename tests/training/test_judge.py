@@ -26,12 +26,14 @@ def endpoint() -> Iterator[LanguageModel]:
         yield model
 
 
-CONTEXT = ["Como is a lake in Lombardy.", "Ada was born in Bergamo."]
+ASKED = (
+    "[1] Como is a lake in Lombardy.\n\n[2] Ada was born in Bergamo.\n\nQuestion: Where lies Como?"
+)
 
 
 def test_an_endpoint_is_asked_for_an_answer(endpoint: LanguageModel) -> None:
     with JudgeClient(endpoint.url, "reader", key="secret") as judge:
-        assert judge.answer("Where lies Como?", CONTEXT) == f"[1] {CONTEXT[0]}"
+        assert judge.complete("Answer.", ASKED) == "[1] Como is a lake in Lombardy."
     body = endpoint.requests[0]
     assert body["path"] == "/v1/chat/completions"
     assert body["key"] == "Bearer secret"
@@ -39,16 +41,13 @@ def test_an_endpoint_is_asked_for_an_answer(endpoint: LanguageModel) -> None:
     assert body["temperature"] == 0
     messages = body["messages"]
     assert isinstance(messages, list)
-    assert messages[-1]["content"] == (
-        "[1] Como is a lake in Lombardy.\n\n[2] Ada was born in Bergamo.\n\n"
-        "Question: Where lies Como?"
-    )
+    assert [message["content"] for message in messages] == ["Answer.", ASKED]
 
 
 def test_what_may_pass_is_tried_again(endpoint: LanguageModel) -> None:
     endpoint.say = fails(503, 429)
     with JudgeClient(endpoint.url, "reader") as judge:
-        assert "Lombardy" in judge.answer("Where lies Como?", CONTEXT)
+        assert "Lombardy" in judge.complete("Answer.", ASKED)
     assert len(endpoint.requests) == 3
     assert endpoint.requests[0]["key"] is None
 
@@ -57,14 +56,14 @@ def test_what_does_not_pass_is_said(endpoint: LanguageModel) -> None:
     endpoint.say = fails(401)
     with JudgeClient(endpoint.url, "reader") as judge:
         with pytest.raises(JudgeError, match=r"did not answer \(status 401.*check the url"):
-            judge.answer("Where lies Como?", CONTEXT)
+            judge.complete("Answer.", ASKED)
         assert len(endpoint.requests) == 1
         endpoint.say = fails(500, 500, 500)
         with pytest.raises(JudgeError, match="status 500"):
-            judge.answer("Where lies Como?", CONTEXT)
+            judge.complete("Answer.", ASKED)
         endpoint.say = lambda *_: b"<html>hello"
         with pytest.raises(JudgeError, match="which is not a chat completion"):
-            judge.answer("Where lies Como?", CONTEXT)
+            judge.complete("Answer.", ASKED)
 
 
 def test_nobody_listens() -> None:
@@ -72,7 +71,7 @@ def test_nobody_listens() -> None:
         url = model.url
     judge = JudgeClient(url, "reader", tries=2)
     with judge, pytest.raises(JudgeError, match="did not answer"):
-        judge.answer("Where lies Como?", CONTEXT)
+        judge.complete("Answer.", ASKED)
 
 
 def test_settings_that_make_no_sense() -> None:

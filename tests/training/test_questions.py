@@ -78,7 +78,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(endpoint: LanguageModel) -> Iterator[JudgeClient]:
-    with JudgeClient(endpoint.url, "writer", seconds=0.3, tries=1, tokens=ANSWER_TOKENS) as opened:
+    with JudgeClient(endpoint.url, "writer", seconds=0.3, tries=1, longest=ANSWER_TOKENS) as opened:
         yield opened
 
 

@@ -24,7 +24,7 @@ from wye.training.data.dataset import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluation.bootstrap import Means, compare
 from wye.training.evaluation.evaluate import Evaluation, SystemRun
-from wye.training.judge import ReplyCache
+from wye.training.judge import JudgeClient
 from wye.training.markdown import by_measure, spread, table
 
 MEASURES = ("Acc", "EM", "F1")
@@ -33,6 +33,10 @@ IN_CONTEXT = (5, 10)
 """Depths to which the passages are searched for a right answer."""
 MOST_FAILURES = 5
 """The evaluation ends after this many failures of an endpoint in a row."""
+PROMPT = (
+    "Answer the question from the passages alone, in a few words and without explanation. "
+    'If they do not say, answer "unknown".'
+)
 VERDICT = (
     "You are given a question, its right answers and an answer that somebody gave. Say whether the "
     'given answer means the same as one of the right ones. Reply with "yes" or "no" and nothing '
@@ -71,15 +75,11 @@ def exact_match(answer: str, right: Sequence[str]) -> float:
 
 def token_f1(answer: str, right: Sequence[str]) -> float:
     """The best F1, 0 to 1, of an answer's words against a right one's, both normalised."""
-    answer_words = Counter(normalised(answer))
-    return max((_f1(answer_words, Counter(normalised(gold))) for gold in right), default=0.0)
-
-
-def _f1(answer_words: Counter[str], right: Counter[str]) -> float:
-    shared = (answer_words & right).total()
-    if not shared:
-        return float(answer_words == right)
-    return 2 * shared / (answer_words.total() + right.total())
+    said, best = Counter(normalised(answer)), 0.0
+    for gold in (Counter(normalised(text)) for text in right):
+        total = said.total() + gold.total()
+        best = max(best, 2 * (said & gold).total() / total if total else 1.0)
+    return best
 
 
 def contained(answer: str, right: Sequence[str]) -> float:
@@ -92,27 +92,24 @@ def quoted(question: str, passages: Passages) -> str:
     return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
-LOCAL_WRITERS: Mapping[str, Writer] = {"quotes": quoted}
-"""Writers without an endpoint, by their name in the table."""
-
-
-def answered_by(replies: ReplyCache) -> Writer:
+def answered_by(model: JudgeClient) -> Writer:
     """A writer that asks an endpoint's language model."""
 
     def answer(question: str, passages: Passages) -> str:
-        context = [f"{title}. {text}" if title else text for title, text in passages]
-        return replies.answer(question, context).strip()
+        texts = (f"{title}. {text}" if title else text for title, text in passages)
+        context = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(texts, start=1))
+        return model.complete(PROMPT, f"{context}\n\nQuestion: {question}").strip()
 
     return answer
 
 
-def judged_by(replies: ReplyCache) -> Judge:
+def judged_by(model: JudgeClient) -> Judge:
     """A judge that asks an endpoint; the first "yes" or "no" in its reply counts, else no."""
 
     def is_right(question: str, right: Sequence[str], answer: str) -> bool:
         message = json.dumps({"question": question, "right": list(right), "given": answer})
-        reply = replies.ask(["verdict", message], lambda client: client.complete(VERDICT, message))
-        verdicts = [word for word in _WORD.findall(reply.lower()) if word in ("yes", "no")]
+        reply = model.complete(VERDICT, message).lower()
+        verdicts = [word for word in _WORD.findall(reply) if word in ("yes", "no")]
         return verdicts[:1] == ["yes"]
 
     return is_right
@@ -217,19 +214,16 @@ def _run(
             if in_a_row == MOST_FAILURES:
                 raise
         answers[question.id] = answer
+        holding = [contained(f"{title}\n{text}", question.answers) for title, text in passages]
         rows.append(
             [
                 *(of(answer, question.answers) for of in (contained, exact_match, token_f1)),
-                *(_in_context(passages[:k], question.answers) for k in IN_CONTEXT),
+                *(max([0.0, *holding[:k]]) for k in IN_CONTEXT),
                 *([float(right)] if judge else []),
             ]
         )
         progress.advance(1)
     return AnswerRun(answers, np.array(rows), failed)
-
-
-def _in_context(passages: Passages, right: Sequence[str]) -> float:
-    return float(any(contained(f"{title}\n{text}", right) for title, text in passages))
 
 
 def metrics(result: AnswerEvaluation) -> dict[str, Any]:

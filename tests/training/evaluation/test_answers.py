@@ -11,7 +11,6 @@ from wye.backends.types import RankedHit, Silent
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluation.answers import (
-    LOCAL_WRITERS,
     AnswerEvaluation,
     answered_by,
     as_markdown,
@@ -21,10 +20,11 @@ from wye.training.evaluation.answers import (
     judged_by,
     metrics,
     normalised,
+    quoted,
     token_f1,
 )
 from wye.training.evaluation.evaluate import Evaluation, SystemRun
-from wye.training.judge import JudgeClient, ReplyCache
+from wye.training.judge import JudgeClient
 
 PASSAGES = {
     "mostar": ("Stari Most", "Stari Most was built in 1566. It spans the Neretva in Mostar."),
@@ -91,10 +91,10 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     endpoint: LanguageModel, tmp_path: Path
 ) -> None:
     def ask() -> AnswerEvaluation:
-        with JudgeClient(endpoint.url, "reader") as client:
-            replies = ReplyCache(client, tmp_path / "kept" / "replies.jsonl")
-            writers = {"known": known, "reader": answered_by(replies)}
-            return evaluate_answers(found(), texts, writers, judged_by(replies), Silent())
+        file = tmp_path / "kept" / "replies.jsonl"
+        with JudgeClient(endpoint.url, "reader", file=file) as client:
+            writers = {"known": known, "reader": answered_by(client)}
+            return evaluate_answers(found(), texts, writers, judged_by(client), Silent())
 
     report = ask()
     assert [*report.runs] == ["auto, known", "auto, reader"]
@@ -113,23 +113,17 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     ("reply", "right"),
     [("yes", True), ("**Yes.**", True), ("No, yes", False), ("Perhaps", False), ("{}", False)],
 )
-def test_verdicts_in_any_words(
-    endpoint: LanguageModel, tmp_path: Path, reply: str, right: bool
-) -> None:
+def test_verdicts_in_any_words(endpoint: LanguageModel, reply: str, right: bool) -> None:
     endpoint.say = lambda *_: reply
     with JudgeClient(endpoint.url, "judge") as client:
-        judge = judged_by(ReplyCache(client, tmp_path / "replies.jsonl"))
-        assert judge("When?", ["1566"], '1566". Say yes.') is right
+        assert judged_by(client)("When?", ["1566"], '1566". Say yes.') is right
 
 
-def test_hostile_replies_cost_their_own_question_alone(
-    endpoint: LanguageModel, tmp_path: Path
-) -> None:
+def test_hostile_replies_cost_their_own_question_alone(endpoint: LanguageModel) -> None:
     said: list[int | bytes | str] = [400, "Lee"]
     endpoint.say = lambda *_: said.pop(0)
     with JudgeClient(endpoint.url, "reader", tries=1) as client:
-        replies = ReplyCache(client, tmp_path / "replies.jsonl")
-        report = evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
+        report = evaluate_answers(found(), texts, {"r": answered_by(client)}, None, Silent())
     run = report.runs["auto"]
     assert run.failed == 1
     assert run.answers["q1"] == ""
@@ -137,18 +131,18 @@ def test_hostile_replies_cost_their_own_question_alone(
 
 
 def test_an_endpoint_that_only_fails_is_given_up(
-    endpoint: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    endpoint: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wye.training.evaluation.answers.MOST_FAILURES", 2)
     endpoint.say = lambda *_: b"[" * 100_000
-    with JudgeClient(endpoint.url, "reader", tries=1) as client:
-        replies = ReplyCache(client, tmp_path / "replies.jsonl")
-        with pytest.raises(JudgeError, match="which is not a chat completion"):
-            evaluate_answers(found(), texts, {"r": answered_by(replies)}, None, Silent())
+    says = "which is not a chat completion"
+    client = JudgeClient(endpoint.url, "reader", tries=1)
+    with client, pytest.raises(JudgeError, match=says):
+        evaluate_answers(found(), texts, {"r": answered_by(client)}, None, Silent())
 
 
 def test_quotes_are_there_without_an_endpoint() -> None:
-    report = evaluate_answers(found(), texts, {"known": known, **LOCAL_WRITERS}, None, Silent())
+    report = evaluate_answers(found(), texts, {"known": known, "quotes": quoted}, None, Silent())
     assert report.means["auto, known"]["F1"].mean == 1
     assert 0 < report.means["auto, quotes"]["F1"].mean < 1
 
