@@ -1,17 +1,29 @@
-"""Atomic writing of files, and JSON in which equal values have equal text."""
+"""Atomic writing of files, a lock that names its holder, and JSON: equal values, equal text."""
 
 import json
 import os
 import secrets
+import shlex
+import signal
+import socket
 import stat
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, BinaryIO
 
+from filelock import FileLock, Timeout
 from pydantic import ConfigDict, TypeAdapter
 
-from wye.backends.errors import SourceError
+from wye.backends.errors import IndexLockedError, SourceError
+
+LOCK = "writer.lock"
+"""An OS lock on this file of an index's folder is its writer's: `kill -9` leaves none."""
+NOTE = "writer.json"
+"""Says who took the lock, for messages only: one that a killed process left does no harm."""
 
 
 @contextmanager
@@ -79,6 +91,78 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Hold the write lock of an index folder, which must exist.
+
+    Raises:
+        IndexLockedError: Another writer, in this process or another, holds it; says who.
+    """
+    # Without `fallback_to_soft`, a file system without locks is an error, not a lock file that a
+    # killed process would leave behind for good.
+    lock = FileLock(folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as refused:
+        holder = writing(folder, command=True) or "another process"
+        raise IndexLockedError(
+            f"Index {folder} is being written by {holder}. "
+            "Wait until that ends, or stop it, and try again."
+        ) from refused
+    try:
+        _sign(folder)
+        yield
+    finally:
+        with suppress(OSError):  # a note left behind does no harm
+            (folder / NOTE).unlink()
+        lock.release()
+
+
+def writing(folder: Path, *, command: bool = False) -> str:
+    """Which process is writing to an index, according to its note; "" for none."""
+    try:
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        if note["host"] == socket.gethostname():
+            with suppress(PermissionError):  # another user's process
+                os.kill(note["pid"], 0)
+        who = f"process {note['pid']} on {note['host']} since {note['since']}"
+        return f"{who}: {note['command']}" if command else who
+    except (OSError, ValueError, KeyError, TypeError):  # nobody, or a killed process
+        return ""
+
+
+def _sign(folder: Path) -> None:
+    """Write the note of who holds the lock."""
+    note = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": shlex.join(sys.argv),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends.
+
+    Lance would raise at once and go on with a commit in another thread, maybe after the lock was
+    given back.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or current_thread() is not main_thread():
+        yield  # nothing is raised here
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(pressed[0])
 
 
 _ANYTHING = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="null"))

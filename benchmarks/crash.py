@@ -42,10 +42,9 @@ from starlette.testclient import TestClient
 from benchmarks import harness
 from benchmarks.harness import Table
 from wye.backends.errors import IndexNotFoundError
-from wye.backends.store.corpus import Corpus
+from wye.backends.store.corpus import Corpus, read_corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.snapshot import read_corpus
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage, Silent
 from wye.featurizer.analyser import AnalyserSettings

@@ -12,10 +12,9 @@ import numpy as np
 from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
-from wye.backends.store.corpus import Corpus
+from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
-from wye.backends.store.snapshot import read_corpus, read_whole, stored_corpus
 from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph

@@ -2,28 +2,55 @@
 
 Row i is the passage with the i-th smallest id, so nothing computed from here depends on the order
 of a corpus file, of commits or of compactions.
+
+A version that differs little from one that was read before is layered on it: the base is reused,
+and what was added since is a corpus of its own (`wye.backends.layers`). So reading a small write
+costs what it adds. The two are compared by fragments of the dataset. A fragment never changes,
+except that more of its rows may be deleted. Rows of fragments that the base does not know are
+matched by id and hash with the rows that it has lost, since a compaction moves rows.
 """
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self, overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wye.backends.errors import IndexDamagedError
 from wye.backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
-from wye.backends.store.entity_vectors import EntityVectorCache
+from wye.backends.store.derived import (
+    COLUMNS,
+    KEPT_FROM,
+    PASSAGES,
+    Arrays,
+    DerivedFiles,
+    read_arrays,
+    unpack_strings,
+    unpack_table,
+)
+from wye.backends.store.index import PassageStore
 from wye.backends.store.versions import reading
 from wye.backends.strings import Strings, StringTable, positions
 from wye.backends.types import Float32, Int32, Int64, Passage
 
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""
+LISTED = 50_000
+"""Up to this many passages ids and titles are lists, which save 1 µs a hit and take 220 bytes.
+Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are lists too."""
+_MOST = 0.25
+"""Largest share of the base's rows that a layered version may remove, or add."""
+_ROW_BITS = 32
+_MIXED = "mixed"
+"""Placeholder for the deletions of a fragment that has rows of the base and other rows."""
+_ADDRESS = "_rowaddr"
+_ORDER = "_places"
 
 
 @dataclass(slots=True)
@@ -45,35 +72,6 @@ class Mentions:
         # `np.searchsorted` would copy the whole array, since the number has another type.
         first, last = (bisect_left(self.sentence, row) for row in (sentence, sentence + 1))
         return [self.names[code] for code in self.code[first:last].tolist()]
-
-
-class MentionReader:
-    """Collects one list-of-strings column of the sentences, in order."""
-
-    def __init__(self) -> None:
-        self._counts: list[Int32] = [np.empty(0, np.int32)]
-        self._names: list[pa.Array] = [pa.array([], pa.string()).dictionary_encode()]
-
-    def add(self, lists: pa.ListArray) -> None:
-        """Add the next sentences."""
-        self._counts.append(lengths_of(lists))
-        self._names.append(lists.flatten().dictionary_encode())
-
-    def read(self) -> Mentions:
-        """All mentions; can be called once."""
-        chunked = pa.chunked_array(self._names)
-        self._names.clear()
-        encoded = chunked.unify_dictionaries().combine_chunks()
-        counts = np.concatenate(self._counts)
-        names = encoded.dictionary
-        by_name = pc.sort_indices(names).to_numpy().astype(np.int64)
-        code = np.empty(len(names), np.int32)
-        code[by_name] = np.arange(len(names), dtype=np.int32)
-        return Mentions(
-            sentence=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-            code=code[encoded.indices.to_numpy()],
-            names=Strings(names.take(pa.array(by_name))),
-        )
 
 
 class LayeredMentions(Mentions):
@@ -108,6 +106,7 @@ class Corpus:
         sentence_passage: (s,) int32 row of each sentence's passage, ascending.
         entities: Named entities by sentence.
         phrases: Noun phrases by sentence.
+        metadata: n JSON objects: as Python objects they take ten times the memory.
         hashes: n content hashes of rows; see `schema.content_hash`.
         two: The two corpora of a layered version; else None.
     """
@@ -124,26 +123,20 @@ class Corpus:
     phrases: Mentions
     hashes: Sequence[str]
     two: "TwoCorpora | None"
-    _metadata: Sequence[str]
+    metadata: Sequence[str]
     _texts: Sequence[str]
-    _addresses: Int64 | LayeredRows[np.int64]  # address of each row in the dataset
+    _addresses: Int64  # address of each row in the dataset
     _fragments: "Mapping[int, Stamp]"
-    _dataset: lance.LanceDataset | None  # None for an earlier version that was dropped
-    _folder: Path
-    _surfaces: EntityVectorCache
+    _dataset: lance.LanceDataset
+    _index: PassageStore
 
     def __len__(self) -> int:
         """Number of passages."""
         return len(self.ids)
 
-    @property
-    def metadata(self) -> "ParsedMetadata":
-        """Metadata of all passages, parsed on access."""
-        return ParsedMetadata(self._metadata, self._folder)
-
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
         """(k, d) vectors of k entity surfaces or titles; rows of NaN for those without one."""
-        return self._surfaces.vectors(surfaces)
+        return self._index.surfaces.vectors(surfaces)
 
     def texts(self, rows: Sequence[int] | Int64) -> list[str]:
         """Texts of passages by row, in the given order."""
@@ -194,7 +187,7 @@ class Corpus:
                 self.ids[row],
                 self.titles[row],
                 text,
-                json.loads(self._metadata[row]),
+                json.loads(self.metadata[row]),
                 self.documents[row],
                 int(self.chunks[row]),
             )
@@ -205,7 +198,7 @@ class Corpus:
         """Texts of sentences by row, in the given order, read from disk."""
         rows = np.asarray(sentences, np.int64)
         passages, which = np.unique(self.sentence_passage[rows], return_inverse=True)
-        lists = self._take(passages, ["sentences"])["sentences"].combine_chunks()
+        lists = self._sentences(passages)
         starts = np.cumsum(lists.value_lengths().to_numpy()) - lists.value_lengths().to_numpy()
         nth = rows - np.searchsorted(self.sentence_passage, passages)[which]
         column = lists.flatten().field("text").take(pa.array(starts[which] + nth, pa.int64()))
@@ -213,54 +206,20 @@ class Corpus:
         return texts
 
     def iter_texts(self) -> Iterator[tuple[str, str]]:
-        """Title and text of all passages; one block of them is in memory at a time."""
-        for block in self._blocks():
-            titles = (self.titles[row] for row in block.tolist())
-            yield from zip(titles, self.texts(block), strict=True)
+        """Title and text of all passages."""
+        return zip(self.titles, self._texts, strict=True)
 
     def iter_sentence_texts(self) -> Iterator[list[str]]:
         """Texts of the sentences of all passages, one list per block of passages."""
-        for block in self._blocks():
-            lists = self._take(block, ["sentences"])["sentences"].combine_chunks()
-            yield lists.flatten().field("text").to_pylist()
-
-    def _blocks(self) -> Iterator[Int64]:
-        """All rows in blocks."""
         for start in range(0, len(self), _BLOCK):
-            yield np.arange(start, min(start + _BLOCK, len(self)), dtype=np.int64)
+            block = self._sentences(np.arange(start, min(start + _BLOCK, len(self))))
+            yield block.flatten().field("text").to_pylist()
 
-    def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
-        """Columns of passages by row, in the given order."""
-        if self._dataset is None:
-            raise ValueError(f"Version {self.version} has no dataset to read")
-        addresses = self._addresses[np.asarray(rows, np.int64)]
-        with reading(self._folder):
-            return self._dataset._take_rows(pa.array(addresses, pa.uint64()), columns)
-
-
-class ParsedMetadata(Sequence[dict[str, Any]]):
-    """Metadata of passages, parsed on access: as Python objects it takes ten times the memory."""
-
-    def __init__(self, texts: Sequence[str], folder: Path) -> None:
-        self._texts, self._folder = texts, folder
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    @overload
-    def __getitem__(self, index: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        with reading(self._folder):
-            values: dict[str, Any] = json.loads(self._texts[index])
-            return values
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        with reading(self._folder):
-            yield from map(json.loads, self._texts)
+    def _sentences(self, rows: Int32 | Int64) -> pa.ListArray:
+        """The sentences of passages by row, in the given order, read from disk."""
+        addresses = pa.array(self._addresses[rows], pa.uint64())
+        with reading(self._index.path):
+            return self._dataset._take_rows(addresses, ["sentences"])["sentences"].combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -312,7 +271,223 @@ def stamps(dataset: lance.LanceDataset) -> dict[int, Stamp]:
     return stamps
 
 
-def lengths_of(lists: pa.ListArray) -> Int32:
-    """Number of items of each list."""
-    lengths: Int32 = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    return lengths
+def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
+    """Read the version that an index has in view; with a base, only what that lacks.
+
+    A corpus that was read without a base is written beside the dataset, for `stored_corpus`.
+
+    Args:
+        base: The corpus of another version, not layered itself.
+
+    Raises:
+        IndexDamagedError: The index cannot be read.
+    """
+    if base is not None and index.is_large:
+        with reading(index.path):
+            if (layered := _layered(index, base)) is not None:
+                return layered
+    corpus, keep = read_whole(index)
+    keep()
+    return stored_corpus(index, index.derived) or corpus
+
+
+def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
+    """The corpus of derived files, to be a base; None if it can no longer be read.
+
+    Raises:
+        IndexDamagedError: The index cannot be read.
+    """
+    if (arrays := files.read(PASSAGES)) is None:
+        return None
+    try:
+        dataset = index.checkout(files.version)
+        if index.derived_of(files.version).folder != files.folder:
+            return None  # a backup was put back, and the version is another one
+    except IndexDamagedError:  # dropped, or damaged
+        return None
+    with reading(index.path):
+        table = dataset.to_table(columns=[], with_row_address=True, scan_in_order=True)
+    return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[_ORDER]])
+
+
+def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
+    """Number of passages added or removed since files were derived; None if it is unknown.
+
+    Raises:
+        IndexDamagedError: The index cannot be read.
+    """
+    if (base := stored_corpus(index, files)) is None:
+        return None
+    dataset = index.snapshot()
+    with reading(index.path):
+        gone, new, _ = _differences(dataset, base, stamps(dataset))
+        return len(gone) + len(new)
+
+
+def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
+    """Read all of the version in view; also returns a function that writes it beside the dataset.
+
+    The arrays are on disk, as far as there is room; memory holds one block at a time.
+
+    Raises:
+        IndexDamagedError: The index cannot be read.
+    """
+    dataset, files = index.snapshot(), index.derived
+    with reading(index.path):
+        id_table = dataset.to_table(columns=["id"], with_row_address=True, scan_in_order=True)
+    order: Int64 = pc.sort_indices(id_table["id"]).to_numpy().astype(np.int64)
+    addresses = _addresses(id_table)[order]
+
+    def tables() -> Iterator[pa.Table]:
+        for start in range(0, len(addresses), _BLOCK):
+            block = pa.array(addresses[start : start + _BLOCK], pa.uint64())
+            with reading(index.path):
+                table = dataset._take_rows(block, COLUMNS)
+            yield table
+
+    arrays = read_arrays(tables(), index.dimension, files.scratch_folder())
+    pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
+    arrays = {**arrays, _ORDER: order}
+    corpus = _from_arrays(index, dataset, arrays, addresses)
+    return corpus, lambda: files.write(PASSAGES, arrays)
+
+
+def _from_arrays(
+    index: PassageStore, dataset: lance.LanceDataset, arrays: Arrays, addresses: Int64
+) -> Corpus:
+    """The corpus with some arrays; `addresses` are those of its rows."""
+    ids = unpack_table("ids", arrays)
+
+    def strings(name: str, most: int) -> Sequence[str]:
+        """A column, as a list up to so many passages."""
+        column = unpack_strings(name, arrays)
+        return [*column] if len(ids) <= most else column
+
+    def mentions(kind: str) -> Mentions:
+        names = unpack_strings(f"{kind}.names", arrays)
+        return Mentions(arrays[f"{kind}.sentence"], arrays[f"{kind}.code"], names)
+
+    return Corpus(
+        version=dataset.version,
+        ids=[*ids] if len(ids) <= LISTED else ids,
+        titles=strings("titles", LISTED),
+        documents=strings("documents", LISTED),
+        chunks=arrays["chunks"],
+        vectors=arrays["vectors"],
+        sentence_vectors=arrays["sentence_vectors"],
+        sentence_passage=arrays["sentence_passage"],
+        entities=mentions("entities"),
+        phrases=mentions("phrases"),
+        hashes=unpack_strings("hashes", arrays),
+        two=None,
+        metadata=strings("metadata", KEPT_FROM - 1),
+        _texts=strings("_texts", KEPT_FROM - 1),
+        _addresses=addresses,
+        _fragments=stamps(dataset),
+        _dataset=dataset,
+        _index=index,
+    )
+
+
+def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
+    """A version layered on a base, or the base itself; None if they differ too much."""
+    dataset = index.snapshot()
+    fragments = stamps(dataset)
+    if (base.version, base._fragments) == (index.version, fragments):
+        return base
+    gone, new, moved = _differences(dataset, base, fragments)
+    if max(len(gone), len(new)) > _MOST * len(base):
+        return None
+    table = dataset._take_rows(pa.array(new, pa.uint64()), COLUMNS)
+    order = pc.sort_indices(table["id"])
+    arrays = read_arrays([table.take(order)], index.dimension, None)
+    added = _from_arrays(index, dataset, arrays, new[order.to_numpy()])
+    # For the next version: where the rows of the base are now.
+    mixed = {*(new >> _ROW_BITS).tolist()}
+    if len(moved):
+        marked = {
+            n: replace(stamp, deletions=_MIXED) if n in mixed else stamp
+            for n, stamp in fragments.items()
+        }
+        base = replace(base, _addresses=moved, _fragments=marked)
+    ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
+    before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
+    positions = np.array([*map(before, added.ids)], np.int64)
+    positions -= np.searchsorted(gone, positions)
+    passages = Layers(len(base), gone, positions + np.arange(len(positions)))
+    two = TwoCorpora.of(base, added, passages)
+
+    def strings(name: str) -> Sequence[str]:
+        both = getattr(base, name), getattr(added, name)
+        layered = LayeredStrings(passages, *both)
+        return [*layered] if isinstance(both[0], list) else layered
+
+    return replace(
+        added,
+        ids=strings("ids"),
+        titles=strings("titles"),
+        documents=strings("documents"),
+        chunks=passages.lay(base.chunks, added.chunks),
+        vectors=LayeredRows(passages, np.asarray(base.vectors), np.asarray(added.vectors)),
+        sentence_vectors=LayeredRows(
+            two.sentences, np.asarray(base.sentence_vectors), np.asarray(added.sentence_vectors)
+        ),
+        sentence_passage=two.owners(),
+        entities=LayeredMentions(two.sentences, base.entities, added.entities),
+        phrases=LayeredMentions(two.sentences, base.phrases, added.phrases),
+        hashes=strings("hashes"),
+        two=two,
+        metadata=strings("metadata"),
+        _texts=strings("_texts"),
+        _addresses=passages.lay(base._addresses, added._addresses),
+    )
+
+
+def _differences(
+    dataset: lance.LanceDataset, base: Corpus, now: "Mapping[int, Stamp]"
+) -> tuple[Int64, Int64, Int64]:
+    """Compare a version, whose stamps are given, with a base.
+
+    Returns:
+        Rows of the base that the version lacks, and addresses of rows that the base lacks, both
+        ascending; then the new addresses of all rows of the base, -1 for a lacking one, or an empty
+        array if none has moved.
+    """
+    before = base._fragments
+    same = [number for number, stamp in now.items() if before.get(number) == stamp]
+    shared = [n for n, stamp in now.items() if n in before and before[n].files == stamp.files]
+    addresses = base._addresses
+    numbers: Int64 = addresses >> _ROW_BITS
+    unchanged = np.zeros(max(before, default=0) + 2, bool)  # the last is for rows that were lost
+    unchanged[same] = True
+    candidates = np.flatnonzero(~unchanged[numbers])
+    fragments = [each for each in dataset.get_fragments() if each.fragment_id not in same]
+    live = np.empty(0, np.int64)
+    if fragments:
+        scanner = dataset.scanner(columns=[], fragments=fragments, with_row_address=True)
+        live = _addresses(scanner.to_table())
+    is_present = np.isin(addresses[candidates], live) & np.isin(numbers[candidates], shared)
+    new = np.setdiff1d(live, addresses[candidates[is_present]])
+    absent = candidates[~is_present]
+    if not len(absent) or not len(new):
+        return absent, new, np.empty(0, np.int64)
+    names = dataset._take_rows(pa.array(new, pa.uint64()), ["id", "content_hash"])
+    ids, hashes = (
+        pa.array([column[row] for row in absent.tolist()]) for column in (base.ids, base.hashes)
+    )
+    matches = pc.index_in(names["id"].combine_chunks(), value_set=ids)
+    is_same = pc.fill_null(
+        pc.equal(names["content_hash"].combine_chunks(), hashes.take(matches)), False
+    )
+    is_moved = is_same.to_numpy(zero_copy_only=False)
+    which = matches.filter(is_same).to_numpy()
+    moved = addresses.copy()
+    moved[absent] = -1
+    moved[absent[which]] = new[is_moved]
+    return np.delete(absent, which), new[~is_moved], moved if len(which) else np.empty(0, np.int64)
+
+
+def _addresses(table: pa.Table) -> Int64:
+    """Addresses of a table's rows."""
+    addresses: Int64 = table[_ADDRESS].to_numpy().astype(np.int64)
+    return addresses

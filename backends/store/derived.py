@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from hashlib import blake2b
 from io import BytesIO, FileIO
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -27,16 +28,18 @@ from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
 from wye.backends.files import canonical_json, write_atomically
 from wye.backends.strings import Strings, StringTable
+from wye.backends.types import Float16, Int32
 
 FOLDER = "derived"
 MANIFEST = "manifest"
 """The pin that differs in every version."""
 # Raise when a code change alters what is derived from a version, or how it is stored.
-LAYOUT = 5
+LAYOUT = 6
 PASSAGES = "passages"
 """The part that all others need."""
 KEPT_FROM = 1_000
@@ -48,12 +51,23 @@ MOST_SHARE = 0.001
 LEAST_QUIET = 60.0
 """Seconds; see `quiet_before_base`."""
 
+_STRINGS = {
+    "ids": "id",
+    "titles": "title",
+    "documents": "document",
+    "hashes": "content_hash",
+    "metadata": "metadata",
+    "_texts": "text",
+}
+_MENTIONS = ("entities", "phrases")
+COLUMNS = [*_STRINGS.values(), "chunk", "vector", "sentences"]
+"""The columns of the dataset that `read_arrays` takes."""
+
 Arrays = Mapping[str, NDArray[Any]]
 _MAGIC = b"WyeArray"
 _ALIGNED = 64
 _DIGEST = 16
 _BLOCK = 32_768
-_SHORT = np.iinfo(np.int32).max
 _ROOM = 128 * _BLOCK
 
 log = logging.getLogger(__name__)
@@ -264,11 +278,11 @@ def _map_file(path: Path, about: object) -> Arrays:
         if len(pages) != start + header["bytes"]:
             raise ValueError("it is truncated")
         for name, (kind, shape, offset, checksum) in header["arrays"].items():
-            size = _count(shape) * np.dtype(kind).itemsize
+            size = prod(shape) * np.dtype(kind).itemsize
             if _checksum_in(file, start + offset, size) != checksum:
                 raise ValueError(f"its array '{name}' is damaged")
     return {
-        name: np.frombuffer(pages, np.dtype(kind), _count(shape), start + offset).reshape(shape)
+        name: np.frombuffer(pages, np.dtype(kind), prod(shape), start + offset).reshape(shape)
         for name, (kind, shape, offset, _) in header["arrays"].items()
     }
 
@@ -288,11 +302,6 @@ def _read_header(file: FileIO) -> tuple[mmap.mmap, dict[str, Any], int]:
     if pages[: len(_MAGIC)] != _MAGIC or digest != pages[head - _DIGEST : head]:
         raise ValueError("its header is damaged")
     return pages, json.loads(header), head + length
-
-
-def _count(shape: Sequence[int]) -> int:
-    """Number of elements of an array."""
-    return int(np.prod(shape, dtype=np.int64))
 
 
 def _checksum_in(file: FileIO, start: int, size: int) -> int:
@@ -383,17 +392,12 @@ class GrowingArray:
 class GrowingStrings:
     """Strings that are first written and then read."""
 
-    def __init__(self, folder: Path | None, *, is_long: bool = False) -> None:
-        """Begin an empty list.
-
-        Args:
-            folder: As for `GrowingArray`.
-            is_long: Whether offsets have 64 bits even if 32 are enough.
-        """
+    def __init__(self, folder: Path | None) -> None:
+        """Begin an empty list; the folder is as for `GrowingArray`."""
         self._starts = GrowingArray(folder, np.int64)
         self._starts.extend(np.zeros(1))
         self._text = GrowingArray(folder, np.uint8)
-        self._is_long, self._size = is_long, 0
+        self._size = 0
 
     def extend(self, strings: pa.Array) -> None:
         """Add strings."""
@@ -403,11 +407,8 @@ class GrowingStrings:
         self._size += len(text)
 
     def read(self, name: str) -> Arrays:
-        """All strings in the form of `pack_strings`."""
-        starts = self._starts.read()
-        is_long = self._is_long or self._size > _SHORT
-        packed = starts if is_long else starts.astype(np.int32)
-        return {f"{name}.starts": packed, f"{name}.text": self._text.read()}
+        """All strings in the form of `pack_strings`, with offsets of 64 bits."""
+        return {f"{name}.starts": self._starts.read(), f"{name}.text": self._text.read()}
 
 
 def on_disk(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
@@ -417,3 +418,75 @@ def on_disk(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
     growing = GrowingArray(folder, array.dtype, array.shape[1:])
     growing.extend(array)
     return growing.read()
+
+
+def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None) -> Arrays:
+    """The arrays of a corpus; the tables have its rows in order of ids.
+
+    Sentences come with their texts, since Lance cannot read part of a list's structs; these are
+    dropped here.
+    """
+    strings = {name: GrowingStrings(folder) for name in _STRINGS}
+    chunks = GrowingArray(folder, np.int32)
+    vectors = GrowingArray(folder, np.float32, (dimension,))
+    sentence_vectors = GrowingArray(folder, np.float16, (dimension,))
+    owners = GrowingArray(folder, np.int32)
+    mentions: dict[str, list[tuple[Int32, pa.DictionaryArray]]] = {kind: [] for kind in _MENTIONS}
+    rows = 0
+    for table in tables:
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        for name, growing in strings.items():
+            growing.extend(columns[_STRINGS[name]])
+        sentences = columns["sentences"].flatten()
+        chunks.extend(columns["chunk"].to_numpy())
+        vectors.extend(_matrix(columns["vector"], dimension))
+        sentence_vectors.extend(_matrix(sentences.field("vector"), dimension))
+        owners.extend(np.repeat(np.arange(rows, rows + len(table)), _lengths(columns["sentences"])))
+        rows += len(table)
+        for kind, lists in mentions.items():
+            names = sentences.field(kind)
+            lists.append((_lengths(names), names.flatten().dictionary_encode()))
+    arrays = {
+        "chunks": chunks.read(),
+        "vectors": vectors.read(),
+        "sentence_vectors": sentence_vectors.read(),
+        "sentence_passage": owners.read(),
+    }
+    for kind in _MENTIONS:
+        pieces = _mention_arrays(kind, mentions.pop(kind))
+        arrays |= {name: on_disk(array, folder) for name, array in pieces.items()}
+    for name, growing in strings.items():
+        arrays |= growing.read(name)
+    return {**arrays, **pack_table("ids", StringTable.of(unpack_strings("ids", arrays)))}
+
+
+def _matrix(vectors: pa.FixedSizeListArray, dimension: int) -> Float16:
+    """(n, d) view of a vector column."""
+    matrix: Float16 = vectors.flatten().to_numpy().reshape(-1, dimension)
+    return matrix
+
+
+def _lengths(lists: pa.ListArray) -> Int32:
+    """Number of items of each list."""
+    lengths: Int32 = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    return lengths
+
+
+def _mention_arrays(kind: str, lists: Sequence[tuple[Int32, pa.DictionaryArray]]) -> Arrays:
+    """The arrays of mentions.
+
+    Args:
+        lists: For each block of sentences, how many names each has, and all of these in order.
+    """
+    no_names = pa.array([], pa.string()).dictionary_encode()
+    chunked = pa.chunked_array([no_names, *(names for _, names in lists)])
+    encoded = chunked.unify_dictionaries().combine_chunks()
+    counts = np.concatenate([np.empty(0, np.int32), *(counts for counts, _ in lists)])
+    by_name = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+    code = np.empty(len(by_name), np.int32)
+    code[by_name] = np.arange(len(by_name), dtype=np.int32)
+    return {
+        f"{kind}.sentence": np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        f"{kind}.code": code[encoded.indices.to_numpy()],
+        **pack_strings(f"{kind}.names", Strings(encoded.dictionary.take(pa.array(by_name)))),
+    }

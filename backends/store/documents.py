@@ -13,15 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.files import write_atomically
+from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
+from wye.backends.store.corpus import changed_since
 from wye.backends.store.derived import most_on_top
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, fragments_by_size
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, to_passages
-from wye.backends.store.snapshot import changed_since
 from wye.backends.store.versions import reading
-from wye.backends.store.writer import fragments_by_size, writing
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
 
@@ -101,7 +100,7 @@ def _document_column(dataset: lance.LanceDataset, filter_: object | None) -> pa.
     if filter_ is None:
         return dataset.to_table(columns=["document"])["document"]
     rows = dataset.to_table(columns=["document", "metadata"])
-    columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
+    columns = Columns(rows["metadata"].to_pylist())
     return rows["document"].filter(pa.array(parse_filter(filter_).mask(columns)))
 
 
@@ -188,7 +187,7 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     if removal.filter is not None:
         parsed = parse_filter(removal.filter)
         rows = dataset.to_table(columns=["id", "metadata"])
-        columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
+        columns = Columns(rows["metadata"].to_pylist())
         ids.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
     return sorted(ids)
 

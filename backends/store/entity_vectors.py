@@ -7,6 +7,7 @@ no vectors until the next ingest encodes them again.
 
 import shutil
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -23,10 +24,12 @@ from wye.backends.store.schema import (
     vector_array,
     version_of,
 )
-from wye.backends.store.versions import check_files, read_record, reading, sizes_of
+from wye.backends.store.versions import check_files, drop_superseded, read_record, reading, sizes_of
 from wye.backends.types import Float32, Int32
 
 FOLDER = "entities.lance"
+_ROWS_PER_FRAGMENT = 65_536
+"""A surface takes at most an eighth of a passage's space."""
 
 
 class EntityVectorCache:
@@ -98,6 +101,13 @@ class EntityVectorCache:
             shutil.rmtree(self._path, ignore_errors=True)
         with reading(self._path.parent, also=()):
             lance.write_dataset(rows, self._path, mode="create" if is_new else "append")
+
+    def compact(self, keep: timedelta) -> None:
+        """Merge small fragments, and drop versions that were superseded longer than `keep` ago."""
+        dataset = self.dataset()
+        if dataset is not None:
+            dataset.optimize.compact_files(target_rows_per_fragment=_ROWS_PER_FRAGMENT)
+            drop_superseded(self._path, dataset, keep)
 
     def dataset(self) -> lance.LanceDataset | None:
         """The newest version; None if there is none that we can use."""

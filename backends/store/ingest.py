@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from wye.backends.errors import SourceError
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     STATEMENTS,
     StoredAnalysis,
@@ -27,7 +27,6 @@ from wye.backends.store.schema import (
 )
 from wye.backends.store.source import IndexedPassage, IndexSource, stored_analyses
 from wye.backends.store.versions import reading
-from wye.backends.store.writer import Writer
 from wye.backends.text import title_names
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
 
@@ -179,7 +178,7 @@ class _Ingest:
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
         # The cache is empty if this index never had one, or if it was deleted.
-        if entity_vectors and not writer.surfaces.count():
+        if entity_vectors and not writer.index.surfaces.count():
             self._learn(_stored_surfaces(writer))
 
     def add(self, window: Sequence[Passage]) -> None:
@@ -328,14 +327,14 @@ class _Ingest:
         """Encode the surfaces that the cache lacks."""
         for names in _windows(dict.fromkeys(surfaces), 2 * WINDOW):
             with self._clock.stage("write"):
-                missing = self._writer.surfaces.missing(names)
+                missing = self._writer.index.surfaces.missing(names)
                 for source in self._sources:
-                    missing = self._writer.surfaces.take(source.index.surfaces, missing)
+                    missing = self._writer.index.surfaces.take(source.index.surfaces, missing)
             with self._clock.stage("analyse"):
                 vectors = self._analyser.encode_surfaces(missing) if missing else None
             with self._clock.stage("write"):
                 if vectors is not None:
-                    self._writer.surfaces.add(missing, vectors)
+                    self._writer.index.surfaces.add(missing, vectors)
 
 
 def _analysed_of(passage: Passage) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance.file import LanceFileReader
 
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError
+from wye.backends.files import writer_lock
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import open_surfaces
 from wye.backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
@@ -28,7 +29,6 @@ from wye.backends.store.versions import (
     set_aside,
     sizes_in,
 )
-from wye.backends.store.writer import writer_lock
 
 
 @dataclass(frozen=True, slots=True)

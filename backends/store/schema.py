@@ -5,10 +5,12 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from wye.backends.errors import IndexMismatchError, IndexNotFoundError
 from wye.backends.files import canonical_json
 from wye.backends.types import (
     AnalysedPassage,
@@ -74,6 +76,25 @@ def version_of(schema: pa.Schema) -> str | None:
     """The schema version in a dataset's schema, or None if it is not one of ours."""
     version = (schema.metadata or {}).get(VERSION_KEY)
     return None if version is None else str(version, "utf-8")
+
+
+def require_ours(folder: Path, schema: pa.Schema) -> None:
+    """Check that a dataset is an index of this schema version.
+
+    Raises:
+        IndexNotFoundError: Wye did not write it.
+        IndexMismatchError: It has another schema version.
+    """
+    version = version_of(schema)
+    if version is None:
+        raise IndexNotFoundError(
+            f"{folder} holds a Lance dataset, but not one that Wye wrote. Check the path."
+        )
+    if version != SCHEMA_VERSION:
+        raise IndexMismatchError(
+            f"Index {folder} has schema version {version}; this Wye reads {SCHEMA_VERSION}. "
+            "Index the corpus again into a new folder, or run the Wye that wrote it."
+        )
 
 
 def fingerprint_of(schema: pa.Schema) -> dict[str, str]:

@@ -12,10 +12,11 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from errno import EIO
 from functools import partial
 from hashlib import blake2b, file_digest
+from itertools import pairwise
 from pathlib import Path
 
 import lance
@@ -33,6 +34,11 @@ _ROARING = 12346  # the first number of a bitmap without runs
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 Mark = tuple[int, int, int] | None
+# A process that follows an index holds some kilobytes for each: with many small writes, an hour of
+# versions would take megabytes.
+MOST_VERSIONS = 1_000
+_LEAST_DROPPED = 0.25
+"""Versions are dropped only if at least this share of them can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +308,33 @@ def _sync(passages: Path, names: Iterable[str]) -> None:
     folders = [name for name in ("data", "_deletions", VERSIONS, "") if (passages / name).is_dir()]
     for name in (*names, *folders):
         sync(passages / name)
+
+
+def drop_superseded(
+    folder: Path, dataset: lance.LanceDataset, keep: timedelta, base_version: int = 0
+) -> None:
+    """Delete versions superseded longer than `keep` ago, but not `base_version`, and unused files.
+
+    Lance's own `older_than` goes by the time of writing: it would drop last week's version, which
+    was the newest until a second ago and which every reader still holds. Since Lance reads the
+    manifests of all versions, a few are not worth dropping.
+    """
+    horizon = (datetime.now(UTC) - keep).timestamp()
+    numbers = numbers_in(folder)
+    superseded = [
+        number
+        for age, (successor, number) in enumerate(pairwise(numbers), start=1)
+        if age >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
+        if number != base_version
+    ]
+    if len(superseded) >= _LEAST_DROPPED * len(numbers):
+        dataset.cleanup_old_versions(
+            versions=superseded,
+            # Versions that were tagged with Lance's own tools are kept, without an error.
+            error_if_tagged_old_versions=False,
+            # Also deletes files of killed writers; we hold the lock, so no writer is active.
+            delete_unverified=True,
+        )
 
 
 def aside_folder(folder: Path) -> Path:

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from tests.hashing import HashAnalyser
-from wye.backends.store.corpus import Corpus
+from wye.backends.store.corpus import Corpus, read_corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.snapshot import read_corpus
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.types import Float32, Float64, Mask, Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis

@@ -27,11 +27,11 @@ import wye.backends.store.index
 from tests.hashing import FakeAnalyser
 from tests.live import inside, until
 from wye.backends.errors import BackendError
+from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import list_documents
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import repair
-from wye.backends.store.snapshot import read_corpus
 from wye.backends.store.versions import PASSAGES
 from wye.backends.types import Passage
 from wye.router.session import Session

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+import wye.backends.store.corpus
 import wye.backends.store.derived
 import wye.backends.store.index
-import wye.backends.store.snapshot
 import wye.router.snapshot
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
@@ -185,7 +185,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
     tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, *, seed: int, local: bool
 ) -> None:
     """Whatever was added, replaced, deleted, merged, reopened and derived on the way."""
-    monkeypatch.setattr(wye.backends.store.snapshot, "_MOST", 0.5)
+    monkeypatch.setattr(wye.backends.store.corpus, "_MOST", 0.5)
     chance, settings = random.Random(seed), COMPRESSED if local else Settings()
     index = twenty(tmp_path / "index", chance)
     before: Snapshot | None = None
@@ -258,7 +258,7 @@ def test_what_is_mapped_answers_as_what_was_built(
     parts: list[str],
     listed: int,
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.snapshot, "LISTED", listed)
+    monkeypatch.setattr(wye.backends.store.corpus, "LISTED", listed)
     index = twenty(tmp_path, random.Random(3))
     built = answers(Snapshot(index, settings))
     files = files_in(tmp_path)

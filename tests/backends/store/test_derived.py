@@ -339,31 +339,19 @@ def test_where_the_disk_is_full_rows_go_on_in_memory(
     assert whole.read().tolist() == [1, 2, 3, 4]
 
 
-@given(blocks=st.lists(st.lists(st.text(max_size=4))), is_long=st.booleans())
-def test_strings_are_packed_as_all_at_once(blocks: list[list[str]], is_long: bool) -> None:
-    whole = GrowingStrings(None, is_long=is_long)
+@given(blocks=st.lists(st.lists(st.text(max_size=4))))
+def test_strings_are_packed_as_all_at_once(blocks: list[list[str]]) -> None:
+    whole = GrowingStrings(None)
     for block in blocks:
         whole.extend(pa.array(["before", *block], pa.string())[1:])
-    kind = pa.large_string() if is_long else pa.string()
-    expected = pack_strings("s", Strings(pa.array([s for block in blocks for s in block], kind)))
+    strings = pa.array([s for block in blocks for s in block], pa.large_string())
+    expected = pack_strings("s", Strings(strings))
     found = whole.read("s")
     assert {name: array.dtype for name, array in found.items()} == {
         name: array.dtype for name, array in expected.items()
     }
     for name, array in expected.items():
         assert found[name].tolist() == array.tolist()
-
-
-def test_longer_strings_than_32_bits_count_are_counted_with_64(
-    array_folder: Path | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wye.backends.store.derived, "_SHORT", 5)
-    whole = GrowingStrings(array_folder)
-    whole.extend(pa.array(["abc", "def"]))
-    found = whole.read("s")
-    assert found["s.starts"].dtype == np.int64
-    assert found["s.starts"].tolist() == [0, 3, 6]
-    assert found["s.text"].tobytes() == b"abcdef"
 
 
 def test_an_array_is_laid_down(array_folder: Path | None) -> None:

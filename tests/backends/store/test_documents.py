@@ -8,6 +8,7 @@ import wye.backends.store.derived
 import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER
 from wye.backends.errors import IndexNotFoundError
+from wye.backends.store.corpus import changed_since, read_corpus
 from wye.backends.store.documents import (
     Removal,
     list_documents,
@@ -19,7 +20,6 @@ from wye.backends.store.documents import (
 )
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.snapshot import changed_since, read_corpus
 from wye.backends.types import Passage
 
 

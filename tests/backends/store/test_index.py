@@ -129,7 +129,7 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: PassageS
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(str(number))))
-        writer.surfaces.add(["Title"], ANALYSER.encode_surfaces(["Title"]))
+        writer.index.surfaces.add(["Title"], ANALYSER.encode_surfaces(["Title"]))
         assert len(writer.dataset.get_fragments()) == 5
         writer.compact(keep=timedelta(hours=1))
         assert len(writer.dataset.get_fragments()) == 1
@@ -182,9 +182,9 @@ def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: PassageS
     assert np.isnan(index.surfaces.vectors(["x"])).all()
     assert index.surfaces.vectors([]).shape == (0, ANALYSER.dimension)
     with index.writer() as writer:
-        writer.surfaces.add(["a", "b"], ANALYSER.encode_surfaces(["a", "b"]))
-        writer.surfaces.add(["c"], ANALYSER.encode_surfaces(["c"]))
-        writer.surfaces.add([], np.empty((0, ANALYSER.dimension), np.float32))
+        writer.index.surfaces.add(["a", "b"], ANALYSER.encode_surfaces(["a", "b"]))
+        writer.index.surfaces.add(["c"], ANALYSER.encode_surfaces(["c"]))
+        writer.index.surfaces.add([], np.empty((0, ANALYSER.dimension), np.float32))
     assert index.surfaces.missing(["x", "c", "a", "b"]) == ["x"]
     assert index.surfaces.count() == 3
     found = index.surfaces.vectors(["c", "x", "a", "c"])
@@ -195,13 +195,13 @@ def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: PassageS
 
 def test_surfaces_of_another_analyser_do_not_count(index: PassageStore) -> None:
     with index.writer() as writer:
-        writer.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
+        writer.index.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
     lance.LanceDataset.drop(index.path / "passages.lance")
     other = HashAnalyser(name="other")
     index = PassageStore.create(index.path, other.dimension, other.fingerprint)
     assert (index.surfaces.count(), index.surfaces.missing(["a"])) == (0, ["a"])
     with index.writer() as writer:
-        writer.surfaces.add(["b"], other.encode_surfaces(["b"]))
+        writer.index.surfaces.add(["b"], other.encode_surfaces(["b"]))
     assert index.surfaces.missing(["a", "b"]) == ["a"]
 
 
@@ -273,7 +273,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
 def test_many_versions_are_not_all_kept(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.writer, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(wye.backends.store.versions, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(plain(f"new {number}"))
@@ -286,7 +286,7 @@ def test_many_versions_are_not_all_kept(
 def test_versions_are_dropped_some_at_a_time(
     index: PassageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.writer, "MOST_VERSIONS", 6)
+    monkeypatch.setattr(wye.backends.store.versions, "MOST_VERSIONS", 6)
     kept = []
     with index.writer() as writer:
         for number in range(12):

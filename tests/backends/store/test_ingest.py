@@ -20,12 +20,11 @@ from tests.hashing import HashAnalyser
 from tests.stored import fetch
 from wye.backends.chunks import chunk_passage
 from wye.backends.errors import IndexLockedError, IndexMismatchError, SourceError
+from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.schema import LENGTH_COLUMN
-from wye.backends.store.snapshot import read_corpus
-from wye.backends.store.writer import Writer
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis
 
@@ -448,7 +447,7 @@ def test_many_windows_are_compacted_as_they_come(
     ingest(index, corpus(12), analyser, batch_passages=3)
     assert len(index.snapshot().get_fragments()) == 1
     assert index.count() == 12
-    monkeypatch.setattr(wye.backends.store.writer, "TIERS", (4, 16))
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (4, 16))
     ingest(index, corpus(76), analyser, batch_passages=2)
     sizes = [fragment.count_rows() for fragment in index.snapshot().get_fragments()]
     assert sum(sizes) == 76
@@ -460,7 +459,7 @@ def test_small_writes_are_compacted_without_what_is_large(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
-    monkeypatch.setattr(wye.backends.store.writer, "TIERS", (4, 16, 64))
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (4, 16, 64))
     sizes = []
     for count in range(1, 41):
         ingest(index, corpus(count), analyser)
@@ -475,7 +474,7 @@ def test_small_writes_are_compacted_without_what_is_large(
 def test_a_write_waits_for_one_group_to_be_merged(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.writer, "TIERS", (6, 64))
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (6, 64))
     ingest(index, corpus(12), analyser, batch_passages=2)
     monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
     sizes = []

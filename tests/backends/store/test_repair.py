@@ -20,12 +20,12 @@ from wye.backends.errors import (
     IndexLockedError,
     IndexNotFoundError,
 )
+from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove, take_inventory
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import Repair, repair
 from wye.backends.store.schema import LENGTH_COLUMN
-from wye.backends.store.snapshot import read_corpus
 from wye.backends.store.versions import PASSAGES, RECORD, manifest_name, read_record
 from wye.backends.types import Passage
 

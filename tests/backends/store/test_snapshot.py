@@ -1,5 +1,6 @@
 """The corpus arrays agree with a slow reading of the rows, whatever order these were stored in."""
 
+import json
 import random
 import shutil
 from collections.abc import Sequence
@@ -12,15 +13,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import wye.backends.store.corpus
 import wye.backends.store.index
-import wye.backends.store.snapshot
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
-from wye.backends.store.corpus import Corpus, Mentions
+from wye.backends.store.corpus import Corpus, Mentions, changed_since, read_corpus, stored_corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import to_batch
-from wye.backends.store.snapshot import changed_since, read_corpus, stored_corpus
 from wye.backends.types import Passage
 
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
@@ -61,7 +61,7 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
     assert corpus.titles == [p.title for p in expected]
     assert corpus.documents == [p.document for p in expected]
     assert corpus.chunks.tolist() == [p.chunk for p in expected]
-    assert [*corpus.metadata] == [p.metadata for p in expected]
+    assert [*map(json.loads, corpus.metadata)] == [p.metadata for p in expected]
     assert list(corpus.iter_texts()) == [(p.title, p.text) for p in expected]
     assert len(corpus) == len(expected)
     analysed = ANALYSER.analyse(expected)
@@ -114,7 +114,7 @@ def test_arrays_agree_with_the_slow_reading(
     random.Random(seed).shuffle(passages)
     # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.store.snapshot, "_BLOCK", 16)
+        patch.setattr(wye.backends.store.corpus, "_BLOCK", 16)
         check(read_corpus(make(tmp_path_factory.mktemp("index"), passages, window)), passages)
 
 
@@ -226,8 +226,8 @@ def test_on_top_of_another_version_it_is_the_same(
     index = make(tmp_path_factory.mktemp("index"), some_passages(count, seed))
     chance = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.store.snapshot, "_MOST", share)
-        patch.setattr(wye.backends.store.snapshot, "LISTED", listed)
+        patch.setattr(wye.backends.store.corpus, "_MOST", share)
+        patch.setattr(wye.backends.store.corpus, "LISTED", listed)
         patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
         read_corpus(index)
         first = base = stored_corpus(index, index.derived) or read_corpus(index)

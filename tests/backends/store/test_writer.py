@@ -14,16 +14,16 @@ import pytest
 
 from tests.backends.store.conftest import ANALYSER
 from wye.backends.errors import IndexLockedError
+from wye.backends.files import NOTE, writer_lock, writing
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.versions import PASSAGES, RECORD, manifest_name, read_record, sizes_of
-from wye.backends.store.writer import NOTE, writer_lock, writing
 from wye.backends.types import Passage
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from wye.backends.store.writer import writer_lock
+from wye.backends.files import writer_lock
 with writer_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
