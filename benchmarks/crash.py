@@ -412,7 +412,6 @@ def _settle(folder: Path, client: TestClient) -> None:
     """Wait until no job is left."""
     jobs = JobStore(folder, "default")
     _until(lambda: not jobs.unfinished())
-    jobs.close()
     failed = [job for job in client.get("/v1/jobs").json()["data"] if job["state"] != "done"]
     assert not failed, failed
 

@@ -214,8 +214,6 @@ class Service:
         for arm in chain.from_iterable(self.arms.values()):
             await arm.close()
         self._threads.shutdown()
-        for writer in self.writers.values():
-            writer.close()
         for collection in self._collections.values():
             collection.close()
         if self.request_log is not None:

@@ -1,7 +1,10 @@
-"""Jobs: uploads that are written in the background, in a SQLite database beside their index."""
+"""Jobs: uploads that are written in the background, in the order in which they were accepted.
+
+A job is a file beside its index, with a passage on each line, and a row of a SQLite table, which is
+stored after the file and makes the job accepted. When a job ends, its file goes.
+"""
 
 import json
-import os
 import secrets
 import sqlite3
 import time
@@ -17,20 +20,20 @@ from typing import Annotated, Any
 from filelock import FileLock, Timeout
 from pydantic import FiniteFloat, Strict, TypeAdapter
 
-from wye.backends.files import sync
+from wye.backends.files import sync, write_atomically
 from wye.backends.filters import Columns, Filter
 from wye.backends.types import Passage
 from wye.service.logs import LOG
 
 FOLDER = "jobs"
 DATABASE = "jobs.sqlite3"
-# Prefix of folders of damaged databases, which are kept until somebody deletes them.
-_DAMAGED = "damaged-"
+# Prefixes of folders of databases that are damaged, or of a former format.
+_DAMAGED, _FORMER = "damaged-", "former-"
 # How long a process waits for another one's commit.
 _PATIENCE_SECONDS = 10.0
-# An upload that is not accepted after so long was left by a killed process.
+# The file of an upload that is not accepted after so long was left by a killed process.
 _ABANDONED_SECONDS = 3_600.0
-# Passages in a transaction, so that others need not wait long for theirs.
+# Passages that are filtered together.
 _BLOCK = 1_024
 
 
@@ -95,19 +98,18 @@ COLUMNS = tuple(field.name for field in fields(Job) if field.name != "collection
 _JOB, _PASSAGE = TypeAdapter(Job), TypeAdapter(Passage)
 _UNFINISHED = "state IN ('queued', 'running')"
 _ASSIGNMENTS = ", ".join(f"{name} = :{name}" for name in COLUMNS)
-_INSERT_PASSAGE = "INSERT OR IGNORE INTO passages VALUES (?, ?, ?, ?)"
-# The number of the schema; a file with another is not a database of jobs.
-_FORMAT = 1
-# A job's row is stored after all of its passages, and makes it accepted. Row ids ascend in the
-# order of acceptance, which times do not: a clock may be set back.
+_INSERT = (
+    f"INSERT OR REPLACE INTO jobs ({', '.join(COLUMNS)}, names) VALUES (:{', :'.join(COLUMNS)}, "
+    ":names)"
+)
+# The number of the schema; a file with another is not a database of jobs. In format 1, a second
+# table had the passages.
+_FORMAT = 2
+# Row ids ascend in the order of acceptance, which times do not: a clock may be set back. `names`
+# has the ids of the documents.
 _SCHEMA = f"""
-PRAGMA auto_vacuum = FULL;
 PRAGMA user_version = {_FORMAT};
-CREATE TABLE jobs ({", ".join(COLUMNS)}, is_cancelled DEFAULT 0, PRIMARY KEY (id));
-CREATE TABLE passages (
-    job TEXT, number INTEGER, document TEXT, passage TEXT, PRIMARY KEY (job, number)
-);
-CREATE INDEX documents ON passages (document, job);
+CREATE TABLE jobs ({", ".join(COLUMNS)}, names, is_cancelled DEFAULT 0, PRIMARY KEY (id));
 """
 
 
@@ -116,7 +118,7 @@ class JobStore:
 
     Accepted jobs survive crashes and power cuts. A file lock, which ends with its holder, tells
     which process runs jobs. A job that cannot be read counts as failed. A damaged database is set
-    aside, and the whole jobs in it move to a new one.
+    aside, and a new one has the jobs whose files are there, which begin again.
 
     All methods that read or write the database raise an `OSError` if they cannot.
     """
@@ -127,14 +129,7 @@ class JobStore:
         self._collection = collection
         self._path = self.folder / DATABASE
         self._lock = RLock()
-        self._database: sqlite3.Connection | None = None
-        self._opened = (0, False)
-        self._opening = FileLock(
-            self.folder / "opening.lock",
-            timeout=_PATIENCE_SECONDS,
-            thread_local=False,
-            fallback_to_soft=False,
-        )
+        self._making = self._file_lock("making", _PATIENCE_SECONDS)
 
     @property
     def fault(self) -> str:
@@ -148,26 +143,29 @@ class JobStore:
 
     def submit(self, passages: Iterable[Passage]) -> Job:
         """Make a job of passages; when this returns, it is on the disk, after all earlier ones."""
-        id_ = f"job-{_time_digits(time.time())}{secrets.token_hex(3)}"
-        count = 0
-        documents: set[str] = set()
-        numbered = enumerate(passages)
+        id_ = f"job-{int(time.time() * 1e6):014x}{secrets.token_hex(3)}"
+        self.folder.mkdir(exist_ok=True)
+        count, names = 0, dict[str, None]()
         try:
-            while block := list(islice(numbered, _BLOCK)):
-                rows = ((id_, n, p.document, json.dumps(asdict(p))) for n, p in block)
-                with self.transaction() as database:
-                    database.executemany(_INSERT_PASSAGE, rows)
-                count += len(block)
-                documents.update(passage.document for _, passage in block)
-            job = Job(id_, self._collection, len(documents), count, time.time())
+            with write_atomically(self.file(id_)) as file:
+                for passage in passages:
+                    file.write(json.dumps(asdict(passage)).encode() + b"\n")
+                    names[passage.document] = None
+                    count += 1
+            job = Job(id_, self._collection, len(names), count, time.time())
             with self.transaction() as database:
-                if not _insert(database, job):
-                    raise OSError(f"passages of {id_} were deleted")
+                database.execute(_INSERT, {**asdict(job), "names": json.dumps([*names])})
         except BaseException:
             with suppress(OSError):
-                self._delete([id_])
+                self.file(id_).unlink(missing_ok=True)
+                with self.transaction() as database:
+                    database.execute("DELETE FROM jobs WHERE id = ?", [id_])
             raise
         return job
+
+    def file(self, id_: str) -> Path:
+        """The file of a job's passages."""
+        return self.folder / f"{id_}.jsonl"
 
     def jobs(self) -> list[Job]:
         """All jobs, in the order of acceptance."""
@@ -188,6 +186,8 @@ class JobStore:
             query = f"UPDATE jobs SET {_ASSIGNMENTS} WHERE id = :id"
             if database.execute(query, asdict(job)).rowcount != 1:
                 raise OSError(f"job {job.id} was deleted")
+        if job.state.has_ended:
+            self.file(job.id).unlink(missing_ok=True)
 
     def passages(self, job: Job) -> Iterator[Passage]:
         """The passages that a job still has to write, in order.
@@ -195,22 +195,24 @@ class JobStore:
         Raises:
             ValueError: A passage cannot be read, or is missing.
         """
-        query = "SELECT passage FROM passages WHERE job = ? AND number >= ? ORDER BY number LIMIT ?"
-        position = job.done
-        while rows := self.rows(query, job.id, position, _BLOCK):
-            yield from (_PASSAGE.validate_json(str(passage)) for (passage,) in rows)
-            position += len(rows)
-        if position != job.passages:
-            raise ValueError(f"only {position} of its {job.passages} passages exist")
+        count = 0
+        if self.file(job.id).exists():
+            with self.file(job.id).open("rb") as file:
+                for count, line in enumerate(file, start=1):
+                    if count > job.done:
+                        yield _PASSAGE.validate_json(line)
+        if count != job.passages:
+            raise ValueError(f"only {count} of its {job.passages} passages exist")
 
     def cancel(self, job: Job) -> None:
         """Cancel a queued job at once, or ask the process that runs it to stop."""
         with self.transaction() as database:
             database.execute("UPDATE jobs SET is_cancelled = 1 WHERE id = ?", [job.id])
-            database.execute(
-                "UPDATE jobs SET state = ?, finished = ? WHERE id = ? AND state = ?",
-                [State.CANCELLED, time.time(), job.id, State.QUEUED],
-            )
+            query = "UPDATE jobs SET state = ?, finished = ? WHERE id = ? AND state = ?"
+            values = State.CANCELLED, time.time(), job.id, State.QUEUED
+            has_ended = database.execute(query, values).rowcount
+        if has_ended:
+            self.file(job.id).unlink(missing_ok=True)
 
     def is_cancelled(self, job: Job) -> bool:
         """Whether a job is to stop."""
@@ -219,21 +221,19 @@ class JobStore:
     def writing(self, documents: Iterable[str]) -> tuple[Job, str] | None:
         """An unfinished job that writes one of these documents, and which; None if none does."""
         rows = self.rows(
-            "SELECT job, document FROM json_each(?) JOIN passages ON document = value "
-            f"JOIN jobs ON jobs.id = job WHERE {_UNFINISHED} ORDER BY job LIMIT 1",
+            f"SELECT jobs.id, value FROM jobs, json_each(names) WHERE {_UNFINISHED} "
+            "AND value IN (SELECT value FROM json_each(?)) ORDER BY jobs.rowid LIMIT 1",
             json.dumps(list(documents)),
         )
         return next(((job, name) for id_, name in rows if (job := self.job(id_))), None)
 
     def shares_documents(self, job: Job, others: Sequence[Job]) -> bool:
         """Whether a job writes a document that another of some jobs writes."""
-        rows = self.rows(
-            "SELECT 1 FROM passages AS written JOIN passages AS others USING (document) "
-            "JOIN json_each(?) ON others.job = value WHERE written.job = ? LIMIT 1",
-            json.dumps([other.id for other in others]),
-            job.id,
-        )
-        return bool(rows)
+        ids = "(SELECT value FROM json_each(?))"
+        names = f"SELECT value FROM jobs, json_each(names) WHERE jobs.id IN {ids}"
+        query = f"{names} INTERSECT {names} LIMIT 1"
+        values = json.dumps([job.id]), json.dumps([other.id for other in others])
+        return bool(self.rows(query, *values))
 
     def matching(self, filter_: Filter) -> tuple[Job, str] | None:
         """An unfinished job that writes a document that passes a filter, and which document."""
@@ -258,21 +258,22 @@ class JobStore:
         return count, count / ((jobs and jobs[0].rate(time.time())) or 10)
 
     def sweep(self, keep_seconds: float) -> None:
-        """Delete jobs that ended long ago, and the passages that killed processes left."""
+        """Delete jobs that ended long ago, and the files that killed processes left."""
         self.jobs()  # stores when those that cannot be read ended
         now = time.time()
-        rows = self.rows(
-            "SELECT id FROM jobs WHERE finished < ? UNION SELECT DISTINCT job FROM passages "
-            "WHERE job < ? AND job NOT IN (SELECT id FROM jobs)",
-            now - keep_seconds,
-            f"job-{_time_digits(now - _ABANDONED_SECONDS)}",
-        )
-        if rows:
-            self._delete([id_ for (id_,) in rows])
+        ended = self.rows("SELECT id FROM jobs WHERE finished < ?", now - keep_seconds)
+        if ended:
+            with self.transaction() as database:
+                database.executemany("DELETE FROM jobs WHERE id = ?", ended)
+        stored = {self.file(id_) for (id_,) in self.rows("SELECT id FROM jobs")}
+        for path in [*self.folder.glob("job-*"), *self.folder.glob(".job-*")]:
+            with suppress(FileNotFoundError):
+                if path not in stored and path.stat().st_mtime < now - _ABANDONED_SECONDS:
+                    path.unlink()
 
     def claim(self) -> FileLock:
         """The lock of the process that runs the jobs; to enter it raises `Timeout` in any other."""
-        return FileLock(self.folder / "claim.lock", blocking=False, fallback_to_soft=False)
+        return self._file_lock("claim", 0)
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a query; none if there never was a job."""
@@ -284,19 +285,15 @@ class JobStore:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction, which is on the disk when the block ends without error."""
+        if not self._path.exists():
+            self._make()
+        before = self._inode()
         with self._open() as database:
             with database:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
-            if self._file() != self._opened:
+            if self._inode() != before:
                 raise OSError(f"{DATABASE} was set aside by another process")
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
 
     def _select(self, condition: str, *values: object) -> list[Job]:
         query = f"SELECT rowid, {', '.join(COLUMNS)} FROM jobs {condition}"
@@ -309,107 +306,93 @@ class JobStore:
         except ValueError as error:
             id_ = row[0] if isinstance(row[0], str) else f"job-{number}"
             LOG.error("job unreadable", extra={"job": id_, "error": str(error)})
-            job = _unreadable(id_, "its entry is damaged", self._collection)
+        job = _unreadable(id_, self._collection)
         with suppress(OSError), self.transaction() as database:
             query = f"UPDATE jobs SET {_ASSIGNMENTS} WHERE rowid = :number"
             database.execute(query, {**asdict(job), "number": number})
         return job
 
-    def _delete(self, ids: Sequence[str]) -> None:
-        """Delete jobs, accepted or not; their space returns to the disk."""
-        named = "(SELECT value FROM json_each(?))"
-        with self.transaction() as database:
-            database.execute(f"DELETE FROM passages WHERE job IN {named}", [json.dumps(ids)])
-            database.execute(f"DELETE FROM jobs WHERE id IN {named}", [json.dumps(ids)])
+    def _file_lock(self, name: str, timeout: float) -> FileLock:
+        path = self.folder / f"{name}.lock"
+        return FileLock(path, timeout=timeout, thread_local=False, fallback_to_soft=False)
+
+    def _inode(self) -> int:
+        """Identifies the database's file; 0 if there is none."""
+        return self._path.stat().st_ino if self._path.exists() else 0
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """The open database, for one thread at a time; it is created if there is none.
-
-        It is opened again if the index was deleted, another process has set the database aside,
-        or the disk can be written again. If it shows damage, it is replaced.
+        """The database, which must exist. If it shows damage, it is replaced.
 
         Raises:
             OSError: It cannot be opened, or the block raised an error of SQLite.
         """
-        with self._lock:
-            try:
-                try:
-                    if self._database is not None and self._file() != self._opened:
-                        self.close()
-                    if self._database is None:
-                        self._database = self._connect()
-                    yield self._database
-                except sqlite3.Error as error:
-                    self._replace(error)
-                    raise
-            except sqlite3.Error as error:
-                raise OSError(f"{DATABASE}: {error}") from error
-            except Timeout as error:
-                raise OSError(f"{DATABASE}: another process is slow to open it") from error
+        inode, kind = self._inode(), _DAMAGED
+        try:
+            with closing(_connection(self._path)) as database:
+                ((version,),) = database.execute("PRAGMA user_version")
+                if version != _FORMAT:
+                    if version == 1:
+                        self._take_over(database)
+                        kind = _FORMER
+                    error = sqlite3.DatabaseError("it is not a database of jobs of this version")
+                    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+                    raise error
+                yield database
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                self._make(inode, kind)
+                LOG.error("jobs set aside", extra={"error": str(error), "fault": self.fault})
+            raise OSError(f"{DATABASE}: {error}") from error
 
-    def _file(self) -> tuple[int, bool]:
-        """Inode of the database, 0 if there is none, and whether it may be written."""
-        may_write = os.access(self.folder, os.W_OK)
-        if not self._path.exists():
-            return 0, may_write
-        return self._path.stat().st_ino, may_write and os.access(self._path, os.W_OK)
+    def _take_over(self, former: sqlite3.Connection) -> None:
+        """Write the files of the jobs in a database of format 1."""
+        for (id_,) in former.execute(f"SELECT id FROM jobs WHERE {_UNFINISHED}").fetchall():
+            query = "SELECT passage FROM passages WHERE job = ? ORDER BY number"
+            with write_atomically(self.file(id_)) as file:
+                file.writelines(f"{row[0]}\n".encode() for row in former.execute(query, [id_]))
 
-    def _connect(self) -> sqlite3.Connection:
-        self.folder.mkdir(exist_ok=True)
-        self._opened = self._file()
-        if not self._opened[1]:  # open it for reading, as it is
-            is_open = self._path.with_name(f"{DATABASE}-wal").exists()
-            return _connection(self._path, "mode=ro" if is_open else "immutable=1")
-        with self._opening:
-            self._opened = self._file()
-            if not self._path.exists():
-                self._create()
-            try:
-                return _open_existing(self._path)
-            except sqlite3.Error as error:
-                self._replace(error)
-            return _open_existing(self._path)
+    def _make(self, replaced: int = 0, kind: str = "") -> None:
+        """Make a database of the jobs whose files are there.
 
-    def _create(self, damaged: sqlite3.Connection | None = None) -> None:
-        """Make a database with what can be read of a damaged one, which is set aside."""
-        path = self._path.with_suffix(".new")
-        path.unlink(missing_ok=True)
-        with closing(_connection(path)) as database:
-            database.executescript(_SCHEMA)
-            if damaged is not None:
-                _rescue(damaged, database)
-        sync(path)
-        aside = f"{_DAMAGED}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
-        # The write-ahead log first, so that it is not taken for one of the new database. It is left
-        # without a database if somebody deleted only that.
-        for suffix in ("-wal", "-shm", ""):
-            old = self._path.with_name(DATABASE + suffix)
-            if damaged is None:
-                old.unlink(missing_ok=True)
-            elif old.exists():
-                (self.folder / aside).mkdir(exist_ok=True)
-                old.rename(self.folder / aside / old.name)
-        path.rename(self._path)
-        sync(self.folder)
-        sync(self.folder.parent)
-        self._opened = self._file()
+        Args:
+            replaced: Inode of the database that it replaces, which is set aside; nothing is done
+                if another process was faster.
+            kind: Prefix of the folder for that one.
+        """
+        try:
+            with self._lock, self._making:
+                if self._inode() != replaced:
+                    return
+                path = self._path.with_suffix(".new")
+                path.unlink(missing_ok=True)
+                with closing(_connection(path)) as database, database:
+                    database.executescript(_SCHEMA)
+                    for file in sorted(self.folder.glob("job-*.jsonl")):
+                        job, names = self._read(file)
+                        database.execute(_INSERT, {**asdict(job), "names": json.dumps(names)})
+                sync(path)
+                aside = (
+                    self.folder / f"{kind}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+                )
+                for old in self.folder.glob(f"{DATABASE}*") if kind else ():
+                    aside.mkdir(exist_ok=True)
+                    old.rename(aside / old.name)
+                path.rename(self._path)
+                sync(self.folder)
+                sync(self.folder.parent)
+        except (sqlite3.Error, Timeout) as error:
+            raise OSError(f"{DATABASE} cannot be made: {error}") from error
 
-    def _replace(self, error: sqlite3.Error) -> None:
-        """Replace a damaged database, unless another process has; raise any other error again."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        is_damage = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        if not (is_damage and self._file()[1]):
-            raise error
-        with self._opening:
-            if self._file() != self._opened:
-                return
-            self.close()
-            with closing(_connection(self._path)) as damaged:
-                with suppress(sqlite3.Error):
-                    damaged.execute("BEGIN IMMEDIATE")  # keeps others from writing meanwhile
-                self._create(damaged)
-        LOG.error("database of jobs damaged", extra={"error": str(error), "fault": self.fault})
+    def _read(self, file: Path) -> tuple[Job, list[str]]:
+        """A new job of a file of passages, and the ids of its documents."""
+        try:
+            documents = [json.loads(line)["document"] for line in file.read_bytes().splitlines()]
+        except (ValueError, KeyError, TypeError):
+            return _unreadable(file.stem, self._collection), []
+        names = [*dict.fromkeys(documents)]
+        return Job(file.stem, self._collection, len(names), len(documents), time.time()), names
 
 
 def parse_job(row: Sequence[object], collection: str = "") -> Job:
@@ -418,80 +401,14 @@ def parse_job(row: Sequence[object], collection: str = "") -> Job:
     return _JOB.validate_python({**values, "collection": collection})
 
 
-def _unreadable(id_: str, reason: str, collection: str = "") -> Job:
+def _unreadable(id_: str, collection: str) -> Job:
     """A failed job, listed instead of one that cannot be read."""
-    error = f"It cannot be read ({reason}). Send its documents again."
-    now = time.time()
+    error, now = "It cannot be read (it is damaged). Send its documents again.", time.time()
     return Job(id_, collection, 0, 0, now, State.FAILED, finished=now, error=error)
 
 
-def _insert(database: sqlite3.Connection, job: Job, *, is_cancelled: bool = False) -> bool:
-    """Store a job after all others, if all passages of it are stored that it may still need."""
-    ((count,),) = database.execute("SELECT count(*) FROM passages WHERE job = ?", [job.id])
-    is_whole = job.state.has_ended or count == job.passages
-    names = (*COLUMNS, "is_cancelled")
-    query = f"INSERT OR IGNORE INTO jobs ({', '.join(names)}) VALUES (:{', :'.join(names)})"
-    if is_whole:
-        database.execute(query, {**asdict(job), "is_cancelled": is_cancelled})
-    return is_whole
-
-
-def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> None:
-    """Copy the jobs that can be read; of one that is not whole, an entry says that it failed."""
-
-    def readable(query: str) -> Iterator[tuple[Any, ...]]:
-        with suppress(sqlite3.Error):  # up to the first row that cannot be read
-            yield from damaged.execute(query)
-
-    with database:
-        database.execute("BEGIN")
-        # From both ends up to the damage, without indexes, which may be damaged too.
-        for order in ("ASC", "DESC"):
-            query = f"SELECT job, number, document, passage FROM passages ORDER BY rowid {order}"
-            database.executemany(_INSERT_PASSAGE, readable(query))
-        query = f"SELECT is_cancelled, {', '.join(COLUMNS)} FROM jobs ORDER BY rowid"
-        for is_cancelled, *row in readable(query):
-            reason = "the database was damaged"
-            try:
-                job = parse_job(row)
-            except ValueError:
-                job = _unreadable(str(row[0]), reason)
-            if not _insert(database, job, is_cancelled=bool(is_cancelled)):
-                _insert(database, _unreadable(job.id, reason))
-
-
-def _connection(path: Path, how: str = "mode=rwc") -> sqlite3.Connection:
-    database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?{how}",
-        timeout=_PATIENCE_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-        uri=True,
-    )
+def _connection(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=_PATIENCE_SECONDS, isolation_level=None)
     database.text_factory = lambda text: text.decode(errors="replace")
+    database.execute("PRAGMA synchronous = FULL")
     return database
-
-
-def _open_existing(path: Path) -> sqlite3.Connection:
-    """Open an existing database for writing.
-
-    Raises:
-        sqlite3.Error: It is damaged, or not a database of jobs.
-    """
-    database = _connection(path)
-    try:
-        if database.execute("PRAGMA user_version").fetchone() != (_FORMAT,):
-            error = sqlite3.DatabaseError("it is not a database of jobs")
-            error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
-            raise error
-        database.execute("PRAGMA journal_mode = WAL").fetchall()
-        database.execute("PRAGMA synchronous = FULL")
-    except sqlite3.Error:
-        database.close()
-        raise
-    return database
-
-
-def _time_digits(seconds: float) -> str:
-    """Microseconds as hexadecimal digits that sort by time."""
-    return f"{int(seconds * 1e6):014x}"

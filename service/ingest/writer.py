@@ -239,11 +239,6 @@ class CollectionWriter:
         """End the present work at its next slice."""
         self._stopping.set()
 
-    def close(self) -> None:
-        """Close the database of jobs."""
-        if self._jobs is not None:
-            self._jobs.close()
-
     async def _submit(self, passages: Iterable[Passage]) -> Job:
         """Store passages as a job."""
 
