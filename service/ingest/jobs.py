@@ -27,8 +27,8 @@ from wye.service.logs import LOG
 
 FOLDER = "jobs"
 DATABASE = "jobs.sqlite3"
-# Prefixes of folders of databases that are damaged, or of a former format.
-_DAMAGED, _FORMER = "damaged-", "former-"
+# Prefix of folders of damaged databases, which are kept until somebody deletes them.
+_DAMAGED = "damaged-"
 # How long a process waits for another one's commit.
 _PATIENCE_SECONDS = 10.0
 # The file of an upload that is not accepted after so long was left by a killed process.
@@ -102,8 +102,7 @@ _INSERT = (
     f"INSERT OR REPLACE INTO jobs ({', '.join(COLUMNS)}, names) VALUES (:{', :'.join(COLUMNS)}, "
     ":names)"
 )
-# The number of the schema; a file with another is not a database of jobs. In format 1, a second
-# table had the passages.
+# The number of the schema; a file with another is not a database of jobs.
 _FORMAT = 2
 # Row ids ascend in the order of acceptance, which times do not: a clock may be set back. `names`
 # has the ids of the documents.
@@ -327,14 +326,11 @@ class JobStore:
         Raises:
             OSError: It cannot be opened, or the block raised an error of SQLite.
         """
-        inode, kind = self._inode(), _DAMAGED
+        inode = self._inode()
         try:
             with closing(_connection(self._path)) as database:
                 ((version,),) = database.execute("PRAGMA user_version")
                 if version != _FORMAT:
-                    if version == 1:
-                        self._take_over(database)
-                        kind = _FORMER
                     error = sqlite3.DatabaseError("it is not a database of jobs of this version")
                     error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
                     raise error
@@ -342,24 +338,16 @@ class JobStore:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                self._make(inode, kind)
+                self._make(inode)
                 LOG.error("jobs set aside", extra={"error": str(error), "fault": self.fault})
             raise OSError(f"{DATABASE}: {error}") from error
 
-    def _take_over(self, former: sqlite3.Connection) -> None:
-        """Write the files of the jobs in a database of format 1."""
-        for (id_,) in former.execute(f"SELECT id FROM jobs WHERE {_UNFINISHED}").fetchall():
-            query = "SELECT passage FROM passages WHERE job = ? ORDER BY number"
-            with write_atomically(self.file(id_)) as file:
-                file.writelines(f"{row[0]}\n".encode() for row in former.execute(query, [id_]))
-
-    def _make(self, replaced: int = 0, kind: str = "") -> None:
+    def _make(self, replaced: int = 0) -> None:
         """Make a database of the jobs whose files are there.
 
         Args:
-            replaced: Inode of the database that it replaces, which is set aside; nothing is done
-                if another process was faster.
-            kind: Prefix of the folder for that one.
+            replaced: Inode of a damaged database, which is set aside; nothing is done if another
+                process was faster.
         """
         try:
             with self._lock, self._making:
@@ -373,10 +361,9 @@ class JobStore:
                         job, names = self._read(file)
                         database.execute(_INSERT, {**asdict(job), "names": json.dumps(names)})
                 sync(path)
-                aside = (
-                    self.folder / f"{kind}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
-                )
-                for old in self.folder.glob(f"{DATABASE}*") if kind else ():
+                name = f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+                aside = self.folder / (_DAMAGED + name)
+                for old in self.folder.glob(f"{DATABASE}*"):
                     aside.mkdir(exist_ok=True)
                     old.rename(aside / old.name)
                 path.rename(self._path)

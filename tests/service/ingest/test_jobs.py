@@ -1,6 +1,5 @@
 """Jobs on the disk."""
 
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -238,29 +237,6 @@ def test_a_file_that_cannot_be_read_is_a_job_that_failed(store: JobStore) -> Non
     assert (first.id, first.state) == (whole.id, State.QUEUED)
     assert (second.id, second.state) == (damaged.id, State.FAILED)
     assert "Send its documents again" in second.error
-
-
-FORMER = """
-PRAGMA user_version = 1;
-CREATE TABLE jobs (id, documents, passages, created, state, done, PRIMARY KEY (id));
-CREATE TABLE passages (
-    job TEXT, number INTEGER, document TEXT, passage TEXT, PRIMARY KEY (job, number)
-);
-INSERT INTO jobs VALUES ('job-1', 3, 6, 1.0, 'done', 6), ('job-2', 3, 6, 1.0, 'running', 2);
-"""
-
-
-def test_jobs_of_the_former_format_are_taken_over(store: JobStore) -> None:
-    store.folder.mkdir()
-    with closing(sqlite3.connect(store.folder / "jobs.sqlite3")) as database, database:
-        database.executescript(FORMER)
-        rows = ((n, p.document, json.dumps(asdict(p))) for n, p in enumerate(PASSAGES))
-        database.executemany("INSERT INTO passages VALUES ('job-2', ?, ?, ?)", rows)
-    with pytest.raises(OSError, match="of this version"):
-        store.jobs()
-    (job,) = store.jobs()
-    assert (job.id, job.state, list(store.passages(job))) == ("job-2", State.QUEUED, PASSAGES)
-    assert store.fault == ""
 
 
 ODD = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=9) | st.binary()
