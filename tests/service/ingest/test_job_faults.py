@@ -314,9 +314,9 @@ def test_what_is_wrong_with_its_documents_fails_a_job(
     client: TestClient, folder: Path, gate: threading.Event
 ) -> None:
     job = send(client, 20)
-    with closing(sqlite3.connect(folder / "jobs" / "jobs.sqlite3")) as database:
-        database.execute("UPDATE passages SET passage = '{' WHERE number = 9")
-        database.commit()
+    passages = JobStore(folder, "default").file(job)
+    lines = passages.read_text().splitlines()
+    passages.write_text("\n".join([*lines[:9], "{", *lines[10:]]))
     gate.set()
     ended = wait_for(client, job)
     assert (ended["state"], ended["done"], ended["waits_for"]) == ("failed", 8, "")
