@@ -25,7 +25,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -91,14 +91,14 @@ def run(given: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory() as scratch:
             bench = Bench(operation, Path(scratch))
             trials = [bench.trial(chance.random(), at_step=n % 2 == 1) for n in range(each)]
-        seen = {trial.state for trial in trials if trial.state is not None}
+        seen = {trial.state for trial in trials} - {None}
         passed = [sum(each) for each in zip(*(trial.checks for trial in trials), strict=True)]
         landed = sum(trial.landed for trial in trials)
         counts = (bench.duration, bench.steps, len(bench.states), each, landed, len(seen))
         table.row(operation, *counts, *passed)
-        for trial in [trial for trial in trials if not trial.survived][:3]:
-            print(f"  {trial}")
-        survived &= all(trial.survived for trial in trials)
+        harmed = [trial for trial in trials if not trial.survived]
+        print(*(f"  {trial}\n" for trial in harmed[:3]), sep="", end="")
+        survived &= not harmed
     print(f"\n{time.monotonic() - started:.0f} s. {'PASS' if survived else 'FAIL'}")
     return 0 if survived else 1
 
@@ -136,15 +136,19 @@ def _name(document: int) -> str:
     return f"d{document}" if document % 4 else f"d{document + 1}#x"
 
 
+def _ids(document: int) -> list[str]:
+    """Ids of a document's chunks."""
+    return [f"{_name(document)}#{chunk}" for chunk in range(CHUNKS)]
+
+
 def edition(number: int) -> list[Passage]:
     """A corpus as first published, or revised: changed texts, more documents, fewer chunks."""
     passages = []
     for document in range(DOCUMENTS + 4 * number):
         chunks = CHUNKS - (number if document % 3 == 0 else 0)
-        for chunk in range(chunks):
+        for chunk, id_ in enumerate(_ids(document)[:chunks]):
             revision = number if document % 2 else 0
             text = f"Anna{document} met Bob{chunk} in edition {revision}. They talked elsewhere."
-            id_ = f"{_name(document)}#{chunk}"
             title = f"Title{revision} {document} (book)"
             passages.append(Passage(id_, title, text, {"n": chunk}, _name(document), chunk))
     return passages
@@ -157,37 +161,21 @@ def fill(
     analyser = StandIn(delay=delay)
     index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
     progress = _Acknowledging(said)
-    ingest(
-        index,
-        passages,
-        analyser,
-        batch_passages=WINDOW,
-        entity_vectors=True,
-        progress=progress,
-    )
+    ingest(index, passages, analyser, batch_passages=WINDOW, entity_vectors=True, progress=progress)
     with index.writer() as writer:
         writer.compact(keep)
 
 
-def delete(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
-    """Delete documents one by one."""
-    index = PassageStore.open(folder)
-    with index.writer() as writer:
-        for document in range(0, DOCUMENTS, 2):
-            writer.delete([f"{_name(document)}#{chunk}" for chunk in range(CHUNKS)])
+def delete(
+    folder: Path, delay: float, keep: timedelta, said: Said, *, ids: list[list[str]], every: int
+) -> None:
+    """Delete passages, some in each commit, and compact after `every` so many commits."""
+    with PassageStore.open(folder).writer() as writer:
+        for number, some in enumerate(ids, start=1):
+            writer.delete(some)
             said("done")
-            time.sleep(delay)
-        writer.compact(keep)
-
-
-def compact(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
-    """Delete single passages, and compact after each."""
-    index = PassageStore.open(folder)
-    with index.writer() as writer:
-        for document in range(1, 13):
-            writer.delete([f"{_name(document)}#0"])
-            said("done")
-            writer.compact(keep)
+            if number % every == 0:
+                writer.compact(keep)
             time.sleep(delay)
 
 
@@ -219,8 +207,8 @@ def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noq
 OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
     "ingest": partial(fill, edition(0)),
     "upsert": partial(fill, edition(1)),
-    "delete": delete,
-    "compact": compact,
+    "delete": partial(delete, ids=[_ids(n) for n in range(0, DOCUMENTS, 2)], every=12),
+    "compact": partial(delete, ids=[_ids(n)[:1] for n in range(1, 13)], every=1),
     "job": job,
 }
 
@@ -287,7 +275,7 @@ class Bench:
         self._base = folder / "base"
         self._scratch = folder / "scratch"
         if operation != "ingest":
-            OPERATIONS["ingest"](self._base, 0.0, timedelta(0), _to_nobody)
+            OPERATIONS["ingest"](self._base, 0.0, timedelta(0), list[str]().append)
         self.duration, self.steps = self._time()
         undisturbed = self._restart()
         before = _newest_version(undisturbed)
@@ -326,7 +314,7 @@ class Bench:
                 _settle(folder, client)
             later, _ = self._inspect(folder)
             resumed = later is not None and later >= self._in_the_end[acknowledged]
-        OPERATIONS[self.operation](folder, 0.0, timedelta(0), _to_nobody)
+        OPERATIONS[self.operation](folder, 0.0, timedelta(0), list[str]().append)
         completed = _digest(read_corpus(PassageStore.open(folder))) == self.states[-1]
         checks = (state is not None, kept, resumed, cached, completed)
         return Trial(self.operation, landed, state, checks)
@@ -424,10 +412,6 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def _to_nobody(_: str) -> None:
-    pass
-
-
 def _newest_version(folder: Path) -> int:
     """Number of the newest version; 0 if there is no index."""
     return PassageStore.open(folder).version if folder.exists() else 0
@@ -479,11 +463,10 @@ def _begun(
 def _listen(heard: Connection) -> list[str]:
     """All messages of a process until it ends."""
     words = []
-    while True:
-        try:
+    with suppress(EOFError, ConnectionResetError):
+        while True:
             words.append(heard.recv())
-        except (EOFError, ConnectionResetError):
-            return words
+    return words
 
 
 def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
@@ -506,9 +489,7 @@ def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
     def traced(*given: Any, **options: Any) -> sqlite3.Connection:  # noqa: ANN401
         database: sqlite3.Connection = connect(*given, **options)
         # Called before a statement runs: at COMMIT, and at the BEGIN after it.
-        database.set_trace_callback(
-            lambda said: durable() if said.startswith(("BEGIN", "COMMIT")) else None
-        )
+        database.set_trace_callback(lambda s: durable() if s[:6] in ("BEGIN ", "COMMIT") else None)
         return database
 
     os.fsync, sqlite3.connect = counted, traced  # type: ignore[assignment]
