@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 COMMANDS: Mapping[str, str] = {
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
     "refine": "Give passages `statements` in the file that you index; see docs/guides/refine.md.",
+    "route --arms": "Run `wye serve --arms FILE`, and ask /v1/route.",
+    "search --arms": "Run `wye serve --arms FILE`, and `wye search --url` of it.",
     "serve --workers": "Start more `wye serve`, each with its own port, behind a proxy.",
     "train --relevance --arms": "Relevance is fitted for an index only; leave --arms out.",
     "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",

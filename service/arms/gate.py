@@ -135,9 +135,7 @@ class Gate:
         simple: The one that replaces our text arms, in a collection without an index.
     """
 
-    def __init__(
-        self, arms: Sequence[RemoteArm], *, by_scores: bool = False, decide: Decide | None = None
-    ) -> None:
+    def __init__(self, arms: Sequence[RemoteArm], *, by_scores: bool, decide: Decide) -> None:
         """Keep the arms.
 
         Args:
@@ -225,7 +223,7 @@ class Gate:
 
     async def decision(self, params: SearchParams, question: str, call: ArmCall) -> Decision:
         """The router's decision by what the simple arm returned."""
-        if call.reason or self._decide is None:
+        if call.reason:
             return Decision(Route.HYBRID, None, None, None, NOTHING)
         texts = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
         return await self._decide(params, ReturnedPassages(question, texts))

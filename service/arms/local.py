@@ -1,34 +1,23 @@
-"""Remote arms without a server, for commands that have no event loop of their own."""
+"""Remote arms without a server, for commands that ask them many questions."""
 
 import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from wye import Hit, Hits
-from wye.router.gateway import check
-from wye.router.policy import RoutingModel
 from wye.router.remote import (
     ArmAnswer,
     ArmFacts,
     ArmHit,
     ArmQuestion,
-    ReturnedPassages,
-    decide_by_passages,
 )
 from wye.router.session import ModelCache
-from wye.router.settings import Settings
-from wye.router.types import Decision, Route, route_named
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
-from wye.service.arms.gate import Gate
 from wye.service.arms.kind import ArmConfig
-from wye.service.collections import ROUTES, read_passage_router
 from wye.service.errors import ServiceError
-from wye.service.search import QueuedQuestion, SearchParams
 from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, load_settings
 
 _SECONDS = LONGEST_DEADLINE_MS / 1000
@@ -62,20 +51,6 @@ def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "
     return LocalArms(arms[name])
 
 
-def open_search(path: Path, settings: Settings | None = None) -> "LocalArms":
-    """Open the arms of a collection without an index, with the router that decides between them.
-
-    Raises:
-        ServiceError: The file is invalid or has no simple arm.
-        ModelFileError: The router is missing, or was made for an index.
-    """
-    settings = settings or load_settings()
-    model = read_passage_router(settings.router)
-    arms = open_arms(path)
-    arms.model = model
-    return arms
-
-
 def _facts(arm: RemoteArm) -> ArmFacts:
     """Facts about an arm, known without asking it."""
     config = arm.config
@@ -96,17 +71,12 @@ def _facts(arm: RemoteArm) -> ArmFacts:
 class LocalArms:
     """Arms with an event loop of their own; used by one thread.
 
-    `search` and `route` are for a collection without an index.
-
     Attributes:
         arms: Facts about each arm.
-        model: A router that decides by returned passages, if there is no index.
     """
 
     def __init__(self, arms: Sequence[RemoteArm]) -> None:
-        self.model: RoutingModel | None = None
         self._arms = {arm.name: arm for arm in arms}
-        self._gate = Gate(arms, decide=self._decide)
         self._runner = asyncio.Runner()
         self._models = ModelCache()
         self.arms: Sequence[ArmFacts] = tuple(map(_facts, arms))
@@ -163,58 +133,3 @@ class LocalArms:
     async def _close(self) -> None:
         for arm in self._arms.values():
             await arm.close()
-
-    def search(
-        self,
-        question: str,
-        *,
-        k: int = 5,
-        route: str = Route.AUTO,
-        filter: object | None = None,  # noqa: A002 - the word that vector stores use
-        max_latency_ms: float | None = None,
-        explain: bool = False,
-        point: str = "",
-    ) -> Hits:
-        """Find passages for a question; `hits.degraded` says which arm gave nothing.
-
-        Raises:
-            ServiceError: The route needs an index, or an arm that there is not.
-            RouterError: The question is empty, or the operating point is unknown.
-            FilterError: An arm cannot apply the filter.
-        """
-        check([question], k)
-        chosen = route_named(route)
-        if chosen not in ROUTES:
-            raise ServiceError(
-                f"Route '{chosen}' needs an index, and there is none here; use one of "
-                f"{', '.join(ROUTES)}."
-            )
-        params = SearchParams(
-            chosen, k, filter, explain, max_latency_ms, point=point, collection=""
-        )
-        if chosen == Route.GRAPH and not self._gate.suitable(params):
-            raise ServiceError("No arm has the role graph.")
-        item = QueuedQuestion(question, "")
-        result = self._runner.run(self._gate.search(params, item, _SECONDS))
-        reply = replace(
-            result.reply, ranking=replace(result.reply.ranking, degraded=result.degraded)
-        )
-        pairs = [(hit, result.passages[hit.id]) for hit in reply.ranking.hits]
-        hits = [
-            Hit(hit.id, hit.rank, hit.score, passage.title, passage.text, passage.metadata, None)
-            for hit, passage in pairs
-        ]
-        return Hits(hits, replace(reply, seconds=result.seconds))
-
-    def route(self, question: str, *, explain: bool = True, point: str = "") -> Decision:
-        """Decide which route `search` would take; this asks the simple arm."""
-        check([question], 1)
-        params = SearchParams(k=1, explain=explain, point=point, only_route=True, collection="")
-        item = QueuedQuestion(question, "")
-        decision, _ = self._runner.run(self._gate.decide(params, item, _SECONDS, None))
-        return decision
-
-    async def _decide(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
-        if self.model is None:
-            raise ServiceError("No router was opened; use open_search.")
-        return decide_by_passages(self.model, returned, explain=params.explain, point=params.point)

@@ -26,10 +26,6 @@ IndexesOption = Annotated[
         help="Index to serve; several need names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
     ),
 ]
-ArmsOption = Annotated[
-    Path | None,
-    typer.Option(help="File of remote arms to ask instead of an index; one has the role simple."),
-]
 ServedArmsOption = Annotated[
     Path | None,
     typer.Option(

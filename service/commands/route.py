@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from wye.service.commands.options import (
-    ArmsOption,
     IndexOption,
     JsonOption,
     LatencyOption,
@@ -13,7 +12,6 @@ from wye.service.commands.options import (
     QuestionArgument,
     questions_of,
 )
-from wye.service.errors import ServiceError
 from wye.service.terminal import messages, output
 
 
@@ -21,7 +19,6 @@ def route(
     question: QuestionArgument,
     *,
     index: IndexOption = None,
-    arms: ArmsOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each feature adds to the score.")
     ] = False,
@@ -48,16 +45,7 @@ def route(
     params: dict[str, Any] = {"explain": explain, "point": point}
     settings = load_settings(index=index)
     with messages().status("Loading the models"):
-        if arms is not None:
-            if index is not None or max_latency_ms is not None:
-                raise ServiceError(
-                    "With --arms, where there is no index, leave --index and --max-latency-ms out."
-                )
-            from wye.service.arms.local import open_search
-
-            with open_search(arms, settings) as remote:
-                decisions = [remote.route(text, **params) for text in questions]
-        elif settings.index is None:
+        if settings.index is None:
             with ModelCache() as models:
                 decisions = decide_without_index(
                     questions,

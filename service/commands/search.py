@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wye.service.commands.options import (
-    ArmsOption,
     FilterOption,
     IndexOption,
     JsonOption,
@@ -44,7 +43,6 @@ def search(
             "model is loaded here, and --json prints its replies."
         ),
     ] = None,
-    arms: ArmsOption = None,
     collection: Annotated[
         str | None,
         typer.Option(help="Collection of that server. Default: its only one."),
@@ -86,17 +84,6 @@ def search(
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index)
-    if arms is not None:
-        if index is not None or min_relevance:
-            raise ServiceError(
-                "With --arms, where there is no index, leave --index and --min-relevance out."
-            )
-        from wye.service.arms.local import open_search
-
-        with open_search(arms, settings) as remote:
-            answers = [remote.search(text, **params) for text in questions]
-        _show(answers, explain=explain, as_json=as_json)
-        return
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
         replies = opened.search_many(questions, **params, min_relevance=min_relevance)

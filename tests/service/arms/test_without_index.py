@@ -15,8 +15,6 @@ from tests.service.arms.fakes import Remote, arms_file, table
 from wye.router.remote import INDEX_SIGNALS
 from wye.router.settings import MODELS, PASSAGE_ROUTER
 from wye.service.app import build
-from wye.service.arms.local import open_search
-from wye.service.cli import run
 from wye.service.doctor import Health, examine
 from wye.service.settings import ServeSettings, ServiceSettings
 
@@ -276,40 +274,3 @@ def test_the_doctor_looks_at_it(start: Start, tmp_path: Path, remote: Remote) ->
     assert findings["collection default"].state == Health.GOOD, findings["collection default"]
     assert "no index here" in findings["collection default"].says
     assert findings["remote arms"].state == Health.GOOD
-
-
-def test_commands_ask_the_arms_themselves(
-    start: Start,
-    tmp_path: Path,
-    remote: Remote,
-    second: Remote,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    start()  # writes the file
-    arms = ["--arms", str(tmp_path / "wye.toml")]
-    assert run(["search", QUESTION, *arms, "--json"]) == 0
-    (search_result,) = json.loads(capsys.readouterr().out)
-    assert "film" in {hit["id"] for hit in search_result["hits"]}
-    assert run(["search", QUESTION, *arms, "--route", "hybrid"]) == 0
-    assert "Old Bridge" in capsys.readouterr().out
-    assert run(["route", QUESTION, *arms, "--json"]) == 0
-    (route_result,) = json.loads(capsys.readouterr().out)
-    assert route_result["decision"]["model"] == PASSAGE_ROUTER
-    assert (len(remote.asked), len(second.asked)) == (3, 1)
-    second.mode = 500
-    assert run(["search", QUESTION, *arms]) == 0
-    assert "'dear'" in capsys.readouterr().out
-    for wrong in (["--route", "dense"], ["--index", "x"], ["--min-relevance", "0.5"]):
-        assert run(["search", QUESTION, *arms, *wrong]) == 2
-    assert run(["route", QUESTION, *arms, "--index", "x"]) == 2
-    assert run(["search", " ", *arms]) == 2
-
-
-def test_it_can_be_searched_from_python(start: Start, tmp_path: Path) -> None:
-    start()
-    with open_search(tmp_path / "wye.toml") as corpus:
-        hits = corpus.search(QUESTION, k=2)
-        assert [hit.rank for hit in hits] == [1, 2]
-        assert hits.decision is not None
-        assert hits.decision.score == corpus.route(QUESTION).score
-        assert (hits.degraded, hits.answerability) == ("", None)
