@@ -291,7 +291,7 @@ def training(index: Path) -> Files:
     with _workplace(index) as name:
         folder = Path(name)
         wye(folder, _train("linear"))
-        (replay,) = folder.glob("cache/replays/*/replay-demo-dev.parquet")
+        (replay,) = folder.glob("cache/replays/*/replay-demo-dev.jsonl.gz")
         tune = f"tune {replay.relative_to(folder)} --cache cache {UNTIMED} --router"
         wye(
             folder,

@@ -120,7 +120,7 @@ def test_feedback_stands_for_judgements(tune: Wye, tmp_path: Path, log: Path) ->
     assert notes["interval of the change in quality"][0] > 0
     assert "Where did" not in text
 
-    (replay,) = (tmp_path / "cache" / "logs").rglob("*.parquet")
+    (replay,) = (tmp_path / "cache" / "logs").rglob("*.jsonl.gz")
     assert stat.S_IMODE(replay.parent.stat().st_mode) == 0o700
     made = replay.stat().st_mtime_ns
     code, printed, _ = tune()

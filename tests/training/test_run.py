@@ -72,7 +72,7 @@ def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
     source: QuestionSource, tmp_path: Path
 ) -> None:
     alone = run_of(tmp_path / "cache", source).learn().training.questions
-    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("replay-*.parquet")}
+    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("replay-*.jsonl.gz")}
     said: list[str] = []
     own = run_of(tmp_path / "cache", source, replace(source, hurried=True))
     both = own.learn(said.append).training.questions

@@ -35,7 +35,7 @@ class Place:
         return self.models / "town" / "v1"
 
     def replay(self, split: str) -> Path:
-        (found,) = self.cache.glob(f"replays/*/replay-town-{split}.parquet")
+        (found,) = self.cache.glob(f"replays/*/replay-town-{split}.jsonl.gz")
         return found
 
     def train(self, *more: str | Path, dataset: Path | None = None) -> list[str]:

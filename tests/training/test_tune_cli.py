@@ -104,7 +104,7 @@ def test_mistakes_are_one_sentence(
     assert run(["tune", "--from-log", str(empty)]) == 2
     assert "No question was answered in" in capsys.readouterr().err
     for option in (["--index", "x"], ["--collection", "x"]):
-        assert run(["tune", "x.parquet", *option]) == 2
+        assert run(["tune", "x.jsonl.gz", *option]) == 2
         assert "needs a request log; give one with --from-log." in capsys.readouterr().err
     assert run(["tune"]) == 2
     assert "Tune on what? Name replays" in capsys.readouterr().err

@@ -1,21 +1,24 @@
 """Replays: what the arms and steps returned for every question of a split, kept in a file.
 
+The file is gzipped JSON lines: what the replay depends on, then a line for each question.
+
 Training, tuning and comparisons are computed from replays, for any thresholds and any fusion. Only
 steps keep the fusion of the settings they were replayed with, since they search by it. A replay of
 a test split cannot be read as training data.
 """
 
+import gzip
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from wye.backends.files import write_atomically
@@ -31,7 +34,7 @@ from wye.backends.types import (
     WordCoverage,
 )
 from wye.router.remote import ReturnedPassages
-from wye.router.types import ARMS, FURTHER, ArmResults, Route
+from wye.router.types import ArmResults, Route
 from wye.training.data.dataset import Judgements, Question
 from wye.training.errors import ReplayError, SplitError
 from wye.training.evaluation.measures import score
@@ -45,7 +48,7 @@ class ReplayKey:
     """What a replay depends on; equal keys give equal replays.
 
     Attributes:
-        schema: Version of the file's columns and of their meaning.
+        schema: Version of the file's lines and of their meaning.
         index: Digest of the passages that were searched, whatever the version's number.
         version: The index version, for information; it is not compared.
         settings: Digest of the models, and of the settings of arms, fusion and steps.
@@ -171,51 +174,8 @@ class TrainingReplay(Replay):
             )
 
 
-SCHEMA = "5"
-"""Increased when a column or its meaning changes."""
-_META = b"wye.replay"
-
-_PLAIN: Mapping[Any, pa.DataType] = {str: pa.string(), float: pa.float64(), int: pa.int64()}
-
-
-def _list_of(plain: type) -> pa.DataType:
-    """Type of a list of such dataclasses, whose fields are plain values."""
-    return pa.list_(pa.struct([(column.name, _PLAIN[column.type]) for column in fields(plain)]))
-
-
-_ARM = pa.struct(
-    [
-        ("ids", pa.list_(pa.string())),
-        ("scores", pa.list_(pa.float64())),
-        ("candidates", pa.int64()),
-        ("degraded", pa.string()),
-    ]
-)
-_COVERAGE = pa.struct(
-    [
-        ("scores", pa.list_(pa.float64())),
-        ("words", _list_of(WordCoverage)),
-        ("names", _list_of(NameCoverage)),
-    ]
-)
-_COLUMNS = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("split", pa.string()),
-        ("id", pa.string()),
-        ("text", pa.string()),
-        ("group", pa.string()),
-        ("answers", pa.list_(pa.string())),
-        ("gold", pa.map_(pa.string(), pa.int64())),
-        ("vector", pa.list_(pa.float32())),
-        ("mentions", pa.list_(pa.struct([("text", pa.string()), ("kind", pa.string())]))),
-        ("seeds", _list_of(SeedStats)),
-        ("coverage", _COVERAGE),
-        ("open", pa.bool_()),
-        *((str(route), _ARM) for route in (*ARMS, Route.STEPS)),
-        ("seconds", pa.map_(pa.string(), pa.float64())),
-    ]
-)
+SCHEMA = "6"
+"""Increased when a replay's lines or their meaning change."""
 
 
 def digest(value: object, *, sort_keys: bool = False) -> str:
@@ -226,16 +186,11 @@ def digest(value: object, *, sort_keys: bool = False) -> str:
 
 def file_name(dataset: str, split: str) -> str:
     """Name of a replay's file."""
-    return f"replay-{dataset}-{split}.parquet"
+    return f"replay-{dataset}-{split}.jsonl.gz"
 
 
 def read_training(path: Path) -> TrainingReplay:
-    """Read a replay of a training split.
-
-    Raises:
-        ReplayError: The file is missing, damaged or of another schema.
-        SplitError: The replay is of a test split; its rows are not read.
-    """
+    """Read a replay of a training split; errors are those of `read_replay`."""
     return TrainingReplay.of(read_replay(path, TRAINING_SPLITS))
 
 
@@ -244,24 +199,24 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
 
     Raises:
         ReplayError: The file is missing, damaged or of another schema.
-        SplitError: The replay is of another split; its rows are not read.
+        SplitError: The replay is of another split; its questions are not read.
     """
-    header = _read_header(path)
-    if header["split"] not in splits:
-        raise SplitError(
-            f"'{path}' is the replay of split '{header['split']}', and only "
-            f"{', '.join(sorted(splits))} may be read here; test splits are for the final "
-            "evaluation."
-        )
-    rows = pq.read_table(path).to_pylist()
-    key = ReplayKey(**header["key"])
-    return Replay(header["dataset"], header["split"], key, tuple(map(_question, rows)))
+    with _reading(path) as (header, lines):
+        if header["split"] not in splits:
+            raise SplitError(
+                f"'{path}' is the replay of split '{header['split']}', and only "
+                f"{', '.join(sorted(splits))} may be read here; test splits are for the final "
+                "evaluation."
+            )
+        rows = tuple(_replayed(json.loads(line)) for line in lines)
+    return Replay(header["dataset"], header["split"], ReplayKey(**header["key"]), rows)
 
 
 def read_key(path: Path) -> ReplayKey | None:
     """The key of the replay in a file; None if there is no file of this schema."""
     try:
-        return ReplayKey(**_read_header(path)["key"])
+        with _reading(path) as (header, _):
+            return ReplayKey(**header["key"])
     except ReplayError:
         return None
 
@@ -270,92 +225,71 @@ def write_rows(
     path: Path, rows: Iterable[Replayed], *, dataset: str, split: str, key: ReplayKey
 ) -> None:
     """Write a replay atomically: the file is whole or absent, even if the process dies."""
-    columns = [_row(dataset, split, row) for row in rows]
-    further = [arm for arm in FURTHER if any(arm in row for row in columns)]
-    header = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
-    fields = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
-    schema = fields.with_metadata({_META: header.encode()})
+    header = {"dataset": dataset, "split": split, "key": asdict(key)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with write_atomically(path) as file:
-        pq.write_table(pa.Table.from_pylist(columns, schema=schema), file, compression="zstd")
+    with write_atomically(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+        for line in (header, *map(_row, rows)):
+            packed.write(json.dumps(line).encode() + b"\n")
 
 
-def _read_header(path: Path) -> dict[str, Any]:
+@contextmanager
+def _reading(path: Path) -> Iterator[tuple[dict[str, Any], Iterator[bytes]]]:
+    """Yield a file's first line, parsed, and its other lines, which are read when needed."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        header: dict[str, Any] = json.loads(metadata[_META])
-    except (OSError, KeyError, ValueError, pa.ArrowInvalid) as error:
+        with gzip.open(path) as file:
+            header = json.loads(file.readline())
+            if header["key"]["schema"] != SCHEMA:
+                raise ReplayError(
+                    f"'{path}' is a replay of schema {header['key']['schema']}, and this is Wye "
+                    f"with schema {SCHEMA}; delete it so that it is made again."
+                )
+            yield header, iter(file)
+    except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
         raise ReplayError(
             f"'{path}' cannot be read as a replay ({error}); make it with `wye train`, or delete "
             "it so that it is made again."
         ) from None
-    if header["key"]["schema"] != SCHEMA:
-        raise ReplayError(
-            f"'{path}' is a replay of schema {header['key']['schema']}, and this is Wye with "
-            f"schema {SCHEMA}; delete it so that it is made again."
-        )
-    return header
 
 
-def _row(dataset: str, split: str, row: Replayed) -> dict[str, Any]:
+def _row(row: Replayed) -> dict[str, Any]:
     results = row.results
     return {
-        "dataset": dataset,
-        "split": split,
-        "id": row.question.id,
-        "text": row.question.text,
-        "group": row.question.group,
-        "answers": list(row.question.answers),
-        "gold": list(row.gold.items()),
-        "vector": results.query.vector,
-        "mentions": [{"text": m.text, "kind": m.kind} for m in results.query.mentions],
+        "question": asdict(row.question),
+        "gold": row.gold,
+        "vector": results.query.vector.tolist(),
+        "mentions": [(mention.text, mention.kind) for mention in results.query.mentions],
         "seeds": [asdict(seed) for seed in results.seeds],
         "coverage": asdict(results.coverage),
-        "seconds": list(row.seconds.items()),
-        **{str(arm): _arm(ranking) for arm, ranking in results.rankings.items()},
+        "rankings": {arm: _arm(ranking) for arm, ranking in results.rankings.items()},
+        "seconds": row.seconds,
+        "steps": row.steps and _arm(row.steps),
         "open": row.open,
-        str(Route.STEPS): row.steps and _arm(row.steps),
     }
 
 
 def _arm(ranking: Ranking) -> dict[str, Any]:
-    return {
-        "ids": [hit.id for hit in ranking.hits],
-        "scores": [hit.score for hit in ranking.hits],
-        "candidates": ranking.candidates,
-        "degraded": ranking.degraded,
-    }
+    hits = [(hit.id, hit.score) for hit in ranking.hits]
+    return {"hits": hits, "candidates": ranking.candidates, "degraded": ranking.degraded}
 
 
-def _question(row: Mapping[str, Any]) -> Replayed:
-    mentions = tuple(Mention(m["text"], m["kind"]) for m in row["mentions"])
-    query = Query(row["text"], np.array(row["vector"], np.float32), mentions=mentions)
-    steps = row[Route.STEPS]
-    arms = (*ARMS, *(arm for arm in FURTHER if arm in row))
-    return Replayed(
-        question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
-        gold=dict(row["gold"]),
-        results=ArmResults(
-            query,
-            tuple(SeedStats(**seed) for seed in row["seeds"]),
-            {arm: _ranking(str(arm), row[str(arm)]) for arm in arms},
-            _coverage(row["coverage"]),
-        ),
-        seconds=dict(row["seconds"]),
-        steps=_ranking(Route.STEPS, steps) if steps else None,
-        open=row["open"],
+def _replayed(row: Mapping[str, Any]) -> Replayed:
+    question = Question(**{**row["question"], "answers": tuple(row["question"]["answers"])})
+    mentions = tuple(Mention(text, kind) for text, kind in row["mentions"])
+    coverage = Coverage(
+        tuple(row["coverage"]["scores"]),
+        tuple(WordCoverage(**word) for word in row["coverage"]["words"]),
+        tuple(NameCoverage(**name) for name in row["coverage"]["names"]),
     )
-
-
-def _coverage(row: Mapping[str, Any]) -> Coverage:
-    return Coverage(
-        tuple(row["scores"]),
-        tuple(WordCoverage(**word) for word in row["words"]),
-        tuple(NameCoverage(**name) for name in row["names"]),
+    results = ArmResults(
+        Query(question.text, np.array(row["vector"], np.float32), mentions=mentions),
+        tuple(SeedStats(**seed) for seed in row["seeds"]),
+        {Route(arm): _ranking(arm, ranking) for arm, ranking in row["rankings"].items()},
+        coverage,
     )
+    steps = _ranking(Route.STEPS, row["steps"]) if row["steps"] else None
+    return Replayed(question, row["gold"], results, row["seconds"], steps, row["open"])
 
 
 def _ranking(arm: str, row: Mapping[str, Any]) -> Ranking:
-    pairs = zip(row["ids"], row["scores"], strict=True)
-    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
-    return Ranking(arm, hits, row["candidates"], row["degraded"])
+    hits = (RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(row["hits"], start=1))
+    return Ranking(arm, tuple(hits), row["candidates"], row["degraded"])

@@ -68,7 +68,7 @@ def replay_dataset(
     try:
         replayed: list[Replayed] = []
         for start in range(0, len(dataset.questions), BLOCK):
-            block = blocks / f"{start:08d}.parquet"
+            block = blocks / f"{start:08d}.jsonl.gz"
             if read_key(block) == key:
                 replayed += read_replay(block, {dataset.split}).questions
             else:

@@ -218,15 +218,15 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     waited = time.monotonic() + 60
-    while process.poll() is None and not list(out.rglob("*.parquet")):
+    while process.poll() is None and not list(out.rglob("*.jsonl.gz")):
         assert time.monotonic() < waited
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    for file in out.rglob("*.parquet"):
+    for file in out.rglob("*.jsonl.gz"):
         assert len(read_replay(file, {"train"})) > 0
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-    (path,) = out.rglob("*.parquet")
+    (path,) = out.rglob("*.jsonl.gz")
     found = read_training(path)
     assert [one.question for one in found.questions] == [
         one.question
