@@ -66,22 +66,14 @@ class Attachment(BaseModel):
     error: str = ""
 
 
-class FileList(BaseModel):
-    """A page of the files that the asking key uploaded."""
-
-    object: Literal["list"] = "list"
-    data: list[FileObject]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
-class FileDeleted(BaseModel):
-    """The result of a deletion."""
-
-    id: str
-    object: Literal["file"] = "file"
-    deleted: bool = True
+def list_of(
+    data: list[dict[str, Any]], *, has_more: bool = False, nothing: str | None = None
+) -> dict[str, Any]:
+    """A list as OpenAI has it; `nothing` is the first and the last id of an empty one."""
+    ids = [each["id"] for each in data] or [nothing]
+    first, last = ids[0], ids[-1]
+    page = {"object": "list", "data": data, "has_more": has_more}
+    return {**page, "first_id": first, "last_id": last}
 
 
 ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
@@ -157,7 +149,7 @@ async def listed(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
     order: Literal["asc", "desc"] = "desc",
     purpose: Purpose | None = None,
-) -> FileList:
+) -> dict[str, Any]:
     """Lists the files that the asking key uploaded, by default the newest first."""
     files = await asyncio.to_thread(staged_files(service).files)
     files = [file for file in files if purpose in (None, file.purpose)]
@@ -166,12 +158,8 @@ async def listed(
     ids = [file.id for file in files]
     start = ids.index(after) + 1 if after in ids else 0
     page = files[start : start + limit]
-    return FileList(
-        data=page,
-        has_more=start + limit < len(files),
-        first_id=page[0].id if page else None,
-        last_id=page[-1].id if page else None,
-    )
+    data = [file.model_dump() for file in page]
+    return list_of(data, has_more=start + limit < len(files))
 
 
 @router.get("/{file}", dependencies=READ, summary="Describe a file", operation_id="retrieve_file")
@@ -198,11 +186,11 @@ async def content(file: Id, service: Served) -> FileResponse:
 
 
 @router.delete("/{file}", dependencies=WRITE, summary="Delete a file", operation_id="delete_file")
-async def delete(file: Id, service: Served) -> FileDeleted:
+async def delete(file: Id, service: Served) -> dict[str, Any]:
     """Deletes an uploaded file; a document that was made of it stays."""
     staged = staged_files(service)
     await asyncio.to_thread(staged.delete, await file_of(staged, file))
-    return FileDeleted(id=file)
+    return {"id": file, "object": "file", "deleted": True}
 
 
 class StagedFiles:

@@ -15,7 +15,14 @@ from wye.backends.types import Metadata, Passage, Ranking
 from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
-from wye.service.api.files import Attachment, FileObject, StagedFiles, file_of, staged_files
+from wye.service.api.files import (
+    Attachment,
+    FileObject,
+    StagedFiles,
+    file_of,
+    list_of,
+    staged_files,
+)
 from wye.service.api.replies import PassageValue, RetrieveReply
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
@@ -37,7 +44,6 @@ from wye.service.search import Collection, SearchParams
 from wye.service.service import Served, Service, departure
 
 _QUERY = "Which bridge was built first?"
-NO_TIME = "Always 0: the time is not recorded."
 
 
 class RankingOptions(BaseModel):
@@ -78,125 +84,6 @@ class StoreSearchRequest(Strict):
     )
 
 
-class StoreText(BaseModel):
-    """The text of a passage."""
-
-    type: Literal["text"] = "text"
-    text: str
-
-
-class StoreResult(BaseModel):
-    """A passage as a part of a file."""
-
-    file_id: str = Field(description="Id of the document.")
-    filename: str = Field(description="Title of the passage; without one, the document's id.")
-    score: float
-    attributes: dict[str, str | float | bool] = Field(
-        description="Metadata; a list becomes one text, separated by commas."
-    )
-    content: list[StoreText]
-    passage_id: str
-    sources: list[dict[str, Any]]
-
-
-class StorePage(BaseModel):
-    """Results of a search, always in one page."""
-
-    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
-    search_query: list[str]
-    data: list[StoreResult]
-    has_more: bool = False
-    next_page: str | None = None
-
-
-class FileCounts(BaseModel):
-    """Number of files by state."""
-
-    in_progress: int = 0
-    completed: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    total: int
-
-
-class Store(BaseModel):
-    """A collection as a vector store.
-
-    Attributes:
-        file_counts: Number of passages, all of them `completed`.
-        metadata: `index_version`, and with a router also `router`, `threshold_low` and
-            `threshold_high`.
-    """
-
-    id: str
-    object: Literal["vector_store"] = "vector_store"
-    name: str
-    status: Literal["in_progress", "completed"]
-    created_at: int = Field(default=0, description=NO_TIME)
-    file_counts: FileCounts
-    metadata: dict[str, str]
-
-
-class StoreList(BaseModel):
-    """All collections."""
-
-    object: Literal["list"] = "list"
-    data: list[Store]
-    has_more: bool = False
-    first_id: str
-    last_id: str
-
-
-StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]
-
-
-class LastError(BaseModel):
-    """Why a file did not become a document."""
-
-    code: Literal["server_error", "invalid_file"]
-    message: str
-
-
-class StoreFile(BaseModel):
-    """A document, or an upload that is to become one."""
-
-    id: str
-    object: Literal["vector_store.file"] = "vector_store.file"
-    status: StoreFileStatus = "completed"
-    created_at: int = Field(default=0, description=NO_TIME)
-    usage_bytes: int = Field(description="Size of its text in bytes, as UTF-8.")
-    vector_store_id: str
-    attributes: dict[str, str | float | bool]
-    last_error: LastError | None = None
-
-
-class StoreFileList(BaseModel):
-    """A page of documents."""
-
-    object: Literal["list"] = "list"
-    data: list[StoreFile]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-
-
-class StoreFileContent(BaseModel):
-    """The passages of a document, always in one page."""
-
-    object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
-    data: list[StoreText]
-    has_more: bool = False
-    next_page: str | None = None
-
-
-class StoreFileDeleted(BaseModel):
-    """The result of a deletion."""
-
-    id: str
-    object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
-    deleted: bool = Field(description="Whether there was such a document.")
-
-
 Attributes = Annotated[
     dict[str, str | bool | int | float] | None,
     Field(description="Metadata of the document; the file's own metadata takes precedence."),
@@ -231,15 +118,14 @@ StoreId = Annotated[str, Path(max_length=64, description="Name of a collection."
 
 
 @router.get("", summary="List collections", operation_id="list_vector_stores")
-async def stores(service: Served) -> StoreList:
+async def stores(service: Served) -> dict[str, Any]:
     """Lists every collection that is served, with its router in `metadata`."""
     data = [await _store(service, collection) for collection in service.collections.values()]
-    names = [store.id for store in data] or [""]
-    return StoreList(data=data, first_id=names[0], last_id=names[-1])
+    return list_of(data, nothing="")
 
 
 @router.get("/{store}", summary="Describe a collection", operation_id="retrieve_vector_store")
-async def store_by_name(store: StoreId, service: Served) -> Store:
+async def store_by_name(store: StoreId, service: Served) -> dict[str, Any]:
     """Describes one collection."""
     return await _store(service, service.collection(store))
 
@@ -264,7 +150,7 @@ async def search(
     request: Request,
     response: Response,
     service: Served,
-) -> StorePage:
+) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
     queries = [body.query] if isinstance(body.query, str) else list(body.query)
     options = body.ranking_options
@@ -278,18 +164,16 @@ async def search(
     rankings = [result.reply.ranking for result in results]
     response.headers.update(headers(replies[0]))
     threshold = options.score_threshold if options else None
-    return StorePage(
-        search_query=queries,
-        data=[
-            _result(passage)
-            for passage in _fuse(replies, rankings, body.max_num_results)
-            if threshold is None or passage.score >= threshold
-        ],
-    )
+    data = [
+        _result(passage)
+        for passage in _fuse(replies, rankings, body.max_num_results)
+        if threshold is None or passage.score >= threshold
+    ]
+    return {**_page("vector_store.search_results.page", data), "search_query": queries}
 
 
 FileId = Annotated[StoredId, Path()]
-_STATES: Mapping[State, StoreFileStatus] = {
+_STATES: Mapping[State, str] = {
     State.QUEUED: "in_progress",
     State.RUNNING: "in_progress",
     State.FAILED: "failed",
@@ -304,13 +188,11 @@ async def files(
     after: str = "",
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     filter_: Annotated[Literal["completed"] | None, Query(alias="filter")] = None,  # noqa: ARG001
-) -> StoreFileList:
+) -> dict[str, Any]:
     """Lists the documents of a collection, ascending by id, without any that jobs have to write."""
     target = service.collection(store)
     page = await page_of(service, target, after, limit)
-    data = [_file(target.name, document) for document in page.documents]
-    first, last = (data[0].id, data[-1].id) if data else (None, None)
-    return StoreFileList(data=data, has_more=page.more, first_id=first, last_id=last)
+    return list_of([_file(target.name, each) for each in page.documents], has_more=page.more)
 
 
 @router.get(
@@ -318,16 +200,17 @@ async def files(
     summary="Text of a file",
     operation_id="get_file_content",
 )
-async def content(store: StoreId, document: FileId, service: Served) -> StoreFileContent:
+async def content(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Returns the passages of a document, in order."""
     stored = await read_from(service, store, document)
-    return StoreFileContent(data=[StoreText(text=passage.text) for passage in stored.passages])
+    data = [_text(passage.text) for passage in stored.passages]
+    return _page("vector_store.file_content.page", data)
 
 
 @router.get(
     "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
 )
-async def file_by_id(store: StoreId, document: FileId, service: Served) -> StoreFile:
+async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Describes a document, or an upload that is `in_progress` or `failed`, with the reason."""
     return await _state(service, service.collection(store), document)
 
@@ -338,18 +221,19 @@ async def file_by_id(store: StoreId, document: FileId, service: Served) -> Store
     operation_id="delete_store_file",
     dependencies=WRITE,
 )
-async def delete_file(store: StoreId, document: FileId, service: Served) -> StoreFileDeleted:
+async def delete_file(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Deletes a document with all its passages."""
     staged, target = staged_files(service), service.collection(store)
     reply = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
     await asyncio.to_thread(staged.detach, document, target.name)
-    return StoreFileDeleted(id=document, deleted=reply.deleted > 0)
+    kind = "vector_store.file.deleted"
+    return {"id": document, "object": kind, "deleted": reply.deleted > 0}
 
 
 @router.post(
     "/{store}/files", summary="Attach a file", operation_id="create_store_file", dependencies=WRITE
 )
-async def attach(store: StoreId, body: Attach, request: Request, service: Served) -> StoreFile:
+async def attach(store: StoreId, body: Attach, request: Request, service: Served) -> dict[str, Any]:
     """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
 
     A file that is `completed` is searched. One that cannot be read is `failed`, and `last_error`
@@ -392,19 +276,30 @@ def _fuse(
     ]
 
 
-def _result(passage: PassageValue) -> StoreResult:
-    return StoreResult(
-        file_id=passage.document,
-        filename=passage.title or passage.document,
-        score=passage.score,
-        attributes=attributes_of(passage.metadata),
-        content=[StoreText(text=passage.text)],
-        passage_id=passage.id,
-        sources=[source.model_dump() for source in passage.sources],
-    )
+def _result(passage: PassageValue) -> dict[str, Any]:
+    """A passage as a part of a file; without a title, the file is called by the document's id."""
+    return {
+        "file_id": passage.document,
+        "filename": passage.title or passage.document,
+        "score": passage.score,
+        "attributes": attributes_of(passage.metadata),
+        "content": [_text(passage.text)],
+        "passage_id": passage.id,
+        "sources": [source.model_dump() for source in passage.sources],
+    }
 
 
-async def _store(service: Service, collection: Collection) -> Store:
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def _page(kind: str, data: list[dict[str, Any]]) -> dict[str, Any]:
+    """A list that is always one page."""
+    return {"object": kind, "data": data, "has_more": False, "next_page": None}
+
+
+async def _store(service: Service, collection: Collection) -> dict[str, Any]:
+    """A collection as a vector store, whose files are its passages; no times are recorded."""
     session = collection.session if collection.is_ready and collection.has_index else None
     fixed = ASKING.get().within(None)
     if session is None:
@@ -422,13 +317,16 @@ async def _store(service: Service, collection: Collection) -> Store:
             "threshold_low": repr(collection.policy.thresholds.low),
             "threshold_high": repr(collection.policy.thresholds.high),
         }
-    return Store(
-        id=collection.name,
-        name=collection.name,
-        status="completed" if collection.is_ready else "in_progress",
-        file_counts=FileCounts(completed=count, total=count),
-        metadata=metadata,
-    )
+    counts = {"in_progress": 0, "completed": count, "failed": 0, "cancelled": 0, "total": count}
+    return {
+        "id": collection.name,
+        "object": "vector_store",
+        "name": collection.name,
+        "status": "completed" if collection.is_ready else "in_progress",
+        "created_at": 0,
+        "file_counts": counts,
+        "metadata": metadata,
+    }
 
 
 def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
@@ -456,37 +354,48 @@ async def _passages(
     return await asyncio.to_thread(work)
 
 
-async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
+async def _state(service: Service, target: Collection, id_: str) -> dict[str, Any]:
     """A document, else the state of the upload it is made from; a `Problem` 404 without both."""
     staged, writer = staged_files(service), service.writers[target.name]
     attachment = await asyncio.to_thread(staged.attachment, id_, target.name)
-    status: StoreFileStatus = "completed"
-    error: LastError | None = None
+    status, error = "completed", None
     if attachment is not None and attachment.error:
-        status, error = "failed", LastError(code="invalid_file", message=attachment.error)
+        status, error = "failed", {"code": "invalid_file", "message": attachment.error}
     elif attachment is not None and attachment.job:
         job = await writer.off_loop(lambda: writer.jobs.job(attachment.job))
         if job is not None and job.state != State.DONE:
             status = _STATES[job.state]
-            error = LastError(code="server_error", message=job.error) if job.error else None
+            error = {"code": "server_error", "message": job.error} if job.error else None
         elif job is not None and (job.index_version or 0) > target.session.version:
             status = "in_progress"  # it is stored, but not searched yet
     if attachment is None or status == "completed":
         return _file(target.name, await read_from(service, target.name, id_))
-    return StoreFile(
-        id=id_,
-        status=status,
-        usage_bytes=0,
-        vector_store_id=target.name,
-        attributes=attachment.attributes,
-        last_error=error,
-    )
+    return _file_value(target.name, id_, attachment.attributes, status=status, error=error)
 
 
-def _file(store: str, document: StoredDocument) -> StoreFile:
-    return StoreFile(
-        id=document.id,
-        usage_bytes=sum(len(passage.text.encode()) for passage in document.passages),
-        vector_store_id=store,
-        attributes=attributes_of(document.passages[0].metadata),
-    )
+def _file(store: str, document: StoredDocument) -> dict[str, Any]:
+    size = sum(len(passage.text.encode()) for passage in document.passages)
+    attributes = attributes_of(document.passages[0].metadata)
+    return _file_value(store, document.id, attributes, size=size)
+
+
+def _file_value(
+    store: str,
+    id_: str,
+    attributes: Mapping[str, str | float | bool],
+    *,
+    size: int = 0,
+    status: str = "completed",
+    error: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A file of a vector store; `size` is that of its text in bytes, as UTF-8."""
+    return {
+        "id": id_,
+        "object": "vector_store.file",
+        "status": status,
+        "created_at": 0,
+        "usage_bytes": size,
+        "vector_store_id": store,
+        "attributes": attributes,
+        "last_error": error,
+    }

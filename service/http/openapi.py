@@ -36,7 +36,7 @@ where in the request. 503 and 429 are sent at once with `Retry-After`. Every rep
 TAGS = [
     {"name": "retrieval", "description": "Passages for questions."},
     {"name": "answers", "description": "Answers with citations, whole or as a stream."},
-    {"name": "openai", "description": "Addresses for clients of OpenAI's API."},
+    {"name": "openai", "description": "For clients of OpenAI's API; replies have its shapes."},
     {"name": "connectors", "description": "Addresses in the protocols of other programs."},
     {
         "name": "documents",
