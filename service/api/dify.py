@@ -124,42 +124,22 @@ class DifyRequest(BaseModel):
         return combined
 
 
-class DifyRecord(BaseModel):
-    """A passage as a record of Dify."""
-
-    content: str
-    score: float = Field(
-        description=(
-            "Probability that the passage is relevant, 0 to 1; if unknown, its score as a share of "
-            "the best passage's."
-        )
-    )
-    title: str
-    metadata: dict[str, Any]
-
-
-class DifyReply(BaseModel):
-    """Passages, best first."""
-
-    records: list[DifyRecord]
-
-
 router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
 
 
 @router.post("/dify/retrieval", summary="Dify's external knowledge", operation_id="dify_retrieval")
 async def dify(
     body: DifyRequest, request: Request, response: Response, service: Served
-) -> DifyReply:
+) -> dict[str, Any]:
     """Returns passages as Dify's records. In Dify, enter the address of the server and `/v1/dify`.
 
     `score_threshold` is a lower bound on relevance, so it means the same for every question. A
-    bound above 0 is refused if relevance is unknown.
+    bound above 0 is refused if relevance is unknown; the score is then a share of the best one.
     """
     filter_ = body.filter()
     name = service.collection(body.knowledge_id).name
     if is_blank(body.query):
-        return DifyReply(records=[])
+        return {"records": []}
     setting = body.retrieval_setting
     params = SearchParams(
         DEFAULT_ROUTE,
@@ -172,16 +152,15 @@ async def dify(
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))
     best = max((passage.score for passage in reply.passages), default=0.0)
-    return DifyReply(
-        records=[
-            DifyRecord(
-                content=passage.text,
-                score=(passage.score / best if best > 0 else 0.0)
-                if passage.relevance is None
-                else passage.relevance,
-                title=passage.title,
-                metadata={**passage.metadata, "document_id": passage.document},
-            )
-            for passage in reply.passages
-        ]
-    )
+    records = [
+        {
+            "content": passage.text,
+            "score": (passage.score / best if best > 0 else 0.0)
+            if passage.relevance is None
+            else passage.relevance,
+            "title": passage.title,
+            "metadata": {**passage.metadata, "document_id": passage.document},
+        }
+        for passage in reply.passages
+    ]
+    return {"records": records}

@@ -1,7 +1,7 @@
 """`/v1/rerank`: ranks texts that a client has found elsewhere, as Cohere, Jina and vLLM do."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field, StrictBool
@@ -63,40 +63,6 @@ class RerankRequest(BaseModel):
     )
 
 
-class RerankResult(BaseModel):
-    """A ranked text."""
-
-    index: int = Field(description="Position of the text in `documents`, from 0.")
-    relevance_score: float = Field(
-        description=(
-            "Probability that the text is relevant, 0 to 1, never higher than that of the result "
-            "before it. If `calibrated` is false, its share of the best score."
-        )
-    )
-    document: RerankText | None = Field(
-        default=None, description="The text; only with `return_documents`."
-    )
-
-
-class RerankUsage(BaseModel):
-    """Number of words in the query and the texts; both fields are equal."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class RerankReply(BaseModel):
-    """The texts, best first."""
-
-    id: str
-    model: str
-    results: list[RerankResult]
-    usage: RerankUsage
-    calibrated: bool = Field(
-        description="Whether `relevance_score` is a probability, comparable between requests."
-    )
-
-
 MODEL = "wye-hybrid"
 
 router = APIRouter(tags=["connectors"], dependencies=READ)
@@ -106,18 +72,19 @@ router = APIRouter(tags=["connectors"], dependencies=READ)
     "/v1/rerank",
     summary="Rank given texts",
     operation_id="rerank",
-    response_model_exclude_none=True,
 )
 async def rerank(
     body: RerankRequest,
     request: Request,
     service: Served,
     collection: Annotated[CollectionName, Query()] = None,
-) -> RerankReply:
+) -> dict[str, Any]:
     r"""Ranks given texts as the route `hybrid` would, in the protocol of Cohere, Jina and vLLM.
 
     The texts need not be in the collection, which only tells how rare each word is. They are
     encoded between batches of questions. `deadline_ms` limits the time; after it the reply is 504.
+    A `relevance_score` is the probability that the text is relevant, never higher than that of the
+    result before it; if `calibrated` is false, it is the share of the best score.
 
     ```bash
     curl http://127.0.0.1:8000/v1/rerank -H 'content-type: application/json' \
@@ -145,30 +112,22 @@ async def rerank(
                 retry_after=1,
             ) from None
     words = sum(len(text.split()) for text in (body.query, *(text.text for text in texts)))
-    return RerankReply(
-        id=f"rerank-{request_id_of(request)}",
-        model=MODEL,
-        results=[
-            RerankResult(
-                index=ranked.position,
-                relevance_score=ranked.relevance,
-                document=texts[ranked.position] if body.return_documents else None,
-            )
-            for ranked in texts_by_rank[: body.top_n]
-        ],
-        usage=RerankUsage(prompt_tokens=words, total_tokens=words),
-        calibrated=reranker.relevance is not None,
-    )
+    results: list[dict[str, Any]] = []
+    for ranked in texts_by_rank[: body.top_n]:
+        result = {"index": ranked.position, "relevance_score": ranked.relevance}
+        document = {"document": texts[ranked.position].model_dump()}
+        results.append(result | document if body.return_documents else result)
+    return {
+        "id": f"rerank-{request_id_of(request)}",
+        "model": MODEL,
+        "results": results,
+        "usage": {"prompt_tokens": words, "total_tokens": words},
+        "calibrated": reranker.relevance is not None,
+    }
 
 
 # Cohere's current client uses this address, with the same requests and replies.
-router.add_api_route(
-    "/v2/rerank",
-    rerank,
-    methods=["POST"],
-    include_in_schema=False,
-    response_model_exclude_none=True,
-)
+router.add_api_route("/v2/rerank", rerank, methods=["POST"], include_in_schema=False)
 
 
 async def _rank(
