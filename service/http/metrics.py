@@ -1,10 +1,9 @@
 """Metrics for Prometheus: of questions, documents, jobs and remote arms."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -25,27 +24,13 @@ _CHANGE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 _UNFINISHED = tuple(state for state in State if not state.has_ended)
 
 
-M = TypeVar("M", Counter, Gauge, Histogram)
-
-
-def _with_cache(make: Callable[..., M], registry: CollectorRegistry) -> Callable[..., M]:
-    """Wrap a metric's constructor to cache `labels`, which a question calls fifteen times."""
-
-    def cached(*arguments: Any, **options: Any) -> M:  # noqa: ANN401 - as the metric takes them
-        metric = make(*arguments, registry=registry, **options)
-        metric.labels = cache(metric.labels)  # type: ignore[method-assign]
-        return metric
-
-    return cached
-
-
 class DocumentMetrics:
     """Metrics of documents: changes, their times, and what waits."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = _with_cache(Counter, registry)
-        gauge = _with_cache(Gauge, registry)
-        histogram = partial(_with_cache(Histogram, registry), buckets=_CHANGE_SECONDS)
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry, buckets=_CHANGE_SECONDS)
         self.documents = counter(
             "wye_documents",
             "Documents that were accepted: stored at once (direct) or as a job.",
@@ -118,23 +103,25 @@ class ArmMetrics:
     """Metrics of remote arms: outcomes, times and costs of their calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = _with_cache(Counter, registry)
+        counter = partial(Counter, registry=registry)
         self.calls = counter(
             "wye_arm_questions",
             "Questions whose route wanted a remote arm, by outcome: ok, timeout, unreachable, "
             "busy, refused, broken, garbled, failed, open (its circuit breaker) or budget.",
             ["arm", "outcome"],
         )
-        self.seconds = _with_cache(Histogram, registry)(
+        self.seconds = Histogram(
             "wye_arm_seconds",
             "Time from calling a remote arm to its answer or failure, retries included.",
             ["arm"],
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+            registry=registry,
         )
-        self.state = _with_cache(Gauge, registry)(
+        self.state = Gauge(
             "wye_arm_state",
             "Circuit breaker of a remote arm: 0 closed, 1 open, 2 half-open.",
             ["arm"],
+            registry=registry,
         )
         self.spent = counter("wye_arm_spent", "What calls of a remote arm cost.", ["arm"])
         self.saved = counter(
@@ -152,8 +139,8 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         registry = self._registry
-        counter, gauge = _with_cache(Counter, registry), _with_cache(Gauge, registry)
-        histogram = _with_cache(Histogram, registry)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         seconds = partial(histogram, buckets=_TIMES)
         self.requests = counter(
             "wye_http_requests", "Replies by address and status.", ["path", "status"]
