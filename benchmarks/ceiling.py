@@ -21,8 +21,7 @@ from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replaying import QuestionSource, Replays
-from wye.training.evaluation.bootstrap import interval, resampled_means
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluation.measures import MEASURES, interval, resampled_means
 from wye.training.train_cli import CACHE
 
 FOLDS = 5

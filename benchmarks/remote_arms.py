@@ -27,8 +27,7 @@ from benchmarks import harness
 from benchmarks.harness import PATIENCE, Server, Table
 from wye.backends.types import Float64
 from wye.training.data.dataset import Dataset, read_dataset
-from wye.training.evaluation.bootstrap import resampled_means
-from wye.training.evaluation.measures import MEASURES, score
+from wye.training.evaluation.measures import MEASURES, resampled_means, score
 
 DELAY = 3.0
 """Seconds that a GraphRAG server takes to answer a question."""

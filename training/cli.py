@@ -23,6 +23,7 @@ from wye.training.train_cli import (
     Share,
     Weight,
     add_train,
+    unset,
 )
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
         run_dir: Annotated[
             Path | None,
-            typer.Option(
-                help="Write ROUTE.trec, metrics.json and latency.json here.", show_default=False
-            ),
+            unset("Write ROUTE.trec, metrics.json and latency.json here."),
         ] = None,
         baseline: Annotated[
             str, typer.Option(help="Compare the others with this route only.")
@@ -221,10 +220,9 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         ] = "",
         out: Annotated[
             Path | None,
-            typer.Option(
-                help=f"Thresholds file to write. Default: {THRESHOLDS} if they change; with "
-                "--from-log, none.",
-                show_default=False,
+            unset(
+                f"Thresholds file to write. Default: {THRESHOLDS} if they change; with "
+                "--from-log, none."
             ),
         ] = None,
         quality: Quality = "nDCG@10",
@@ -234,10 +232,9 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         max_graph_share: Share = None,
         from_log: Annotated[
             list[Path] | None,
-            typer.Option(
-                help="Instead of replays: request log (WYE_SERVE__REQUEST_LOG) to which thresholds "
-                "are applied. May be repeated, for rotated logs; .gz is read directly.",
-                show_default=False,
+            unset(
+                "Instead of replays: request log (WYE_SERVE__REQUEST_LOG) to which thresholds "
+                "are applied. May be repeated, for rotated logs; .gz is read directly."
             ),
         ] = None,
         collection: Annotated[
@@ -245,10 +242,9 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         ] = "",
         index: Annotated[
             Path | None,
-            typer.Option(
-                help="Folder of the collection's index, to replay logged questions whose feedback "
-                "names passages, and to solve thresholds on them.",
-                show_default=False,
+            unset(
+                "Folder of the collection's index, to replay logged questions whose feedback "
+                "names passages, and to solve thresholds on them."
             ),
         ] = None,
         cache: Cache = CACHE,

@@ -116,14 +116,13 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="folder of replays")
     arguments = parser.parse_args()
     fitted = fit_passages(load_settings(), arguments.sources, arguments.cache)
+    command = command_line(["-m wye.training.passages", *sys.argv[1:]])
     folder, _ = write_router(
         fitted,
         None,
         arguments.out,
         arguments.name,
-        schema_id=passage_schema(),
-        command=command_line(["-m wye.training.passages", *sys.argv[1:]]),
-        seconds={},
+        {"schema_id": passage_schema(), "command": command, "seconds": {}},
         policy=replace(fitted.policy, latency_ms={}),  # unknown before an arm is called
     )
     print(folder)  # noqa: T201 - a program's output

@@ -44,8 +44,7 @@ from wye.router.types import USUAL, Ask, Route
 from wye.training.data.dataset import read_dataset
 from wye.training.data.replaying import lacking
 from wye.training.errors import FitError
-from wye.training.fit.calibration import BINS, reliability
-from wye.training.fit.curves import fit_curves
+from wye.training.fit.calibration import BINS, fit_curves, reliability
 from wye.training.markdown import table
 
 HITS = 10

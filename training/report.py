@@ -1,5 +1,6 @@
 """What is written of a training run: metrics.json, a card and two figures; and the verdict."""
 
+import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,14 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 
 from wye.backends.files import plain
 from wye.backends.types import Int64
 from wye.router.policy import SURE, bands, routes
 from wye.router.types import Route
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.evaluation.bootstrap import Interval, mean_interval
 from wye.training.evaluation.held_out import (
     AUTO,
     MEASURED,
@@ -25,17 +27,30 @@ from wye.training.evaluation.held_out import (
     subsets,
     summarise,
 )
-from wye.training.evaluation.measures import write_json
+from wye.training.evaluation.measures import Interval, mean_interval, write_json
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.fit.router import Fitted
 from wye.training.labels import ENOUGH
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
-from wye.training.plots import as_svg, front_figure, reliability_figure
 from wye.training.thresholds.solve import Front, Outcome, front, keeps, of_each_route
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
 
+INK = "#7f7f80"
+BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    **{f"{item}.color": INK for item in ("text", "xtick", "ytick")},
+    **{f"axes.{item}color": INK for item in ("edge", "label", "title")},
+}
+_SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
+_BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+"""Drops date and version, so that only numbers change the bytes."""
 _CARD = """\
 # Router: {name}
 
@@ -375,3 +390,53 @@ def _data(counts: Sequence[QuestionCounts]) -> str:
         + ", ".join(f"{sizes[dataset, split]} {split}" for split in ("train", "dev", "test"))
         for dataset in dict.fromkeys(row.dataset for row in counts)
     )
+
+
+@mpl.rc_context(_STYLE)
+def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
+    """Share of questions that the graph wins against the score, in bins of equal size."""
+    figure = Figure(figsize=(4.2, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
+        score, outcome = curve.score, curve.outcome
+        axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
+    axes.set(xlabel="mean score", ylabel="share that only the graph answers")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.legend(loc="upper left")
+    return figure
+
+
+@mpl.rc_context(_STYLE)
+def front_figure(
+    front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
+) -> Figure:
+    """The Pareto front, with the chosen thresholds and each of the fixed routes."""
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
+    # A route that no thresholds take is far off, and would squeeze the front.
+    routes = {name: outcome for name, outcome in fixed.items() if any(outcome.shares)}
+    for (name, outcome), marker in zip(routes.items(), "s^D", strict=False):
+        axes.plot(outcome.mean_ms, outcome.quality, marker, color=GREY, label=f"always {name}")
+    point = chosen.mean_ms, chosen.quality
+    axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")
+    axes.set(xlabel="mean latency, ms", ylabel=measure)
+    axes.legend(loc="lower right")
+    return figure
+
+
+def as_png(figure: Figure) -> bytes:
+    """PNG on a white background, which is readable anywhere."""
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=110, facecolor="white")
+    return written.getvalue()
+
+
+@mpl.rc_context(_SVG)
+def as_svg(figure: Figure) -> str:
+    """SVG; equal numbers give equal bytes."""
+    written = io.StringIO()
+    figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
+    svg = written.getvalue()
+    return svg[svg.index("<svg") :]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -153,15 +154,10 @@ class TrainingRun:
     ) -> tuple[Path, Report]:
         """See `write_router`."""
         of_passages = fitted.training.questions.names == PASSAGE_COLUMNS
-        return write_router(
-            fitted,
-            held_out,
-            models,
-            name,
-            schema_id=passage_schema() if of_passages else schema_of(self._settings),
-            command=command_line(sys.argv),
-            seconds=self.clock.seconds,
-        )
+        schema = passage_schema() if of_passages else schema_of(self._settings)
+        command, seconds = command_line(sys.argv), self.clock.seconds
+        facts = {"schema_id": schema, "command": command, "seconds": seconds}
+        return write_router(fitted, held_out, models, name, facts)
 
     def _training_set(self, say: Callable[[str], None]) -> TrainingSet:
         choices = self._choices
@@ -230,15 +226,14 @@ def write_router(
     held_out: HeldOutEvaluation | None,
     models: Path,
     name: str,
+    facts: Mapping[str, Any],
     *,
-    schema_id: str,
-    command: str,
-    seconds: Mapping[str, float],
     policy: Policy | None = None,
 ) -> tuple[Path, Report]:
     """Write a router as the next version of a model, with its card, numbers and figures.
 
     Args:
+        facts: `schema_id` of the features, `command`, and `seconds` by stage.
         policy: Written instead of the fitted one.
 
     Returns:
@@ -248,16 +243,15 @@ def write_router(
         ModelFileError: The name cannot be that of a folder.
     """
     packages = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    facts = {"schema_id": schema_id, "command": command, "seconds": seconds, "versions": packages}
-    report = make_report(fitted, held_out, facts)
+    report = make_report(fitted, held_out, {**facts, "versions": packages})
     solution, choices = fitted.solution, fitted.choices
     router = TrainedRouter(
         scorer=fitted.scorer,
         policy=policy or fitted.policy,
-        schema_id=schema_id,
+        schema_id=facts["schema_id"],
         card=card(name, report),
         training={
-            "command": command,
+            "command": facts["command"],
             "success": choices.success,
             "kind": fitted.trained.recipe.kind,
             "questions": len(fitted.training.questions),

@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
     from wye.training.data.remote import RemoteAnswers
     from wye.training.data.replaying import QuestionSource
     from wye.training.fit.router import Choices
-    from wye.training.judge import JudgeClient
-    from wye.training.questions import QuestionWriter
     from wye.training.report import Report
 
 NOT_BETTER = 1
 CACHE = Path(".cache/wye")
 LATENCY_WEIGHT, STEPS_WEIGHT, MS_PER_PRICE = 0.007, 0.00005, 100_000.0
 
+
+def unset(text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
+    """An option with this help, whose default is not shown."""
+    return typer.Option(help=text, show_default=False, **more)
+
+
 Cache = Annotated[
     Path, typer.Option(help="Folder of replays, features and replies that later runs use again.")
 ]
-Index = Annotated[
-    Path | None, typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False)
-]
+Index = Annotated[Path | None, unset("Folder of the index. Default: WYE_INDEX.")]
 GeneratorUrl = Annotated[
     str,
     typer.Option(
@@ -59,21 +61,8 @@ Weight = Annotated[
         "twice as much at `fast`.",
     ),
 ]
-Latency = Annotated[
-    float | None, typer.Option(help="Highest mean latency, in milliseconds.", show_default=False)
-]
-Share = Annotated[
-    float | None,
-    typer.Option(help="Highest share of questions for which the graph runs.", show_default=False),
-]
-
-
-def _checked_name(name: str) -> str:
-    """The name of a router, checked before anything takes time."""
-    from wye.router.model_files import require_name
-
-    require_name(name)
-    return name
+Latency = Annotated[float | None, unset("Highest mean latency, in milliseconds.")]
+Share = Annotated[float | None, unset("Highest share of questions for which the graph runs.")]
 
 
 def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms") -> None:
@@ -100,9 +89,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             ),
         ] = False,
         index: Index = None,
-        name: Annotated[
-            str, typer.Option(help="Name of the router.", callback=_checked_name)
-        ] = "router",
+        name: Annotated[str, typer.Option(help="Name of the router.")] = "router",
         models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
             "models"
         ),
@@ -147,18 +134,14 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         ] = False,
         start_from: Annotated[
             str,
-            typer.Option(
-                help="Router to start from, such as router-en/v1: its scorer is corrected as far "
-                "as the questions allow, its thresholds are kept. For few questions, 50 or more.",
-                show_default=False,
+            unset(
+                "Router to start from, such as router-en/v1: its scorer is corrected as far "
+                "as the questions allow, its thresholds are kept. For few questions, 50 or more."
             ),
         ] = "",
         simple: Annotated[
             str | None,
-            typer.Option(
-                help="Simple route: dense, lexical or hybrid. Default: the best.",
-                show_default=False,
-            ),
+            unset("Simple route: dense, lexical or hybrid. Default: the best."),
         ] = None,
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
@@ -174,10 +157,9 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         max_graph_share: Share = None,
         arms: Annotated[
             Path | None,
-            typer.Option(
-                help="File that declares remote arms, of which the first collection's are asked "
-                "every question, with or without an index; their replies are kept in the cache.",
-                show_default=False,
+            unset(
+                "File that declares remote arms, of which the first collection's are asked "
+                "every question, with or without an index; their replies are kept in the cache."
             ),
         ] = None,
         yes: Annotated[
@@ -209,6 +191,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         The summary begins with a verdict. The exit code is 1 if the router is no better on the
         test split than always taking fusion; it is written all the same.
         """
+        from wye.router.model_files import require_name
         from wye.router.settings import load_settings
         from wye.router.types import route_named
         from wye.training.data.remote import RemoteAnswers
@@ -217,18 +200,15 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         from wye.training.run import TrainingRun, open_start
         from wye.training.thresholds.solve import ThresholdObjective
 
+        require_name(name)  # before anything takes time
         settings = load_settings(index=index)
         if not questions:
             raise FitError("Learn from what? Give --questions.")
         if write_questions is not None:
-            from wye.training.judge import JudgeClient
-            from wye.training.questions import ANSWER_TOKENS
-
-            key = os.environ.get("WYE_GENERATOR__KEY", "")
-            model = JudgeClient(generator_url, generator_model, key, longest=ANSWER_TOKENS)
-            with question_writer(settings, questions, model, seed) as writer:
-                writer.write(write_questions, progress())
-            typer.echo(str(writer))
+            endpoint = generator_url, generator_model
+            _write_questions(
+                settings, questions, endpoint, write_questions, seed=seed, progress=progress()
+            )
             return
         sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
         if relevance:
@@ -275,22 +255,27 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             _print_verdict(*run.write(fitted, run.evaluate(fitted), models, name))
 
 
-@contextmanager
-def question_writer(
-    settings: "Settings", folders: list[str], model: "JudgeClient", seed: int
-) -> "Iterator[QuestionWriter]":
-    """Open the index of the settings, and yield a writer of questions about it.
-
-    Raises:
-        TrainingError: There is no index, or not exactly one folder.
-    """
+def _write_questions(
+    settings: "Settings",
+    folders: list[str],
+    endpoint: tuple[str, str],
+    count: int,
+    *,
+    seed: int,
+    progress: "Progress",
+) -> None:
     from wye.router.session import Session
-    from wye.training.questions import QuestionWriter
+    from wye.training.judge import JudgeClient
+    from wye.training.questions import ANSWER_TOKENS, QuestionWriter
 
     if settings.index is None or len(folders) != 1:
         raise TrainingError("Name one index with --index, and one folder with --questions.")
+    key = os.environ.get("WYE_GENERATOR__KEY", "")
+    model = JudgeClient(*endpoint, key, longest=ANSWER_TOKENS)
     with Session.open(settings, settings.index) as session, model:
-        yield QuestionWriter(Path(folders[0]), session.snapshot, model, seed)
+        writer = QuestionWriter(Path(folders[0]), session.snapshot, model, seed)
+        writer.write(count, progress)
+    typer.echo(str(writer))
 
 
 def _fit_relevance(settings: "Settings", sources: "Sequence[QuestionSource]", folder: Path) -> None:

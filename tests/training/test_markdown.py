@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from wye.training.evaluation.bootstrap import Interval
+from wye.training.evaluation.measures import Interval
 from wye.training.markdown import (
     by_measure,
     escape,

@@ -11,11 +11,19 @@ import numpy as np
 import pytest
 
 from wye.router.types import Thresholds
-from wye.training.evaluation.bootstrap import Interval
+from wye.training.evaluation.measures import Interval
 from wye.training.fit.router import Fitted
 from wye.training.markdown import gain_spread, spread
-from wye.training.plots import as_svg, front_figure
-from wye.training.report import Report, card, count_questions, make_report, verdict, write_report
+from wye.training.report import (
+    Report,
+    as_svg,
+    card,
+    count_questions,
+    front_figure,
+    make_report,
+    verdict,
+    write_report,
+)
 from wye.training.thresholds.solve import Front, Outcome, ThresholdObjective
 
 

@@ -7,9 +7,9 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
+from joblib import Memory
 from numpy.typing import NDArray
 
-from wye.backends.files import write_atomically
 from wye.backends.types import Float64, Int64, Mask, Ranking
 from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
@@ -20,7 +20,7 @@ from wye.router.policy import SURE, bands, is_nested, may_have_plan
 from wye.router.remote import PASSAGE_COLUMNS, passage_columns
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import FURTHER, Route, Thresholds
-from wye.training.data.replay import Replay, Replayed, digest
+from wye.training.data.replay import Replay, Replayed
 from wye.training.errors import TrainingError
 from wye.training.evaluation.measures import DEPTH, MEASURES
 from wye.training.thresholds.solve import Outcome, RouteOutcomes, of_other
@@ -28,7 +28,7 @@ from wye.training.thresholds.solve import Outcome, RouteOutcomes, of_other
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
 BLOCK = 64
-"""Questions per file of features."""
+"""Questions whose features are in one file."""
 _READING = ("parsing", "encoding")
 _READS: Mapping[Route, tuple[str, ...]] = {
     Route.DENSE: ("encoding",),
@@ -77,7 +77,7 @@ class EvaluationSet:
 
         Raises:
             ModelError: A model is missing or damaged.
-            TrainingError: There are no questions, or a file of the cache is damaged.
+            TrainingError: There are no questions.
         """
         questions = [row for replay in replays for row in replay.questions]
         returned = [row.remote.returned for row in questions if row.remote and row.remote.returned]
@@ -306,34 +306,26 @@ def syntax_features(
     settings: AnalyserSettings,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Float64:
-    """(n, d) syntactic features of questions, kept in a folder by schema, in files of `BLOCK`.
+    """(n, d) syntactic features of questions, kept in a folder, `BLOCK` questions at a time.
 
-    A run that is killed loses one block at most.
+    A run that is killed loses one block at most. A damaged file's features are computed again.
 
     Raises:
         ModelError: A model is missing or damaged.
-        TrainingError: A file of the folder is damaged.
     """
-    parser = _parser(settings)
-    folder = folder / schema_id(parser.fingerprint)
-    folder.mkdir(parents=True, exist_ok=True)
-    blocks = []
+    parser, blocks = _parser(settings), []
+    schema = schema_id(parser.fingerprint)
+    matrix = Memory(folder, verbose=0).cache(_matrix, ignore=["parser"])
     for start in range(0, len(texts), BLOCK):
-        block = texts[start : start + BLOCK]
-        file = folder / f"{digest(block)}.npy"
-        if not file.exists():
-            matrix = syntax_matrix(parser.parse(block))
-            with write_atomically(file) as stream:
-                np.save(stream, matrix)
-        try:
-            blocks.append(np.load(file))
-        except (OSError, ValueError) as error:
-            raise TrainingError(
-                f"The file of features {file} is damaged ({error}): delete it; its features are "
-                "then computed again."
-            ) from error
+        block = [*texts[start : start + BLOCK]]
+        blocks.append(matrix(block, schema, parser))
         progress(len(block))
     return np.concatenate(blocks)
+
+
+def _matrix(texts: Sequence[str], _schema: str, parser: SyntaxParser) -> Float64:
+    """(n, d) syntactic features, which depend on the questions and the schema alone."""
+    return syntax_matrix(parser.parse(texts))
 
 
 @lru_cache(maxsize=1)
@@ -344,19 +336,13 @@ def _parser(settings: AnalyserSettings) -> SyntaxParser:
 def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
+    """A route's ranking for each question of a replay."""
     remote = [row.remote for row in replay.questions if row.remote is not None]
-    if len(remote) < len(replay):  # all questions of a replay were asked of the same arms
-        return _local_rankings(replay, route, fusion, scores)
-    if route not in SIMPLE_ROUTES:
-        return [reply.fused for reply in remote]
-    simple = [reply.simple for reply in remote if reply.simple is not None]
-    return simple if remote and simple else _local_rankings(replay, route, fusion, scores)
-
-
-def _local_rankings(
-    replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
-) -> list[Ranking]:
-    """A route's rankings from our own arms."""
+    if remote and len(remote) == len(replay):  # all of a replay were asked of the same arms
+        if route not in SIMPLE_ROUTES:
+            return [reply.fused for reply in remote]
+        if simple := [reply.simple for reply in remote if reply.simple is not None]:
+            return simple
     if route == Route.FUSION:
         return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:

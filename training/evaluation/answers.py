@@ -22,8 +22,8 @@ from wye.router.answers import best_sentences
 from wye.router.relevance import ABSTAIN_BELOW, FIRST
 from wye.training.data.dataset import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
-from wye.training.evaluation.bootstrap import Means, compare
 from wye.training.evaluation.evaluate import Evaluation, SystemRun
+from wye.training.evaluation.measures import Means, compare
 from wye.training.judge import JudgeClient
 from wye.training.markdown import by_measure, spread, table
 

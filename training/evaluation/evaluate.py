@@ -1,7 +1,7 @@
 """Measures quality and latency of each route on a dataset, through the serving gateway."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
 from pathlib import Path
@@ -14,8 +14,16 @@ from wye.backends.types import Float64, Progress, RankedHit, Silent
 from wye.router.types import Ask, Reply, Route
 from wye.training.data.dataset import Dataset, Question
 from wye.training.errors import EvaluationError
-from wye.training.evaluation.bootstrap import Differences, Means, compare
-from wye.training.evaluation.measures import DEPTH, MEASURES, score, write_json, write_trec
+from wye.training.evaluation.measures import (
+    DEPTH,
+    MEASURES,
+    Differences,
+    Means,
+    compare,
+    score,
+    write_json,
+    write_trec,
+)
 from wye.training.markdown import by_measure, escape, gain, spread, table
 
 PERCENTILES = (50, 95, 99)
@@ -227,17 +235,19 @@ def write_runs(folder: Path, result: Evaluation) -> None:
     write_json(folder / "latency.json", latency(result))
 
 
-def _times(runs: Sequence[SystemRun]) -> Iterator[str]:
-    """Tables with a row for each stage and a column for each system, at most six a table."""
-    for at in range(0, len(runs), 6):
-        columns = [run.latency for run in runs[at : at + 6]]
-        stages = dict.fromkeys(stage for times in columns for stage in times if stage != "total")
-        last = ["total", *(stage for stage in stages if stage.endswith("of total"))]
-        rows = [
-            (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in columns))
-            for stage in [*(stage for stage in stages if stage not in last), *last]
-        ]
-        yield table(("stage", *(run.name for run in runs[at : at + 6])), rows)
+def _times(runs: Sequence[SystemRun]) -> str:
+    """A table with a row for each stage, the totals last, and a column for each system."""
+    columns = [run.latency for run in runs]
+    stages = sorted({stage: None for times in columns for stage in times}, key=_is_total)
+    rows = [
+        (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in columns))
+        for stage in stages
+    ]
+    return table(("stage", *(run.name for run in runs)), rows)
+
+
+def _is_total(stage: str) -> bool:
+    return stage.endswith("total")
 
 
 def as_markdown(result: Evaluation) -> str:
@@ -257,7 +267,7 @@ def as_markdown(result: Evaluation) -> str:
     texts += [
         f"Milliseconds per question, asked in batches of {result.batch}: means"
         + ("" if result.batch == 1 else "; --batch 1 gives percentiles"),
-        *_times(result.runs),
+        _times(result.runs),
     ]
     for run in result.runs:
         for reason, count in sorted(run.degraded.items()):

@@ -13,8 +13,7 @@ from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands, routes
 from wye.router.types import Route
 from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.evaluation.bootstrap import Interval, compare, mean_interval
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluation.measures import MEASURES, Interval, compare, mean_interval
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.labels import Disagreement
 

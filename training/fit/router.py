@@ -16,8 +16,7 @@ from wye.router.types import Route, Thresholds
 from wye.training.data.dataset import respell
 from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.errors import FitError
-from wye.training.evaluation.bootstrap import mean_interval
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluation.measures import MEASURES, mean_interval
 from wye.training.fit.calibration import reliability
 from wye.training.fit.prior import correct, crossfit_correction
 from wye.training.fit.scorers import RouterRecipe

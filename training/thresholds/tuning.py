@@ -24,8 +24,7 @@ from wye.router.types import Route, Thresholds
 from wye.training.data.evaluation_set import EvaluationSet
 from wye.training.data.replay import read_training
 from wye.training.errors import FitError, ReplayError
-from wye.training.evaluation.bootstrap import Interval, mean_interval
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluation.measures import MEASURES, Interval, mean_interval
 from wye.training.markdown import escape, show, table, wide_console
 from wye.training.thresholds.solve import (
     CUTS,

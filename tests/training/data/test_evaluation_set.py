@@ -193,11 +193,15 @@ def test_features_that_are_there_are_not_computed_again(parser: Parser, tmp_path
     found = syntax_features([*TEXTS, TEXTS[0]], tmp_path, AnalyserSettings())
     assert found.tolist() == [[18]] * 4
     assert parser.parsed == TEXTS[2:]
-    (schema,) = tmp_path.iterdir()
-    file = next(schema.glob("*.npy"))
-    file.write_bytes(b"nothing")
-    with pytest.raises(TrainingError, match=rf"{file.name} is damaged .* delete it"):
-        syntax_features(TEXTS, tmp_path, AnalyserSettings())
+    for file in tmp_path.rglob("output.pkl"):
+        file.write_bytes(b"nothing")
+    parser.parsed.clear()
+    assert syntax_features(TEXTS[:1], tmp_path, AnalyserSettings()).tolist() == [[18]]
+    assert parser.parsed == TEXTS[:1]
+    parser.fingerprint = {"parser": "another"}  # type: ignore[misc]
+    parser.parsed.clear()
+    syntax_features(TEXTS[:1], tmp_path, AnalyserSettings())
+    assert parser.parsed == TEXTS[:1]
 
 
 def test_no_questions_have_no_features(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wye.training.errors import FitError
-from wye.training.fit.curves import fit_curves
+from wye.training.fit.calibration import fit_curves
 
 NAMES = ("one", "other")
 
