@@ -302,12 +302,14 @@ class RemoteArm:
             seconds: Time left for it.
             purse: What pays for further attempts; the first one is paid already.
         """
+        purse = purse or Purse()
         if reason := self.refusal():
+            purse.pay(-self.config.price)
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
         is_trial = self.breaker.enter()
         started = perf_counter()
-        calls = _Calls(started + seconds, purse or Purse())
+        calls = _Calls(started + seconds, purse)
         reason, outcome, note = "", "ok", ""
         hits: tuple[RemoteHit, ...] = ()
         try:
@@ -320,7 +322,6 @@ class RemoteArm:
                 reason, outcome = f"gave no answer within {limit}", "timeout"
             else:
                 reason, outcome = f"had no free call for {limit}", "busy"
-                calls.purse.pay(-self.config.price)
             if calls.is_begun and seconds >= self._patience:
                 self.breaker.fail()
         except ArmError as error:
@@ -334,6 +335,7 @@ class RemoteArm:
             self.breaker.succeed()
         finally:
             self.breaker.leave(is_trial=is_trial)
+            calls.purse.pay((calls.count - calls.paid) * self.config.price)
         duration, state = perf_counter() - started, self.breaker.state
         if reason:
             extra = {"arm": self.name, "reason": reason, "state": str(state)}
@@ -354,15 +356,17 @@ class RemoteArm:
             try:
                 return await self._kind.search(question, k, filter_)
             except ArmError as error:
-                if not error.charged:
-                    calls.count -= 1
-                    calls.purse.pay(-price)
+                calls.count -= not error.charged
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
                 is_in_time = perf_counter() + wait < calls.end
                 is_last = attempt + 1 == attempts
-                if is_last or not (error.retry and is_in_time) or calls.purse.lack(price):
+                is_paid = calls.paid > calls.count  # what was not charged pays for the next one
+                is_affordable = is_paid or not calls.purse.lack(price)
+                if is_last or not (error.retry and is_in_time and is_affordable):
                     raise
-                calls.purse.pay(price)
+                if not is_paid:
+                    calls.purse.pay(price)
+                    calls.paid += 1
             await asyncio.sleep(wait * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
 
@@ -401,10 +405,14 @@ class Purse:
 
 @dataclass(slots=True)
 class _Calls:
-    """The calls for one question; `end` is in `perf_counter` seconds."""
+    """The calls for one question, of which so many are `paid`, the first of them in advance.
+
+    Times are `perf_counter` seconds; `count` are calls that were made and are charged.
+    """
 
     end: float
     purse: Purse
+    paid: int = 1
     count: int = 0
     is_begun: bool = False
 

@@ -244,7 +244,7 @@ class Gate:
             calls = await query.ask(arms)
             (call,) = calls.values()
             if not call.reason:
-                return _list_as_answer(arms[0], call, query), RemoteOutcome(calls)
+                return _list_as_answer(arms[0], call, query, Route.GRAPH), RemoteOutcome(calls)
             fused = replace(params, route=Route.FUSION)
             return await find(fused, query.remaining), RemoteOutcome(calls)
         ours = asyncio.ensure_future(find(_our_params(params, arms), query.remaining))
@@ -312,19 +312,16 @@ class _SimpleSearch:
 
     async def _find(self) -> SearchResult:
         query, arm = self._query, self.arm
-        params, text = query.params, query.item.text
+        params = query.params
         # It replaces our text arms, so it has the depth of hybrid search.
         hybrid = replace(query, params=replace(params, route=Route.HYBRID))
         hybrid.purse = query.purse
         self.call = await hybrid.ask_one(arm)
-        remote_list, passages = _ranking_of(arm, self.call)
-        ranking = remote_list.ranking
-        decision = None
-        if params.route == Route.AUTO:
-            decision = await self._gate.decision(params, text, self.call)
-        reply = Reply(text, Route.HYBRID, ranking, {arm.name: ranking}, {}, 0, decision=decision)
-        entry = Entry(query.item, query.end, size=1)
-        return SearchResult(params, entry, reply, passages, "", {arm.name: self.call.seconds})
+        answer = _list_as_answer(arm, self.call, query, Route.HYBRID)
+        if params.route != Route.AUTO:
+            return answer
+        decision = await self._gate.decision(params, query.item.text, self.call)
+        return replace(answer, reply=replace(answer.reply, decision=decision))
 
 
 async def ask(
@@ -363,13 +360,12 @@ async def _with_our_graph(result: SearchResult, query: _Query, find: Find) -> Se
     return replace(fused, reply=replace(fused.reply, decision=result.reply.decision))
 
 
-def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
+def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query, route: Route) -> SearchResult:
     """The answer that is one arm's list alone; our arms did not search."""
     remote_list, passages = _ranking_of(arm, call)
     ranking = remote_list.ranking
-    first = replace(ranking, hits=ranking.hits[: query.params.k])
     entry = Entry(query.item, query.end, size=1)
-    reply = Reply(query.item.text, Route.GRAPH, first, {arm.name: ranking}, {}, query.version)
+    reply = Reply(query.item.text, route, ranking, {arm.name: ranking}, {}, query.version)
     return SearchResult(query.params, entry, reply, passages, "", {arm.name: call.seconds})
 
 

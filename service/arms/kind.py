@@ -265,14 +265,6 @@ def value_at(value: object, pointer: str) -> object:
     return None if target is MISSING else target
 
 
-def list_at(value: object, pointer: str) -> list[object]:
-    """The list at a pointer, or `Garbled` if there is none."""
-    hits = at(value, pointer)
-    if not isinstance(hits, list):
-        raise Garbled(f"there is no list at {pointer or 'its top'}")
-    return hits
-
-
 def names_in(template: object) -> set[str]:
     """All strings in a template, also those in lists and tables."""
     if isinstance(template, str):
@@ -330,9 +322,10 @@ class HitConfig(ArmConfig):
         """Read at most k hits of a reply; `Garbled` without a list, or a hit's id or text."""
         if self.empty and at(reply, self.empty) is not MISSING:
             return ()
-        return tuple(
-            self._hit(reply, hit, rank) for rank, hit in enumerate(list_at(reply, self.hits)[:k])
-        )
+        hits = at(reply, self.hits)
+        if not isinstance(hits, list):
+            raise Garbled(f"there is no list at {self.hits or 'its top'}")
+        return tuple(self._hit(reply, hit, rank) for rank, hit in enumerate(hits[:k]))
 
     def _hit(self, reply: object, hit: object, rank: int) -> RemoteHit:
         def field(pointer: str) -> object:
