@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from wye.backends.chunks import split_sentences
-from wye.backends.text import content_terms
+from wye.backends.text import content_terms, singular, words_before_stemming
 from wye.featurizer.question import words
+from wye.router.relevance import ASKING_WORDS
 
 LONGEST = 2_000
 """Characters of a sentence beyond which it is cut: a table or a list may have no full stop. Chunks
@@ -18,22 +19,69 @@ of usual length are shorter."""
 _PIECE = re.compile(rf"\S.{{0,{LONGEST - 1}}}(?!\S)|\S{{{LONGEST}}}", re.DOTALL)
 
 
-_BLANK_LINE = re.compile(r"\n\s*\n")
+# What ends a sentence without a full stop: a blank line, and a line break before a list item, a row
+# of a table, a heading or somebody's turn.
+_BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•|>#\[]|\d+[.)]\s|\w[\w .-]{0,30}:\s))")
+_HEADING_MARK = re.compile(r"\s*#{1,6}\s")
+_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Von|An|Betreff|Datum): .*")
+_MOST_HEADING_WORDS = 8
+_ENDS = (".", "!", "?", "…", ":", ";", ",", ")", '"')
 
 
 def sentences_of(text: str) -> list[str]:
     """Sentences of a text in order; too long ones in pieces, cut between words if possible.
 
-    A blank line ends a sentence too: a heading has no full stop.
+    A blank line ends a sentence too: a heading has no full stop. So does a line break before a list
+    item, a row of a table or somebody's turn.
     """
     sentences = []
-    for paragraph in _BLANK_LINE.split(text):
+    for paragraph in _BREAK.split(text):
         for sentence in split_sentences(paragraph):
             if len(sentence) <= LONGEST:
                 sentences.append(sentence)
             else:
                 sentences += [piece.strip() for piece in _PIECE.findall(sentence)]
     return sentences
+
+
+def statements_of(text: str) -> list[str]:
+    """The sentences of a text that can answer: neither headings nor headers of a mail.
+
+    A question is one statement with the sentence after it, its reply; without one it is left out.
+    """
+    sentences = sentences_of(text)
+    headers = [bool(_HEADER.fullmatch(sentence)) for sentence in sentences]
+    statements = []
+    at = end = 0
+    for number, sentence in enumerate(sentences):
+        start = text.index(sentence, at)
+        at = start + len(sentence)
+        neighbours = headers[max(0, number - 1) : number] + headers[number + 1 : number + 2]
+        is_header = headers[number] and any(neighbours)
+        if start < end or is_header or _is_heading(sentence, text[at:]):
+            continue
+        end = at
+        if sentence.rstrip("\"')").endswith("?"):
+            if number + 1 == len(sentences):
+                continue
+            reply = sentences[number + 1]
+            end = text.index(reply, at) + len(reply)
+        statements.append(text[start:end])
+    return statements
+
+
+def _is_heading(sentence: str, rest: str) -> bool:
+    """Whether a sentence is a heading of the rest of its text."""
+    if _HEADING_MARK.match(sentence):
+        return True
+    is_short = len(sentence.split()) <= _MOST_HEADING_WORDS and "\n" not in sentence
+    is_apart = rest.startswith("\n") and bool(rest.strip())
+    return is_short and is_apart and sentence[0].isalpha() and not _has_mark(sentence)
+
+
+def _has_mark(sentence: str) -> bool:
+    """Whether a line ends like a sentence, or has a value behind a colon."""
+    return sentence.endswith(_ENDS) or ": " in sentence or "|" in sentence
 
 
 # These four were chosen on dev questions of 2wiki, popqa and nq by how often the three sentences
@@ -52,11 +100,18 @@ _SHORT = 8
 _LEAST_SHARED = 0.3
 
 _NAME = re.compile(r"\b[A-Z]\w+")
+_FIRST_WORD = re.compile(r"\A\W*\w+")
+
+
+# Sentences that share so much of their words say the same, if they have the same numbers.
+_SAME = 0.8
+_NEGATIONS = words("not never no none nobody nothing neither nor without cannot cant dont doesnt")
+_NEGATION_SPAN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence and the number of its passage, from 1."""
+    """A sentence, or a question with its reply, and the number of its passage, from 1."""
 
     text: str
     number: int
@@ -70,52 +125,95 @@ class _Sentence:
 
 
 def best_sentences(
-    question: str, passages: Sequence[tuple[str, str]], most: int = 3
+    question: str, passages: Sequence[tuple[str, str]], most: int = 3, *, known: bool = False
 ) -> list[Quote]:
     """The most relevant sentences for a question, chosen greedily.
 
     A sentence's value is that of its words from the question; rare ones count more. A word counts
     less once a chosen sentence has it. Names that a chosen sentence brings in count too, since the
-    answer to a question over two hops is often next to a name that the question lacks.
+    answer to a question over two hops is often next to a name that the question lacks. A sentence
+    that has all of the question's words, together with its passage's title, is quoted alone.
+
+    Left out are headings, headers of mails, questions without a reply, what says the same as a
+    chosen sentence, and what says of somebody what the question denies ("Who does not write …?").
 
     Args:
         passages: Title and text of each, best first.
+        known: Whether the passages are known to be about the question, so that this is not checked.
 
     Returns:
         At most `most` sentences, the best first; none if the passages seem to be about something
         else.
     """
-    if not _bears(question, passages):
+    if not known and not _bears(question, passages):
         return []
+    denied = _denied(question)
     rest = [
         _Sentence(Quote(text, number), _terms(text), index == 0)
         for number, (_, body) in enumerate(passages, start=1)
-        for index, text in enumerate(sentences_of(body))
+        for index, text in enumerate(statements_of(body))
+        if not _asserts(text, denied)
     ]
     rarity = _rarity([sentence.terms for sentence in rest])
-    question_terms = _terms(question)
+    question_terms = _terms(question) - ASKING_WORDS or _terms(question)
     weights: dict[str, float] = dict.fromkeys(question_terms, 1.0)
     chosen: list[Quote] = []
+    covered: frozenset[str] = frozenset()
     while rest and len(chosen) < most:
         best = max(rest, key=lambda sentence: _worth(sentence, weights, rarity))
         if _worth(best, weights, rarity) <= 0:
             break
-        rest.remove(best)
         chosen.append(best.quote)
+        title = passages[best.quote.number - 1][0]
+        if len(chosen) == 1 and question_terms <= best.terms | _terms(title):
+            break
         for term in best.terms & weights.keys():
             weights[term] *= _REPEATED
-        for term in _terms(" ".join(_NAME.findall(best.quote.text))) - question_terms:
-            weights[term] = max(weights.get(term, 0.0), _BRIDGED)
+        bridged = _terms(" ".join(_NAME.findall(best.quote.text))) - question_terms
+        weights.update((term, _BRIDGED) for term in bridged if term not in weights)
+        covered |= best.terms & question_terms
+        fresh = weights.keys() - covered
+        rest = [one for one in rest if one.terms & fresh and not _same(one, best)]
     return chosen
+
+
+def marks(question: str, sentence: str) -> list[tuple[int, int]]:
+    """Offsets of the words of a sentence that the question has, too, each with its end."""
+    terms = _terms(question)
+    found = re.finditer(r"\w+", sentence)
+    return [word.span() for word in found if not terms.isdisjoint(_terms(word[0]))]
 
 
 def _bears(question: str, passages: Sequence[tuple[str, str]]) -> bool:
     """Whether a passage has enough of the question's words, and one has any of its names."""
-    terms, names = _terms(question), _terms(" ".join(_NAME.findall(question)))
+    terms, names = _terms(question), _terms(" ".join(_NAME.findall(_FIRST_WORD.sub("", question))))
     shared = [terms & _terms(f"{title} {body}") for title, body in passages]
     most = max(map(len, shared), default=0)
     is_about_it = not names or any(names & each for each in shared)
     return most >= _LEAST_SHARED * len(terms) and is_about_it
+
+
+def _same(one: _Sentence, other: _Sentence) -> bool:
+    """Whether two sentences say the same: nearly the same words, and the same numbers."""
+    shared, numbers = one.terms & other.terms, one.terms ^ other.terms
+    is_near = len(shared) >= _SAME * len(one.terms | other.terms)
+    return is_near and not any(term.isdigit() for term in numbers)
+
+
+def _denied(question: str) -> frozenset[str]:
+    """The terms that a question denies: the first content words after a negation."""
+    plain = words_before_stemming(question.replace("n't", " not"))
+    at = next((n for n, word in enumerate(plain) if word in _NEGATIONS), len(plain))
+    return frozenset(content_terms(" ".join(plain[at + 1 :]))[:1])
+
+
+def _asserts(text: str, denied: frozenset[str]) -> bool:
+    """Whether a sentence says one of some terms without a negation shortly before it."""
+    plain = words_before_stemming(text.replace("n't", " not")) if denied else []
+    return any(
+        singular(word) in denied and _NEGATIONS.isdisjoint(plain[max(0, at - _NEGATION_SPAN) : at])
+        for at, word in enumerate(plain)
+    )
 
 
 def _worth(sentence: _Sentence, weights: Mapping[str, float], rarity: Mapping[str, float]) -> float:

@@ -344,7 +344,7 @@ class Gateway:
     def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
         """Judge the relevance of rankings, by position, and make replies of them."""
         batch, ask = course.batch, course.ask
-        judgements = self._judge(course, {row: answer.ranking for row, answer in answers.items()})
+        judgements = self._judge(course, answers)
         replies = {}
         for row, answer in answers.items():
             ranking, relevance = likely(
@@ -366,21 +366,42 @@ class Gateway:
             )
         return replies
 
-    def _judge(self, course: _Course, rankings: Mapping[int, Ranking]) -> dict[int, Judgement]:
-        """Relevance and answerability of each ranking; empty without a relevance model."""
+    def _judge(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Judgement]:
+        """Relevance and answerability of each answer; empty without a relevance model."""
         if self.relevance_model is None:
-            return dict.fromkeys(rankings, Judgement())
+            return dict.fromkeys(answers, Judgement())
         batch = course.batch
-        with batch.stage("relevance", [*rankings]):
-            ids = [id_ for ranking in rankings.values() for id_ in ranking.ids()]
-            texts = iter(course.batch.arms.texts(ids))
+        with batch.stage("relevance", [*answers]):
+            ids = [id_ for answer in answers.values() for id_ in answer.ranking.ids()]
+            texts = iter(batch.arms.texts(ids))
             evidence = []
-            for row, ranking in rankings.items():
-                first = [*islice(texts, len(ranking.hits))]
-                dense = batch.arms_of(row).get(Route.DENSE)
-                question, route = batch.questions[row], course.routes[row]
-                evidence.append(RouteRanking(question, route, ranking, first, dense))
-            return dict(zip(rankings, self.relevance_model.judge(evidence), strict=True))
+            for row, answer in answers.items():
+                first = [*islice(texts, len(answer.ranking.hits))]
+                evidence.append(self._evidence(course, row, answer, first))
+            return dict(zip(answers, self.relevance_model.judge(evidence), strict=True))
+
+    def _evidence(
+        self, course: _Course, row: int, answer: StepsResult, texts: Sequence[tuple[str, str]]
+    ) -> RouteRanking:
+        """An answer with what its route has found out already, which depends on nothing else."""
+        batch, route = course.batch, course.routes[row]
+        question, arms = batch.questions[row], batch.arms
+        sentences: Sequence[float] = ()
+        if route != Route.LEXICAL:
+            sentences = arms.nearest(answer.ranking.ids(FIRST), batch.queries[row].vector)
+        weights = {}
+        if Route.LEXICAL in self._lists(route):
+            weights = {word.term: word.weight for word in arms.words_in([question], [()])[0]}
+        return RouteRanking(
+            question,
+            route,
+            answer.ranking,
+            texts,
+            batch.arms_of(row).get(Route.DENSE),
+            sentences,
+            weights,
+            [name.name for step in answer.chain for name in step.candidates if name.put_in],
+        )
 
 
 def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:

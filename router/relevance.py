@@ -3,9 +3,12 @@
 A route's scores are comparable within one reply only. Here they become probabilities, fitted on
 judged questions, some of which their corpus cannot answer. Each probability is a sum of curves on
 the logit scale, one for each kind of evidence. A curve never falls, so more evidence never makes a
-passage less likely. Evidence needs no further model: it is the route's score and rank, the cosine
-if the dense list has the passage too, and which words of the question are in the passage and in
-its title.
+passage less likely. Evidence needs no further model: it is the route's score and rank, cosines that
+are known already, and which words of the question are in the passages.
+
+Names and other words are counted apart, because a passage that has only the name does not say what
+is asked for: "What is the salary of Amira?" is not answered where nothing beside her name fits. A
+name is a word that the first passages never write with a small letter.
 
 The curves hold only for the encoder and the settings of the arms that they were fitted with.
 """
@@ -14,38 +17,69 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from wye.backends.files import canonical_json
 from wye.backends.numerics import logistic
-from wye.backends.text import content_terms, forms, occurrences
-from wye.backends.types import Float64, RankedHit, Ranking
+from wye.backends.text import (
+    content_terms,
+    forms,
+    occurrences,
+    title_names,
+    words_before_stemming,
+)
+from wye.backends.types import Float64, Mask, RankedHit, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import FURTHER, USUAL, FusedHit, Route
 
-FORMAT = 2
+FORMAT = 3
 RELEVANCE = "relevance.json"
 """Name of a model's file."""
-ABSTAIN_BELOW = 0.1
+ABSTAIN_BELOW = 0.06
 """Below this answerability no answer is given, unless the caller sets another bound."""
+SURE_FROM = 0.5
+"""From this answerability on, an answer is given without the remark that it may not be here."""
 FIRST = 5
 """How many of the first passages are searched for an answer."""
-PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title", "cosine")
+FEW = "few"
+"""Name of the curves for fused lists that were not cut off, as in a small corpus."""
+ASKING_WORDS = frozenset(
+    """any called can could describe explain find get give got happen happened i list many may mean
+    meaning meant me might much must my our please said say should show some tell there us we
+    whether would you your""".split()  # noqa: SIM905 - words read better as words
+)
+"""Words of a request, which an answer need not have."""
+PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title", "cosine", "beside", "named")
 """Evidence on one passage: the route's score (for the graph, ln of its share of the best), -ln of
 its rank, the share of the question's content words that it has, the share of its title's content
-words that the question has, and its cosine."""
-ANSWER_EVIDENCE = ("score", "coverage", "together", "title", "cosine")
-"""Evidence on the first passages: the first one's score, the highest coverage, the share of the
-question's content words that they have together, the highest title share, and the highest
-cosine."""
+words that the question or a name found by steps has, its cosine, the share of the question's words
+beside its names, and whether one of the first passages above it names it."""
+ANSWER_EVIDENCE = ("together", "cosine", "sentence", "beside", "joint", "rest")
+"""Evidence on the first passages: the share of the question's content words that they have
+together, the highest cosine of a passage and of a sentence, the highest share of the words beside
+the names in one passage, the same times the share of the names in that passage, and the share of
+the words beside the names that they have together. Shares are weighted by how rare words are."""
 
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
+_MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
+
+
+Answered = Literal["yes", "unsure", "no"]
+
+
+def answered(answerability: float | None, abstain_below: float = ABSTAIN_BELOW) -> Answered | None:
+    """Whether a corpus answers a question, as far as its answerability tells; None if unknown."""
+    if answerability is None:
+        return None
+    if answerability < abstain_below:
+        return "no"
+    return "unsure" if answerability < SURE_FROM else "yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +132,7 @@ class Judgement:
     """The probabilities of a ranking.
 
     Attributes:
-        relevance: Probability of each hit that it is relevant.
+        relevance: Probability of each hit that a judge would mark it as evidence.
         answerability: Probability that the corpus has an answer; None without a hit.
     """
 
@@ -114,8 +148,8 @@ class RelevanceModel:
         depth: Hits of each list that were fused. A fused score says how far a passage is above the
             last of them, so it depends on this.
         made_with: Digest of what the scores depend on; see `fingerprint`.
-        passages: Route -> curves for the relevance of a passage.
-        answers: Route -> curves for the answerability of a question.
+        passages: Route, or `FEW` -> curves for the relevance of a passage.
+        answers: Route, or `FEW` -> curves for the answerability of a question.
     """
 
     depth: int
@@ -130,7 +164,7 @@ class RelevanceModel:
             rankings: Rankings with at least `FIRST` hits, if there are as many. Those of the routes
                 in `FURTHER` get none.
         """
-        evidence: dict[int, tuple[Route, Evidence]] = {}
+        evidence: dict[int, tuple[str, Evidence]] = {}
         for index, ranking in enumerate(rankings):
             if ranking.ranking.hits and ranking.route not in FURTHER:
                 evidence[index] = evidence_on(ranking, self.depth)
@@ -155,6 +189,10 @@ class RouteRanking:
         route: The route that made it.
         texts: Title and text of each hit.
         dense: The dense list, if it was fused with others.
+        sentences: The highest cosine of a sentence of each of the first hits; empty if not known.
+        weights: Inverse document frequencies of the question's terms; without one, terms count the
+            same.
+        names: Names that steps put into the question.
     """
 
     question: str
@@ -162,6 +200,9 @@ class RouteRanking:
     ranking: Ranking
     texts: Sequence[tuple[str, str]]
     dense: Ranking | None = None
+    sentences: Sequence[float] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    names: Sequence[str] = ()
 
 
 def likely(
@@ -177,27 +218,27 @@ def likely(
     return replace(ranking, hits=hits), tuple(value for _, value in relevant)
 
 
-def evidence_on(route_ranking: RouteRanking, depth: int) -> tuple[Route, "Evidence"]:
-    """The route whose curves judge a ranking, and the evidence that they take.
+def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
+    """The name of the curves that judge a ranking, and the evidence that they take.
 
     If the lists were not cut off at the depth (few passages, a filter, more hits wanted), fused
-    scores have another zero than when the curves were fitted. Such a ranking is judged by its
-    cosines, like one of the dense route.
+    scores have another zero than elsewhere. Such a ranking has curves of its own, whose scores are
+    cosines.
     """
-    route, ranking = route_ranking.route, route_ranking.ranking
-    scores = ranking.scores
+    route, scores = ranking.route, ranking.ranking.scores
     if route == Route.DENSE:
-        return route, Evidence(route_ranking.question, scores, route_ranking.texts, scores)
-    cosines = np.array([_cosine(hit) for hit in ranking.hits])
+        return route, Evidence(ranking, scores, scores)
+    curves: str = route
+    cosines = np.array([_cosine(hit) for hit in ranking.ranking.hits])
     if route == Route.GRAPH:
         scores = log_share(scores, scores[0])
     elif route != Route.LEXICAL:
-        if not ranking.candidates > depth >= len(scores):
-            route, scores = Route.DENSE, cosines
-        if route_ranking.dense and route_ranking.dense.hits:
+        if not ranking.ranking.candidates > depth >= len(scores):
+            curves, scores = FEW, cosines
+        if ranking.dense and ranking.dense.hits:
             # A passage that the dense list lacks is at most as near as the last one that it has.
-            cosines = np.where(np.isnan(cosines), route_ranking.dense.scores[:depth][-1], cosines)
-    return route, Evidence(route_ranking.question, scores, route_ranking.texts, cosines)
+            cosines = np.where(np.isnan(cosines), ranking.dense.scores[:depth][-1], cosines)
+    return curves, Evidence(ranking, scores, cosines)
 
 
 def _cosine(hit: RankedHit) -> float:
@@ -213,35 +254,71 @@ class Evidence:
         answer: (d,), as in `ANSWER_EVIDENCE`.
     """
 
-    def __init__(
-        self,
-        question: str,
-        scores: Float64,
-        texts: Sequence[tuple[str, str]],
-        cosines: Float64 | None = None,
-    ) -> None:
+    def __init__(self, ranking: RouteRanking, scores: Float64, cosines: Float64) -> None:
         """Compare the words of a question with those of its passages.
 
         Args:
             scores: Scores (n,) by the route; NaN if not known.
-            texts: Title and text of each passage.
             cosines: Cosines (n,) of the passages; NaN if not known.
         """
-        near = np.full(len(texts), np.nan) if cosines is None else cosines
-        question_terms = set(content_terms(question))
-        question_forms = list(map(forms, question_terms))
-        has_term = np.zeros((len(texts), len(question_forms)), bool)
-        titles = np.full(len(texts), np.nan)
+        texts = ranking.texts
+        all_terms = set(content_terms(ranking.question))
+        terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
+        weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
+        has_term = np.zeros((len(texts), len(terms)), bool)
         for row, (title, text) in enumerate(texts):
-            has_term[row] = occurrences(f"{title}\n{text}", question_forms)
+            has_term[row] = occurrences(f"{title}\n{text}", list(map(forms, terms)))
+        small = set(content_terms(_small_words(texts[:FIRST])))
+        is_name = has_term[:FIRST].any(axis=0) & ~np.isin(terms, [*small])
+        named, beside = weights * is_name, weights * ~is_name
+        share = _share(has_term, weights) if terms else np.zeros(len(texts))
+        rest = _share(has_term, beside)
+        titles = np.full(len(texts), np.nan)
+        known = all_terms.union(content_terms(" ".join(ranking.names)))
+        for row, (title, _) in enumerate(texts):
             if title_terms := set(content_terms(title)):
-                titles[row] = len(title_terms & question_terms) / len(title_terms)
-        share = has_term.mean(axis=1) if question_forms else np.zeros(len(texts))
+                titles[row] = len(title_terms & known) / len(title_terms)
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
-        self.passages = np.column_stack([scores, ranks, share, titles, near])
-        together = float(has_term[:FIRST].any(axis=0).mean()) if question_forms else 0.0
-        title, cosine = (np.fmax.reduce(column[:FIRST]) for column in (titles, near))
-        self.answer = np.array([scores[0], share[:FIRST].max(), together, title, cosine])
+        columns = [scores, ranks, share, titles, cosines, rest, _named_above(texts)]
+        self.passages = np.column_stack(columns)
+        joint = rest * np.nan_to_num(_share(has_term, named), nan=1.0)
+        together = has_term[:FIRST].any(axis=0)[None]
+        self.answer = np.array(
+            [
+                _share(together, weights)[0] if terms else 0.0,
+                np.fmax.reduce(cosines[:FIRST]),
+                max(ranking.sentences[:FIRST], default=math.nan),
+                *(np.fmax.reduce(column[:FIRST]) for column in (rest, joint)),
+                _share(together, beside)[0],
+            ]
+        )
+
+
+def _share(has_term: Mask, weights: Float64) -> Float64:
+    """(n,) the share of the weights of the terms that each row has; NaN if they are all 0."""
+    total = weights.sum()
+    return has_term @ weights / total if total > 0 else np.full(len(has_term), np.nan)
+
+
+def _small_words(texts: Sequence[tuple[str, str]]) -> str:
+    """The words of some passages that begin with a small letter and are no part of an address."""
+    words = (word.strip(_MARKS) for pair in texts for text in pair for word in text.split())
+    return " ".join(word for word in words if word.isalpha() and word[0].islower())
+
+
+def _named_above(texts: Sequence[tuple[str, str]]) -> Float64:
+    """(n,) 1 where one of the first passages above a passage has its title in its text, else 0."""
+    plain = [_plain(text) for _, text in texts[:FIRST]]
+    named = np.zeros(len(texts))
+    for row, (title, _) in enumerate(texts):
+        name = _plain(" ".join(title_names(title)[-1:]))
+        named[row] = bool(name.strip()) and any(name in text for text in plain[:row])
+    return named
+
+
+def _plain(text: str) -> str:
+    """The folded words of a text with a blank before and after each."""
+    return f" {' '.join(words_before_stemming(text))} "
 
 
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
@@ -266,7 +343,7 @@ def load_relevance(folder: Path) -> RelevanceModel:
             )
         curves = (_read(content[part], names) for part, names in _PARTS.items())
         model = RelevanceModel(int(content["depth"]), str(content["made_with"]), *curves)
-        routes = {str(route) for route in USUAL if route != Route.AUTO}
+        routes = {FEW, *(str(route) for route in USUAL if route != Route.AUTO)}
         if missing := routes - (model.passages.keys() & model.answers.keys()):
             raise ValueError(f"no curves for {', '.join(sorted(missing))}")
     except OSError as error:

@@ -52,7 +52,7 @@ class Reranker:
     ) -> list[RankedText]:
         """Rank all passages, best first, ties in their order; may run in any thread.
 
-        Relevance uses the curves of the dense route, whose scores do not depend on the other texts.
+        Relevance uses the curves for few passages, whose scores do not depend on the other texts.
         Neighbours whose relevance would rise with the rank share their mean.
 
         Args:
@@ -73,7 +73,9 @@ class Reranker:
             relevance = [hit.score / best if best > 0 else 0.0 for hit in ranking.hits]
         else:
             texts = [(passages[p].title, passages[p].text) for p in positions]
-            to_judge = RouteRanking(question, Route.HYBRID, ranking, texts)
+            words = self.lexical.words_in(question, (), ())
+            weights = {word.term: word.weight for word in words}
+            to_judge = RouteRanking(question, Route.HYBRID, ranking, texts, weights=weights)
             (judgement,) = self.relevance.judge([to_judge])
             relevance = falling(judgement.relevance)
         return list(map(RankedText, positions, relevance))

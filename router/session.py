@@ -195,12 +195,16 @@ class Session:
     @property
     def gateway(self) -> Gateway:
         """The gateway that answers questions; made anew, so that none keeps a version alive."""
+        return self.gateway_with(self.relevance)
+
+    def gateway_with(self, relevance: RelevanceModel | None) -> Gateway:
+        """The gateway with another model of relevance, which need not be one that fits."""
         return Gateway(
             arms=lambda: self.snapshot,
             open_analyser=lambda: self.analyser,
             fusion=self.settings.fusion,
             model=lambda: self.router,
-            relevance_model=self.relevance,
+            relevance_model=relevance,
         )
 
     @property

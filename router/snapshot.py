@@ -154,12 +154,22 @@ class Snapshot:
         corpus = self.corpus
         (row,) = corpus.rows([id_])
         names = [(corpus.titles[row], -1)]
-        start, end = (bisect_left(corpus.sentence_passage, passage) for passage in (row, row + 1))
-        cosines = corpus.sentence_vectors[start:end].astype(np.float32) @ vector
+        start, cosines = self._sentences(row, vector)
         for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
             sentence = start + nearest
             names += [(name, sentence) for name in corpus.entities.of(sentence)]
         return names
+
+    def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
+        """The highest cosine of a sentence of each passage with a vector (d,); NaN without any."""
+        rows = self.corpus.rows(ids)
+        return [float(max(self._sentences(row, vector)[1], default=np.nan)) for row in rows]
+
+    def _sentences(self, row: int, vector: Float32) -> tuple[int, Float32]:
+        """The row of a passage's first sentence, and the cosines of all with a vector (d,)."""
+        corpus = self.corpus
+        start, end = (bisect_left(corpus.sentence_passage, passage) for passage in (row, row + 1))
+        return start, corpus.sentence_vectors[start:end].astype(np.float32) @ vector
 
     def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         """Mask (n,) of the passages whose ids are in these rows of a list."""

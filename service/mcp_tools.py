@@ -21,28 +21,48 @@ from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
 from wye.backends.chunks import is_chunk_id
+from wye.router.relevance import Answered, answered
 from wye.router.types import Route
+from wye.service.commands.options import parse_filter_option
+from wye.service.errors import ServiceError
 from wye.service.http.edge import ASKING, Scope
 
-LONGEST_DOCUMENT = 100_000
-"""Most characters of a document that `fetch` returns to a language model."""
+PAGE = 20_000
+"""Most characters of a document that one `fetch` returns, some 5,000 tokens of English: clients cut
+replies at 25,000."""
 
 _INSTRUCTIONS = (
     "Searches collections of passages. Ask `search` a question in plain words and quote what it "
-    "returns; `answerability` near 0 means that the collection has probably no answer. `fetch` "
-    "gives the whole document of a result, `route` says how a question would be searched and why."
+    "returns; `answered` is `no` where the collection has probably no answer. `fetch` reads the "
+    "document of a result, page by page; `route` says how a question would be searched and why."
 )
 # Headers of a tool's caller that are sent along with its request.
 _CREDENTIALS = ("authorization", "x-api-key", "origin", "x-request-id")
 _INSIDE = "http://127.0.0.1"
+_BETWEEN = "\n\n"
 
 Question = Annotated[str, Field(description="The question, in plain words.")]
 Name = Annotated[str | None, Field(description="A collection's name; by default the first.")]
 Most = Annotated[int, Field(ge=1, le=100, description="Most passages to return.")]
 Way = Annotated[Route, Field(description="`auto` lets the router choose.")]
 Only = Annotated[
-    dict[str, Any] | None,
-    Field(description='Filter on metadata, such as {"type": "gte", "key": "year", "value": 1850}.'),
+    dict[str, Any] | str | None,
+    Field(
+        description=(
+            "Filter on metadata: a comparison such as year>=1850, or JSON such as "
+            '{"type": "gte", "key": "year", "value": 1850}.'
+        )
+    ),
+]
+Offset = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        description=(
+            "First character of the document to return; by default that of the result's passage, "
+            "or 0 for a document."
+        ),
+    ),
 ]
 
 
@@ -69,6 +89,7 @@ class ToolHits(BaseModel):
     Attributes:
         route: The route that answered.
         answerability: Probability that the collection has an answer; None if unknown.
+        answered: Whether it has one: yes, unsure or no; None if unknown.
         degraded: Why this is not what was asked for; empty if it is.
     """
 
@@ -76,15 +97,18 @@ class ToolHits(BaseModel):
     route: str
     reason: str
     answerability: float | None
+    answered: Answered | None
     degraded: str
     request_id: str
 
 
 class Fetched(BaseModel):
-    """A document.
+    """A page of a document.
 
     Attributes:
-        cut: Whether the text was cut at the longest that is returned.
+        offset: Where the text begins in the document, in characters.
+        next_offset: Where the next page begins; None on the last one.
+        characters: Length of the whole document.
     """
 
     id: str
@@ -92,7 +116,9 @@ class Fetched(BaseModel):
     text: str
     url: str
     metadata: dict[str, Any]
-    cut: bool
+    offset: int
+    next_offset: int | None
+    characters: int
 
 
 class NewDocument(BaseModel):
@@ -166,25 +192,42 @@ class Tools:
         ) -> ToolHits:
             """Find passages for a question."""
             body = {"question": query, "collection": collection, "k": k, "route": route}
-            limits = {"filter": filter, "min_relevance": min_relevance}
+            limits = {"filter": _filter(filter), "min_relevance": min_relevance}
             return tool_hits(await self.ask("POST", "/v1/retrieve", context, **body, **limits))
 
-        @server.tool(annotations=reads)
+        # Without structured output, so that the text is sent once.
+        @server.tool(annotations=reads, structured_output=False)
         async def fetch(
             id: Annotated[str, Field(description="Id of a result of `search`, or of a document.")],  # noqa: A002
             context: Context[Any],
+            *,
             collection: Name = None,
+            offset: Offset = None,
         ) -> Fetched:
-            """Read the whole document that a result is part of."""
+            """Read a page of a document; `next_offset` is the `offset` of the next page."""
             document = id.rpartition("#")[0] if is_chunk_id(id) else id
             path = f"/v1/documents/{quote(document, safe='')}"
-            reply = await self.ask("GET", path, context, collection=collection)
-            text = "\n\n".join(passage["text"] for passage in reply["passages"])
+            try:
+                reply = await self.ask("GET", path, context, collection=collection)
+            except ToolError as error:
+                raise ToolError(
+                    f"{error} A document of another collection needs `collection`."
+                ) from None
+            start = 0
+            for passage in reply["passages"] if offset is None else ():
+                if passage["id"] == id:
+                    offset = start
+                start += len(passage["text"]) + len(_BETWEEN)
+            text = _BETWEEN.join(passage["text"] for passage in reply["passages"])
+            first = offset or 0
+            end = first + PAGE
             return Fetched(
                 **reply,
-                text=text[:LONGEST_DOCUMENT],
+                text=text[first:end],
                 url=link_of(reply["metadata"], reply["id"]),
-                cut=len(text) > LONGEST_DOCUMENT,
+                offset=first,
+                next_offset=end if end < len(text) else None,
+                characters=len(text),
             )
 
         @server.tool(annotations=reads)
@@ -201,7 +244,8 @@ class Tools:
 
             The server's language model writes it; without one, sentences are quoted.
             """
-            body = {"collection": collection, "k": k, "route": route, "filter": filter}
+            body = {"collection": collection, "k": k, "route": route}
+            body["filter"] = _filter(filter)
             reply = await self.ask("POST", "/v1/answer", context, question=question, **body)
             return {**reply, "retrieval": tool_hits(reply["retrieval"]).model_dump()}
 
@@ -269,7 +313,19 @@ def tool_hits(reply: Mapping[str, Any]) -> ToolHits:
         for passage in reply["passages"]
     ]
     route, reason = reply["route"]["path"], reply["route"]["reason"]
-    return ToolHits(**{**reply, "results": results, "route": route, "reason": reason})
+    chance = answered(reply["answerability"])
+    values = {"results": results, "route": route, "reason": reason, "answered": chance}
+    return ToolHits(**{**reply, **values})
+
+
+def _filter(value: dict[str, Any] | str | None) -> object | None:
+    """A filter as JSON, from JSON or as on the command line."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_filter_option(value)
+    except ServiceError as error:
+        raise ToolError(str(error)) from None
 
 
 def _detail(reply: httpx2.Response) -> str:

@@ -16,7 +16,6 @@ from wye.backends.trigraph.explanation import EntityNote, Explanation
 from wye.backends.types import RankedHit
 from wye.featurizer.plan import Plan
 from wye.router.policy import bands
-from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
 
 GAUGE = 40
@@ -198,13 +197,16 @@ def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
     return {**asdict(decision), **dict.fromkeys(details)}
 
 
+_DOUBTS = {"no": "probably not in this corpus", "unsure": "not sure that this is here"}
+
+
 def _facts(hits: Hits, *, route: bool = True) -> Text:
     total = f"{1000 * sum(hits.seconds.values()):.1f} ms"
     facts = Text(f"{hits.route}, {total}" if route else total, style="dim")
     notes = [f"note: {hits.degraded}"] if hits.degraded else []
-    if hits.answerability is not None and hits.answerability < ABSTAIN_BELOW:
+    if hits.answered in _DOUBTS:
         chance = f"(probability of an answer {hits.answerability:.2f})"
-        notes.append(f"probably not in this corpus {chance}")
+        notes.append(f"{_DOUBTS[hits.answered]} {chance}")
     if not hits:
         notes.append("nothing found")
     for note in notes:
@@ -239,6 +241,7 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
         "candidates": ranking.candidates,
         "degraded": hits.degraded,
         "answerability": hits.answerability,
+        "answered": hits.answered,
         "hits": [_hit_value(*pair) for pair in zip(hits, ranking.hits, strict=True)],
     }
     if hits.decision is not None:

@@ -1,15 +1,12 @@
 """`python -m wye.training.relevance DATASET=INDEX … --out FOLDER`: fits and evaluates relevance.
 
-Every route answers three kinds of questions from each index: the train and dev questions of its
-dataset; the same from a copy without their relevant passages, half of the questions at a time; and
-questions of other datasets. Only the first kind has answers in the corpus. `--test` evaluates a
-fitted model on the test splits. `wye train --relevance` fits one for a user's own questions.
+Every route answers the train questions of each dataset, and questions that have no answer; see
+`wye.training.relevance_questions`. `--evaluate` evaluates a fitted model on another split. `wye
+train --relevance` fits one for a user's own questions.
 """
 
-import shutil
 import tempfile
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -23,57 +20,60 @@ from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.files import write_atomically
-from wye.backends.store.documents import Removal, remove
 from wye.backends.types import Float64, Mask
 from wye.router.relevance import (
+    ABSTAIN_BELOW,
     ANSWER_EVIDENCE,
+    FEW,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
+    SURE_FROM,
     CurveSum,
     RelevanceModel,
-    RouteRanking,
-    evidence_on,
     fingerprint,
     load_relevance,
     relevance_json,
 )
-from wye.router.session import ModelCache, Session
+from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
-from wye.router.types import USUAL, Ask, Route
-from wye.training.data.dataset import read_dataset
-from wye.training.data.replaying import lacking
+from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.fit.calibration import BINS, fit_curves, reliability
 from wye.training.markdown import table
+from wye.training.relevance_questions import HITS, ROUTES, SIZES, Example, Questions, gather
 
-HITS = 10
 FOLDS = 5
-BATCH = 32
 _CARD = """\
 # Relevance: {name}
 
-It gives every passage of a reply the probability that it is relevant, and every reply the
-probability that the corpus has an answer, on every route. Each is a sum of non-decreasing curves on
-the logit scale. A passage is judged by its score on its route, its rank, its cosine if the dense
-arm found it too, and the shares of the question's words that it has and of its title's that the
-question has; an answer by the best of these and by what the first {first} passages have together.
+It gives every passage of a reply its relevance, the probability that a judge would mark the passage
+(or the document that it is part of) as evidence for the question, wherever in a chain of steps it
+was found; and every reply its answerability, the probability that the corpus has an answer. Each is
+a sum of non-decreasing curves on the logit scale, one for each kind of evidence:
 
-Routes that fuse lists take the first {depth} passages of each. If the index has no more, a filter
-leaves no more, or more hits are asked for, a reply is judged as one of the dense route. With
-another encoder or parser, or other settings of the arms than the curves were fitted with
-(`{made_with}`), there is no relevance.
+- for a passage: {passages};
+- for an answer, from the first {first} passages: {answers}.
+
+`wye.router.relevance` says what these are. Routes that fuse lists take the first {depth} passages
+of each. If the index has no more, a filter leaves no more, or more hits are asked for, other curves
+judge (`few`). With another encoder or parser, or other settings of the arms than the curves were
+fitted with (`{made_with}`), there is no relevance.
 
 ## How good it is
 
-Fitted on questions of the train and dev splits of {families}. Each was asked of its index, and of a
-copy without its relevant passages (removed). {foreign} All families have the same weight, and so
-have questions with an answer and those without one.
+Fitted on questions of {families}. Each was asked of its index, of a copy without its relevant
+passages (removed), and of copies with {sizes} passages. Near misses (near) put a name of one
+question into another, so that no passage has both the name and what is asked about it. {foreign}
+All families have the same weight, and so have questions with an answer and those without one; among
+passages, questions without an answer have a quarter of the weight of the others.
 
-For `fusion`, by curves that were fitted on all other families or, if only one has answers, on four
-fifths of the questions. Calibration error (ECE) is over {bins} groups of equal weight.
+{scopes}
 
-{quality}
+Of questions with an answer and of the kinds without one, how many are answered with `no`
+(answerability below {abstain}) and with `unsure` (below {sure}), by such curves:
+
+{outcomes}
 
 Answers, if those below a probability are not given:
 
@@ -82,135 +82,29 @@ Answers, if those below a probability are not given:
 ## Limits
 
 - A passage that holds the answer and was not judged counts as not relevant.
-- Half of the questions had no answer. If nearly all of yours have one, probabilities are too low.
+- Half of the questions had no answer. If nearly all of yours have one, answerability is too low.
 - Without titles, probabilities are less reliable.
 
 Made by `wye train --relevance`, or by
 `python -m wye.training.relevance DATASET=INDEX … --out models/{name}`.
 """
-_FOREIGN = "So were the indexes of other families (foreign). Only its own index has an answer."
+_SCOPES = {
+    False: "For `fusion` and `few`, by curves fitted on all other families or, if only one has "
+    "answers, on four fifths of the questions. Calibration error (ECE) is over {bins} groups of "
+    "equal weight.",
+    True: "The same, by curves fitted on four fifths of the questions of all families.",
+}
+_FOREIGN = "So were the indexes of other families (foreign)."
 _NO_FOREIGN = (
     "No questions of other corpora were asked, so how well they are told apart is not known."
 )
-FEWEST = 100
-"""An index is asked about as many questions of other families as of its own, at least this many."""
-ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
 MEASURES = ("AUC", "ECE", "Brier")
-KINDS = ("own", "removed", "foreign")
-UNANSWERED = 0.5
+UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 0.5}
 """Weight, within a family, of each kind of question without an answer; the others have 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One route's answer to one question, as evidence.
-
-    Attributes:
-        route: The route.
-        family: The dataset that the question comes from.
-        kind: One of `KINDS`; only "own" questions have an answer in the corpus.
-        passages: (m, d) evidence of the first hits.
-        relevant: (m,) 1 where the passage is relevant.
-        answer: (d,) evidence for an answer.
-    """
-
-    route: str
-    family: str
-    kind: str
-    passages: Float64
-    relevant: Float64
-    answer: Float64
-
-
-class Questions:
-    """The questions of some splits of a dataset, with the index that answers them."""
-
-    def __init__(self, pair: str, splits: Sequence[str]) -> None:
-        """Read the questions; a dataset with none of the splits has none, but its index is asked.
-
-        Args:
-            pair: "DATASET=INDEX", or "DATASET" for questions that only other indexes are asked.
-
-        Raises:
-            DatasetError: The dataset cannot be read, or the index has no passage that is relevant.
-        """
-        folder, _, index = pair.partition("=")
-        self.index = Path(index)
-        names = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
-        data = [read_dataset(Path(folder), split) for split in names]
-        for part in data if index else ():
-            lacking(part, self.index)
-        self.texts = {q.id: q.text for part in data for q in part.questions}
-        self.families = {q.id: q.group or part.name for part in data for q in part.questions}
-        self.gold = {
-            id_: frozenset(key for key, value in grades.items() if value > 0)
-            for part in data
-            for id_, grades in part.judgements.items()
-        }
-
-    def half(self, which: int) -> list[str]:
-        """Ids of one half of the questions, chosen by their hash."""
-        return [id_ for id_ in self.texts if zlib.crc32(id_.encode()) % 2 == which]
-
-
-def ask(  # noqa: PLR0917 - one for each thing that varies
-    settings: Settings,
-    models: ModelCache,
-    index: Path,
-    source: Questions,
-    ids: Sequence[str],
-    kind: str,
-) -> Iterator[Example]:
-    """Yield examples of every route for some questions."""
-    with Session.open(settings, index, models) as session:
-        for route in ROUTES:
-            for start in range(0, len(ids), BATCH):
-                batch = ids[start : start + BATCH]
-                replies = session.gateway.search(
-                    [source.texts[id_] for id_ in batch], Ask(route, HITS)
-                )
-                for id_, reply in zip(batch, replies, strict=True):
-                    if not reply.ranking.hits:
-                        continue
-                    hits = reply.ranking.ids()
-                    texts, dense = session.snapshot.texts(hits), reply.arms.get(Route.DENSE)
-                    ranking = RouteRanking(reply.question, route, reply.ranking, texts, dense)
-                    judged_route, evidence = evidence_on(ranking, settings.fusion.depth)
-                    gold = source.gold[id_] if kind == "own" else frozenset[str]()
-                    relevant = np.array([float(hit in gold) for hit in hits])
-                    if judged_route != route:
-                        continue
-                    family = source.families[id_]
-                    yield Example(route, family, kind, evidence.passages, relevant, evidence.answer)
-
-
-def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list[Example]:
-    """Collect examples of all kinds from all datasets.
-
-    Args:
-        scratch: Folder for copies of the indexes.
-    """
-    examples: list[Example] = []
-    with ModelCache() as models:
-        for source in data:
-            if source.index == Path():
-                continue
-            say(f"{source.index}: {len(source.texts)} questions")
-            examples += ask(settings, models, source.index, source, list(source.texts), "own")
-            for which in (0, 1):
-                without = scratch / f"without-{which}"
-                shutil.copytree(source.index, without)
-                ids = source.half(which)
-                gone = sorted(set().union(*(source.gold[id_] for id_ in ids)))
-                remove(without, Removal(ids=tuple(gone)))
-                examples += ask(settings, models, without, source, ids, "removed")
-                shutil.rmtree(without)
-            for other in data:
-                if set(other.families.values()).isdisjoint(source.families.values()):
-                    step = -(-len(other.texts) // max(len(source.texts), FEWEST)) or 1
-                    sample = list(other.texts)[::step]
-                    examples += ask(settings, models, source.index, other, sample, "foreign")
-    return examples
+PASSAGES_UNANSWERED = 0.25
+"""Factor on these weights where passages are fitted."""
+KINDS = ("own", *UNANSWERED)
+REPORTED = (Route.FUSION, FEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +128,15 @@ class Observations:
         mask = np.ones(len(self.outcomes), bool) if rows is None else rows
         return fit_curves(self.evidence[mask], self.outcomes[mask], self.weights[mask], self.names)
 
-    def crossfit(self) -> Float64:
+    def crossfit(self, *, at_home: bool = False) -> Float64:
         """(n,) probabilities, each from curves that were fitted on all other families.
 
-        If only one family has answers, they are from curves of the other four fifths instead.
+        Args:
+            at_home: Fit on the other four fifths of all questions instead; this is also done if
+                only one family has answers.
         """
         groups: NDArray[np.generic] = self.families
-        if len(np.unique(self.families[self.outcomes > 0])) < 2:
+        if at_home or len(np.unique(self.families[self.outcomes > 0])) < 2:
             groups = np.arange(len(self.outcomes)) // HITS % FOLDS  # keeps its hits together
         chances = np.empty(len(self.outcomes))
         for group in np.unique(groups):
@@ -258,7 +154,7 @@ def of_passages(examples: Sequence[Example]) -> Observations:
         PASSAGE_EVIDENCE,
         np.concatenate([example.passages for example in examples]),
         np.concatenate([example.relevant for example in examples]),
-        _weights(families, kinds),
+        np.where(kinds == "own", 1.0, PASSAGES_UNANSWERED) * _weights(families, kinds),
         families,
         kinds,
     )
@@ -283,7 +179,7 @@ def _weights(families: NDArray[np.str_], kinds: NDArray[np.str_]) -> Float64:
     for family in np.unique(families):
         for kind in KINDS:
             rows = (families == family) & (kinds == kind)
-            weights[rows] = (1.0 if kind == "own" else UNANSWERED) / max(rows.sum(), 1)
+            weights[rows] = UNANSWERED.get(kind, 1.0) / max(rows.sum(), 1)
     return weights
 
 
@@ -293,11 +189,11 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
     Raises:
         FitError: A route has no examples.
     """
-    by_route = {route: [row for row in examples if row.route == route] for route in ROUTES}
+    by_route = {route: [row for row in examples if row.route == route] for route in (*ROUTES, FEW)}
     if none := [route for route, route_examples in by_route.items() if not route_examples]:
         raise FitError(
             f"Nothing was found by {', '.join(none)} in lists of {depth}; use indexes with more "
-            "passages than that."
+            f"passages than that ({FEW}: and copies with fewer)."
         )
     return RelevanceModel(
         depth,
@@ -325,19 +221,26 @@ def quality(data: Observations, chances: Float64, rows: Mask) -> list[str]:
 def quality_table(
     examples: Sequence[Example],
     model: RelevanceModel | None = None,
-    routes: Sequence[Route] = ROUTES,
+    routes: Sequence[str] = (*ROUTES, FEW),
+    *,
+    at_home: bool = False,
 ) -> str:
-    """Table of how good the probabilities of passages and of answers are, by route and family.
+    """Table of how good the probabilities of passages and of answers are, by curves and family.
 
     Args:
-        model: The model to evaluate; None fits curves on all other families.
+        model: The model to evaluate; None fits curves, as `Observations.crossfit` does.
+        routes: Names of the curves.
     """
     rows = []
     for route in routes:
         route_examples = [example for example in examples if example.route == route]
+        if not route_examples:
+            continue
         passages, answers = of_passages(route_examples), of_answers(route_examples)
         chances = [
-            observations.crossfit() if model is None else curves[route](observations.evidence)
+            curves[route](observations.evidence)
+            if model
+            else observations.crossfit(at_home=at_home)
             for observations, curves in (
                 (passages, model.passages if model else {}),
                 (answers, model.answers if model else {}),
@@ -345,16 +248,39 @@ def quality_table(
         ]
         for family in np.unique(answers.families[answers.outcomes > 0]):
             in_family = answers.families == family
-            against = (in_family & np.isin(answers.kinds, ["own", kind]) for kind in KINDS[1:])
+            against = (in_family & np.isin(answers.kinds, ["own", kind]) for kind in UNANSWERED)
             cells = (
                 *quality(passages, chances[0], passages.families == family),
                 *quality(answers, chances[1], in_family),
                 *(quality(answers, chances[1], rows)[0] for rows in against),
             )
-            rows.append([route.value, family, *cells])
+            rows.append([route, family, *cells])
     header = [f"{name}, {what}" for what in ("passages", "answers") for name in MEASURES]
-    header += [f"AUC, {kind}" for kind in KINDS[1:]]
+    header += [f"AUC, {kind}" for kind in UNANSWERED]
     return table(["route", "family", *header], rows, 2)
+
+
+def outcome_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
+    """Table of the shares of questions of each kind that are answered with "no" and "unsure".
+
+    Args:
+        model: The model to evaluate; None fits curves on four fifths of the questions.
+    """
+    rows = []
+    for route in REPORTED:
+        answers = of_answers([example for example in examples if example.route == route])
+        chances = (
+            model.answers[route](answers.evidence) if model else answers.crossfit(at_home=True)
+        )
+        for family in np.unique(answers.families[answers.outcomes > 0]):
+            cells = [route, family]
+            for kind in KINDS:
+                chosen = chances[(answers.families == family) & (answers.kinds == kind)]
+                shares = ((chosen < bound).mean() for bound in (ABSTAIN_BELOW, SURE_FROM))
+                no, below = shares if len(chosen) else (0.0, 0.0)
+                cells.append(f"{no:.3f} + {below - no:.3f}" if len(chosen) else "-")
+            rows.append(cells)
+    return table(["route", "family", *KINDS], rows, 2)
 
 
 def risk_table(observations: Observations, chances: Float64) -> str:
@@ -399,15 +325,24 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
     model = fit_model(examples, settings.fusion.depth, made_with)
     fusion = of_answers([example for example in examples if example.route == Route.FUSION])
     is_foreign = any(example.kind == "foreign" for example in examples)
+    scopes = (
+        f"{text.format(bins=BINS)}\n\n{quality_table(examples, None, REPORTED, at_home=at_home)}"
+        for at_home, text in _SCOPES.items()
+    )
     card = _CARD.format(
         name=out.name,
+        passages=", ".join(PASSAGE_EVIDENCE),
+        answers=", ".join(ANSWER_EVIDENCE),
         first=FIRST,
         depth=model.depth,
         made_with=made_with,
-        bins=BINS,
         families=", ".join(sorted({example.family for example in examples})),
+        sizes=", ".join(map(str, SIZES)),
         foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
-        quality=quality_table(examples, routes=[Route.FUSION]),
+        scopes="\n\n".join(scopes),
+        abstain=ABSTAIN_BELOW,
+        sure=SURE_FROM,
+        outcomes=outcome_table(examples),
         risks=risk_table(fusion, fusion.crossfit()),
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -424,18 +359,19 @@ app = typer.Typer()
 def main(
     pairs: Annotated[list[str], typer.Argument(help="Dataset and index.", metavar="DATASET=INDEX")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the model.")],
-    test: Annotated[
-        bool, typer.Option("--test", help="Only evaluate the model in --out on the test splits.")
-    ] = False,
+    evaluate: Annotated[
+        str, typer.Option(metavar="SPLIT", help="Only evaluate the model in --out on this split.")
+    ] = "",
 ) -> None:
     """Fit relevance and answerability, and write them with a card."""
     settings = load_settings()
-    data = [Questions(pair, ("test",) if test else ("train", "dev")) for pair in pairs]
+    data = [Questions(pair, (evaluate or "train",)) for pair in pairs]
     with tempfile.TemporaryDirectory() as scratch:
         examples = gather(settings, data, Path(scratch))
-    if test:
+    if evaluate:
         model = load_relevance(out)
         say(quality_table(examples, model))
+        say(outcome_table(examples, model))
         return
     say(write(settings, data[0].index, examples, out))
 

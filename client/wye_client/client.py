@@ -160,6 +160,7 @@ class Answer:
         note: Why the answer is not a language model's; "" if it is.
         segments: The text in parts without brackets, each with the passages it comes from.
         finish_reason: "stop", "length", or "error" if it broke off.
+        answered: "yes", "unsure" or "no"; None if it is not known whether there is an answer.
         usage: Counts of tokens, as the language model's endpoint reports them.
     """
 
@@ -171,6 +172,7 @@ class Answer:
     segments: tuple[Mapping[str, Any], ...] = ()
     finish_reason: str = "stop"
     usage: Mapping[str, int] = field(default_factory=dict)
+    answered: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,6 +480,7 @@ def _answer(reply: Mapping[str, Any]) -> Answer:
         found=_hits(reply["retrieval"]),
         segments=tuple(reply["segments"]),
         finish_reason=reply["finish_reason"],
+        answered=reply.get("answered"),
         usage=reply.get("usage", {}),
     )
 

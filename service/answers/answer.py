@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
 from wye.router.answers import Quote
+from wye.router.relevance import Answered
 from wye.service.errors import ServiceError
 
 EXTRACTIVE = "extractive"
@@ -60,6 +61,7 @@ class GeneratedAnswer:
         usage: Counts of tokens, as the endpoint reports them.
         error: Why it broke off, or "".
         quotes: The sentences of an extractive answer.
+        answered: Whether the collection has an answer; None if that is not known.
     """
 
     generator: str = EXTRACTIVE
@@ -70,6 +72,7 @@ class GeneratedAnswer:
     usage: dict[str, int] = field(default_factory=dict)
     error: str = ""
     quotes: Sequence[Quote] = ()
+    answered: Answered | None = None
 
     @property
     def text(self) -> str:

@@ -8,11 +8,13 @@ from asyncio import timeout, to_thread
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from wye.backends.types import Passage
 from wye.router.answers import best_sentences, pack
+from wye.router.relevance import answered
 from wye.service.answers import follow_up
 from wye.service.answers.answer import (
     EXTRACTIVE,
@@ -31,6 +33,7 @@ NO_MODEL = "No language model is configured (WYE_GENERATOR__URL)"
 QUOTED = "; these are the passages' sentences that are most relevant to the question"
 NOTHING_FOUND = "No passage is relevant to this question."
 PROBABLY_NOT = "This is probably not in this corpus."
+NOT_SURE = "Not sure that this is here."
 UNLIKELY = (
     "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."
 )
@@ -127,7 +130,8 @@ class AnswerGenerator:
         If a language model fails before its first piece, quotes replace it and `answer.note` says
         so. If it breaks off later, the pieces stay and `answer.error` says so.
         """
-        if params.answerability is not None and params.answerability < params.abstain_below:
+        answer.answered = answered(params.answerability, params.abstain_below)
+        if params.answerability is not None and answer.answered == "no":
             answer.citable = len(params.passages)
             answer.note = UNLIKELY.format(params.answerability, params.abstain_below)
             answer.pieces.append(PROBABLY_NOT)
@@ -137,6 +141,7 @@ class AnswerGenerator:
             answer.note = NO_MODEL
         else:
             answer.generator = self._settings.model
+            answer.note = NOT_SURE if answer.answered == "unsure" else ""
             answer.citable = min(len(params.passages), self._settings.passages)
             async with aclosing(self._model_pieces(self._model, params, answer)) as pieces:
                 async for piece in pieces:
@@ -147,6 +152,10 @@ class AnswerGenerator:
         answer.finish_reason, answer.usage = "stop", {}
         quotes = [] if params.is_chore else await _quotes(params, answer)
         answer.note += f"{QUOTED}." if quotes else "."
+        if quotes and answer.answered == "unsure":
+            quotes.insert(0, f"{NOT_SURE} ")
+        elif not quotes and not params.is_chore:
+            answer.answered = "no"
         for piece in quotes or [UNDONE if params.is_chore else NOTHING_FOUND]:
             answer.pieces.append(piece)
             yield piece
@@ -179,7 +188,9 @@ async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
     They are looked for in a thread, since long passages take longer than other requests may wait.
     """
     texts = [(each.title, each.text) for each in params.passages]
-    answer.quotes = await to_thread(best_sentences, params.question, texts)
+    is_known = params.answerability is not None
+    search = partial(best_sentences, params.question, texts, known=is_known)
+    answer.quotes = await to_thread(search)
     pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in answer.quotes]
     return [piece if n == 0 else f" {piece}" for n, piece in enumerate(pieces)]
 

@@ -9,7 +9,8 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
-from wye.router.relevance import ABSTAIN_BELOW
+from wye.router.answers import marks
+from wye.router.relevance import ABSTAIN_BELOW, Answered
 from wye.service.answers.answer import GeneratedAnswer, Message, Segment
 from wye.service.answers.generate import AnswerParams
 from wye.service.api.replies import RetrieveReply
@@ -64,9 +65,12 @@ class AnswerRequest(SearchRequest):
 class CitedSentence(BaseModel):
     """A sentence of a passage that the answer quotes."""
 
-    text: str = Field(description="The sentence, verbatim.")
+    text: str = Field(description="The sentence, or a question with its reply, verbatim.")
     start: int = Field(description="Character offset in the passage's text, from 0.")
     end: int = Field(description="Character offset after its last character.")
+    marks: list[tuple[int, int]] = Field(
+        description="Offsets in `text` of the words that the question has, each with its end."
+    )
 
 
 class Citation(BaseModel):
@@ -94,6 +98,12 @@ class AnswerValue(BaseModel):
     )
     segments: list[Segment] = Field(description="The answer in parts, in order.")
     citations: list[Citation]
+    answered: Answered | None = Field(
+        description=(
+            "Whether the collection has an answer: `yes`; `unsure`, where the reply also says so; "
+            "`no`, where it says nothing else. Null if that is not known."
+        )
+    )
     generator: str = Field(
         description="Name of the language model, or `extractive` if sentences are quoted."
     )
@@ -156,7 +166,7 @@ async def answer(
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
     response.headers.update(headers(retrieval))
     generated = await service.generator.complete(answering)
-    value = answer_value(generated, answering.passages)
+    value = answer_value(generated, answering.passages, question)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 
 
@@ -170,7 +180,7 @@ async def _events(
     if generated.error:
         error = {"detail": generated.error, "request_id": retrieval.request_id}
         yield format_sse_event(data_str=json.dumps(error), event="error")
-    value = answer_value(generated, params.passages)
+    value = answer_value(generated, params.passages, params.question)
     yield format_sse_event(data_str=value.model_dump_json(), event="done")
 
 
@@ -179,8 +189,10 @@ def passages_of(result: SearchResult) -> list[Passage]:
     return [result.passages[hit.id] for hit in result.reply.ranking.hits]
 
 
-def answer_value(answer: GeneratedAnswer, passages: Sequence[Passage]) -> AnswerValue:
-    """A finished answer as a reply."""
+def answer_value(
+    answer: GeneratedAnswer, passages: Sequence[Passage], question: str
+) -> AnswerValue:
+    """A finished answer to a question as a reply."""
     return AnswerValue(
         answer=answer.text,
         segments=answer.segments,
@@ -190,10 +202,11 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[Passage]) -> Answer
                 id=passage.id,
                 title=passage.title,
                 document=passage.document,
-                sentences=_sentences(answer, number, passage.text),
+                sentences=_sentences(answer, number, passage.text, question),
             )
             for number, passage in answer.cited(passages)
         ],
+        answered=answer.answered,
         generator=answer.generator,
         note=answer.note or answer.error,
         finish_reason="error" if answer.error else answer.finish_reason,
@@ -201,13 +214,17 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[Passage]) -> Answer
     )
 
 
-def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSentence]:
+def _sentences(
+    answer: GeneratedAnswer, number: int, text: str, question: str
+) -> list[CitedSentence]:
     """The sentences of a passage that an answer quotes, in the order of the answer."""
     spans = (
         (quote.text, text.find(quote.text)) for quote in answer.quotes if quote.number == number
     )
     return [
-        CitedSentence(text=sentence, start=start, end=start + len(sentence))
+        CitedSentence(
+            text=sentence, start=start, end=start + len(sentence), marks=marks(question, sentence)
+        )
         for sentence, start in spans
     ]
 

@@ -108,10 +108,39 @@ class ChatRequest(BaseModel):
     stop: (
         Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
     ) = None
+    response_format: JsonValue = Field(
+        default=None, description="Only text; any other format is refused."
+    )
+    tools: JsonValue = Field(default=None, description="No tool is called, which `note` says.")
+    tool_choice: JsonValue = Field(
+        default=None, description="A choice that forces a call of a tool is refused."
+    )
     seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1), Exact] = None
     frequency_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
     presence_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
     wye: WyeOptions = Field(default_factory=WyeOptions)
+
+    @property
+    def unused(self) -> str:
+        """What of the request has no effect, as a note; "" if all has.
+
+        Raises:
+            Problem: 422; a request that cannot be met without it.
+        """
+        match self.response_format:
+            case None | {"type": "text"}:
+                pass
+            case _:
+                raise Problem(
+                    422,
+                    "unsupported",
+                    "Answers are text. Leave response_format out, or set its type to 'text'.",
+                )
+        if self.tool_choice not in (None, "auto", "none"):
+            raise Problem(
+                422, "unsupported", "No tool can be called. Leave tool_choice out, or use 'auto'."
+            )
+        return "degraded: tools are not called" if self.tools else ""
 
     def sampling(self) -> dict[str, Any]:
         """The options that are passed to a language model."""
@@ -178,6 +207,7 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     ```
     """
     route, collection = _route_of(service, body.model)
+    unused = body.unused
     turns = _turns_of([(message.role, message.text) for message in body.messages])
     answering = AnswerParams(
         turns[-1].content,
@@ -205,7 +235,7 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
             answerability=retrieval.answerability,
             abstain_below=options.abstain_below,
         )
-    completion = Completion(request_id_of(request), body.model, answering, retrieval)
+    completion = Completion(request_id_of(request), body.model, answering, retrieval, unused)
     head = {} if retrieval is None else headers(retrieval)
     if body.stream:
         usage = body.stream_options is not None and body.stream_options.include_usage
@@ -285,9 +315,15 @@ class Completion:
     """One completion; all its chunks share an id, a time and a model."""
 
     def __init__(
-        self, request_id: str, model: str, params: AnswerParams, retrieval: RetrieveReply | None
+        self,
+        request_id: str,
+        model: str,
+        params: AnswerParams,
+        retrieval: RetrieveReply | None,
+        note: str = "",
     ) -> None:
         """Begin a completion; `retrieval` is None if nothing was searched for."""
+        self._note = note
         self._request_id = request_id
         self._model = model
         self._params = params
@@ -334,8 +370,9 @@ class Completion:
         return {**self._head("chat.completion.chunk"), "choices": [choice]}
 
     def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
-        value = answer_value(answer, self._params.passages)
-        return value.model_dump(include={"citations", "segments", "generator", "note"})
+        value = answer_value(answer, self._params.passages, self._params.question)
+        value.note = "; ".join(note for note in (self._note, value.note) if note)
+        return value.model_dump(include={"answered", "citations", "segments", "generator", "note"})
 
 
 def _event(data: dict[str, Any]) -> bytes:

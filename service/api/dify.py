@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
+from wye.service.api.replies import shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
     Exact,
@@ -151,16 +152,13 @@ async def dify(
     (result,) = await service.search(request, params, [body.query], None)
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))
-    best = max((passage.score for passage in reply.passages), default=0.0)
     records = [
         {
             "content": passage.text,
-            "score": (passage.score / best if best > 0 else 0.0)
-            if passage.relevance is None
-            else passage.relevance,
+            "score": score,
             "title": passage.title,
             "metadata": {**passage.metadata, "document_id": passage.document},
         }
-        for passage in reply.passages
+        for passage, score in zip(reply.passages, shares_of_one(reply.passages), strict=True)
     ]
     return {"records": records}

@@ -1,5 +1,6 @@
 """What replies with passages have: of each passage, the route, the arms and the index."""
 
+from collections.abc import Sequence
 from functools import partial
 from operator import is_
 from typing import Any, Literal
@@ -53,6 +54,20 @@ class PassageValue(BaseModel):
         description="Id of its document; equal to `id` if the passage is a whole document."
     )
     sources: list[SourceValue] = Field(description="The arms that found it, with their ranks.")
+
+
+def shares_of_one(passages: Sequence[PassageValue]) -> list[float]:
+    """Scores from 0 to 1, for protocols whose scores are: the relevance of each passage.
+
+    Where relevance is unknown, they are shares of the best passage's score.
+    """
+    best = max((passage.score for passage in passages), default=0.0)
+    return [
+        (passage.score / best if best > 0 else 0.0)
+        if passage.relevance is None
+        else passage.relevance
+        for passage in passages
+    ]
 
 
 class RouteValue(BaseModel):

@@ -23,7 +23,7 @@ from wye.service.api.files import (
     list_of,
     staged_files,
 )
-from wye.service.api.replies import PassageValue, RetrieveReply
+from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
     ROUTES,
@@ -51,13 +51,14 @@ class RankingOptions(BaseModel):
 
     Attributes:
         ranker: `wye-ROUTE`; anything else means the default route.
-        score_threshold: Leaves out passages with a lower score. Scores are the route's own.
+        score_threshold: Least relevance, from 0 to 1. A bound above 0 is refused where relevance
+            is unknown.
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     ranker: Annotated[str | None, Field(max_length=64)] = None
-    score_threshold: Annotated[float | None, Exact] = None
+    score_threshold: Annotated[float | None, Field(ge=0, le=1), Exact] = None
 
 
 class StoreSearchRequest(Strict):
@@ -156,19 +157,20 @@ async def search(
     options = body.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
+    threshold = (options.score_threshold if options else None) or 0.0
     params = SearchParams(
-        route, body.max_num_results, body.filters, collection=service.collection(store).name
+        route,
+        body.max_num_results,
+        body.filters,
+        min_relevance=threshold,
+        collection=service.collection(store).name,
     )
     results = await service.search(request, params, queries, None)
     replies = [retrieve_reply(result) for result in results]
     rankings = [result.reply.ranking for result in results]
     response.headers.update(headers(replies[0]))
-    threshold = options.score_threshold if options else None
-    data = [
-        _result(passage)
-        for passage in _fuse(replies, rankings, body.max_num_results)
-        if threshold is None or passage.score >= threshold
-    ]
+    passages = _fuse(replies, rankings, body.max_num_results)
+    data = list(map(_result, passages, shares_of_one(passages)))
     return {**_page("vector_store.search_results.page", data), "search_query": queries}
 
 
@@ -265,10 +267,13 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
 def _fuse(
     replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
 ) -> list[PassageValue]:
-    """The passages of one query, or of several queries fused by rank."""
+    """The passages of one query, or of several queries fused by rank, with their best relevance."""
     if len(replies) == 1:
         return replies[0].passages
-    passages = {passage.id: passage for reply in replies for passage in reply.passages}
+    of_all = (passage for reply in replies for passage in reply.passages)
+    passages = {
+        passage.id: passage for passage in sorted(of_all, key=lambda one: one.relevance or 0.0)
+    }
     fused = fuse(rankings, [1.0] * len(rankings), k=k)
     return [
         passages[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
@@ -276,12 +281,12 @@ def _fuse(
     ]
 
 
-def _result(passage: PassageValue) -> dict[str, Any]:
+def _result(passage: PassageValue, score: float) -> dict[str, Any]:
     """A passage as a part of a file; without a title, the file is called by the document's id."""
     return {
         "file_id": passage.document,
         "filename": passage.title or passage.document,
-        "score": passage.score,
+        "score": score,
         "attributes": attributes_of(passage.metadata),
         "content": [_text(passage.text)],
         "passage_id": passage.id,

@@ -6,6 +6,7 @@ from typing import Self
 
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.types import Metadata, Passage, RankedHit
+from wye.router.relevance import Answered, answered
 from wye.router.types import Decision, FusedHit, Reply, Route
 
 
@@ -69,6 +70,11 @@ class Hits(tuple[Hit, ...]):
     def answerability(self) -> float | None:
         """Probability that the index has an answer, 0 to 1; None if it is unknown."""
         return self.reply.answerability
+
+    @property
+    def answered(self) -> Answered | None:
+        """Whether the index has an answer: "yes", "unsure" or "no"; None if it is unknown."""
+        return answered(self.answerability)
 
     @property
     def decision(self) -> Decision | None:

@@ -157,6 +157,10 @@ class FakeArms:
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         return [(f"Name {id_[1:]}", f"Passage number {id_[1:]}") for id_ in ids]
 
+    def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
+        assert vector.ndim == 1
+        return [0.5] * len(ids)
+
     def words_in(
         self, texts: Sequence[str], ids: Sequence[Sequence[str]]
     ) -> list[tuple[WordCoverage, ...]]:

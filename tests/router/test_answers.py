@@ -9,9 +9,11 @@ from wye.router.answers import (
     LONGEST,
     Quote,
     best_sentences,
+    marks,
     names_in,
     pack,
     sentences_of,
+    statements_of,
 )
 
 BRIDGE = ("Stari Most", "Stari Most spans the Neretva in Mostar. It was rebuilt in 2004.")
@@ -47,17 +49,62 @@ def test_passages_about_something_else_are_not_quoted() -> None:
     assert best_sentences("how do you keep a popular rose bush green in winter", [RIVER]) == []
 
 
-def test_the_best_sentence_is_first() -> None:
-    quotes = best_sentences("Into which sea does the Neretva flow?", [BRIDGE, RIVER], 2)
-    assert quotes == [
-        Quote("The Neretva flows into the Adriatic Sea.", 2),
-        Quote("Stari Most spans the Neretva in Mostar.", 1),
+def test_one_sentence_is_enough_if_it_has_all_of_the_question() -> None:
+    quotes = best_sentences("Into which sea does the Neretva flow?", [BRIDGE, RIVER])
+    assert quotes == [Quote("The Neretva flows into the Adriatic Sea.", 2)]
+    titled = ("Larch Café", "The terrace closes at nine. The Larch Café has a dog.")
+    assert best_sentences("When does the terrace of Larch Café close?", [titled, titled]) == [
+        Quote("The terrace closes at nine.", 1)
     ]
 
 
-def test_a_sentence_that_stands_twice_is_no_trouble() -> None:
-    quotes = best_sentences("Mostar", [BRIDGE, BRIDGE, ("", "Mostar. Mostar.")], 9)
-    assert sorted(quote.number for quote in quotes)[:3] == [1, 2, 3]
+def test_what_says_the_same_is_quoted_once() -> None:
+    pages = [
+        ("", f"Skates can be hired for a day at the kiosk. Printed on {n} May.") for n in "123"
+    ]
+    quotes = best_sentences("Where can skates and a sledge be hired for a day?", pages)
+    assert [quote.number for quote in quotes] == [1]
+    years = [("", f"In {year} the club had a hundred members.") for year in (2019, 2020)]
+    assert len(best_sentences("How many members had the club in 2019 and 2020?", years)) == 2
+
+
+def test_headings_headers_and_questions_are_no_statements() -> None:
+    mail = "From: Mo\nTo: Al\nSubject: Key of the boiler\nDate: 3 May\n\nThe key hangs in the hall."
+    assert statements_of(mail) == ["The key hangs in the hall."]
+    page = "# Boiler\n\nThe boiler key\n\nIt hangs in the hall."
+    assert statements_of(page) == ["It hangs in the hall."]
+    assert statements_of("unit: each; price: 12") == ["unit: each; price: 12"]
+    assert statements_of("Subject: drawing") == ["Subject: drawing"]
+    assert statements_of("Where is the key?") == []
+
+
+def test_a_question_is_quoted_with_its_reply() -> None:
+    talk = (
+        "[09:01] MO: Good morning.\n[09:02] AL: Where is the boiler key?\n[09:03] MO: In the hall."
+    )
+    (quote,) = best_sentences("Where is the boiler key?", [("Call", talk)])
+    assert quote.text == "[09:02] AL: Where is the boiler key?\n[09:03] MO: In the hall."
+
+
+def test_what_the_question_denies_is_not_quoted() -> None:
+    glues = [
+        ("Fixol", "Fixol is a glue. It is safe for children."),
+        ("Hartol", "Hartol is a glue. It isn't safe for children."),
+    ]
+    for question in ("Which glue is not safe for children?", "Which glue isn't safe for children?"):
+        quotes = best_sentences(question, glues)
+        assert "It isn't safe for children." in [quote.text for quote in quotes]
+        assert "It is safe for children." not in [quote.text for quote in quotes]
+
+
+def test_the_questions_words_are_marked() -> None:
+    sentence = "The keys hang in the hall."
+    spans = marks("Where is the key of the hall?", sentence)
+    assert [sentence[start:end] for start, end in spans] == ["keys", "hall"]
+
+
+def test_a_first_word_is_no_name() -> None:
+    assert best_sentences("Can I swim in the Neretva?", [("", "People swim in the Neretva.")])
 
 
 @given(

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
+    ASKING_WORDS,
+    FEW,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
@@ -25,6 +28,7 @@ from wye.router.relevance import (
     Judgement,
     RelevanceModel,
     RouteRanking,
+    answered,
     evidence_on,
     likely,
     load_relevance,
@@ -33,7 +37,7 @@ from wye.router.relevance import (
 from wye.router.settings import MODELS, RELEVANCE_MODEL
 from wye.router.types import USUAL, FusedHit, Route
 
-ROUTES = [route for route in USUAL if route != Route.AUTO]
+ROUTES = [*(str(route) for route in USUAL if route != Route.AUTO), FEW]
 TEXTS = st.text(st.sampled_from("aegilnorsty 's\u2019-éß北.,"), max_size=40)
 
 
@@ -56,33 +60,103 @@ def ranking(*scores: float, candidates: int = 1000) -> Ranking:
     return Ranking("dense", tuple(hits), candidates)
 
 
+def evidence(
+    question: str,
+    texts: list[tuple[str, str]],
+    **known: Any,  # noqa: ANN401 - fields of `RouteRanking`
+) -> Evidence:
+    """Evidence on texts whose scores and cosines are 0 and unknown."""
+    to_judge = RouteRanking(question, Route.HYBRID, ranking(*[0.0] * len(texts)), texts, **known)
+    return Evidence(to_judge, np.zeros(len(texts)), np.full(len(texts), math.nan))
+
+
+def column(found: Evidence, name: str) -> list[float]:
+    return [*map(float, found.passages[:, PASSAGE_EVIDENCE.index(name)])]
+
+
+def of_answer(found: Evidence, name: str) -> float:
+    return float(found.answer[ANSWER_EVIDENCE.index(name)])
+
+
 @given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=7))
 def test_evidence_is_what_terms_say(question: str, texts: list[tuple[str, str]]) -> None:
-    found = Evidence(question, np.zeros(len(texts)), texts)
+    found = evidence(question, texts)
     asked = set(content_terms(question))
-    held = [asked & set(content_terms(f"{title}\n{text}")) for title, text in texts]
+    wanted = asked - ASKING_WORDS or asked
+    held = [wanted & set(content_terms(f"{title}\n{text}")) for title, text in texts]
     called = [set(content_terms(title)) for title, _ in texts]
-    shares = [len(own) / len(asked) if asked else 0.0 for own in held]
+    shares = [len(own) / len(wanted) if wanted else 0.0 for own in held]
     titles = [len(own & asked) / len(own) if own else math.nan for own in called]
-    np.testing.assert_allclose(found.passages[:, 2], shares)
-    np.testing.assert_allclose(found.passages[:, 3], titles)
-    together = len(set().union(*held[:FIRST])) / len(asked) if asked else 0.0
-    known = [title for title in titles[:FIRST] if not math.isnan(title)]
-    best = max(known, default=math.nan)
-    np.testing.assert_allclose(found.answer[1:4], [max(shares[:FIRST]), together, best])
-    assert np.isnan([*found.passages[:, 4], found.answer[4]]).all()
-    near = np.array([math.nan, *np.linspace(0.2, 0.8, len(texts) - 1)])
-    found = Evidence(question, np.zeros(len(texts)), texts, near)
-    np.testing.assert_array_equal(found.passages[:, 4], near)
-    known = [cosine for cosine in near[:FIRST].tolist() if not math.isnan(cosine)]
-    np.testing.assert_array_equal(found.answer[4], max(known, default=math.nan))
+    np.testing.assert_allclose(column(found, "coverage"), shares)
+    np.testing.assert_allclose(column(found, "title"), titles)
+    together = len(set().union(*held[:FIRST])) / len(wanted) if wanted else 0.0
+    np.testing.assert_allclose(of_answer(found, "together"), together)
+    assert math.isnan(of_answer(found, "cosine"))
+    assert math.isnan(of_answer(found, "sentence"))
 
 
-@given(st.lists(st.floats(-2, 2), min_size=5, max_size=5), st.integers(0, 4), st.floats(0, 2))
-def test_more_evidence_never_makes_a_passage_less_likely(
-    evidence: list[float], column: int, more: float
+def test_a_name_alone_is_no_evidence() -> None:
+    question = "What is the salary of Amira Holt?"
+    texts = [
+        ("Amira Holt", "team: harbour; room: Q2.04"),
+        ("Pay", "The salary is paid on the 25th."),
+        ("Amira Holt's salary", "It rose in May."),
+    ]
+    known, elsewhere, both = (evidence(question, texts[:n]) for n in (1, 2, 3))
+    assert (of_answer(known, "together"), of_answer(known, "beside")) == (pytest.approx(2 / 3), 0)
+    assert (of_answer(elsewhere, "beside"), of_answer(elsewhere, "rest")) == (1, 1)
+    assert (of_answer(elsewhere, "joint"), of_answer(both, "joint")) == (0, 1)
+    assert column(both, "beside") == [0, 1, 1]
+
+
+def test_what_no_passage_writes_with_a_small_letter_is_a_name_however_it_is_typed() -> None:
+    texts = [("", "Ring Amira or write to amira@harbour.example. The salary is paid in May.")]
+    found = evidence("amira salary bonus", texts)
+    assert column(found, "beside") == [0.5]  # salary, of salary and bonus
+
+
+def test_rare_words_count_more_and_words_of_a_request_do_not_count() -> None:
+    weights = {"boiler": 1.0, "e": 1.0, "9140": 8.0}
+    found = evidence("Please explain E-9140, boiler", [("", "E-9140: no water")], weights=weights)
+    assert column(found, "coverage") == pytest.approx([0.9])
+    assert column(found, "beside") == [0]  # the boiler; the code is a name
+    assert math.isnan(column(evidence("E-9140?", [("", "E-9140")]), "beside")[0])
+
+
+def test_a_passage_that_an_earlier_one_names() -> None:
+    texts = [
+        ("Finlandia", "A poem by Jean Sibelius."),
+        ("Jean Sibelius (composer)", "Born in Hämeenlinna."),
+        ("Sibelius", ""),
+        ("Jean", "Trousers."),
+        ("", ""),
+        ("Poem by Jean", ""),
+    ]
+    assert column(evidence("Who wrote Finlandia?", texts), "named") == [0, 1, 1, 1, 0, 1]
+    found = evidence("Who wrote Finlandia?", texts, names=["Jean Sibelius"])
+    assert column(found, "title")[1] == pytest.approx(2 / 3)
+
+
+def test_the_nearest_sentence_counts_among_the_first_passages() -> None:
+    found = evidence("Who?", [("", "")] * 7, sentences=[0.3, 0.6, 0.2, 0.1, 0.1, 0.9])
+    assert of_answer(found, "sentence") == 0.6
+
+
+@pytest.mark.parametrize(
+    ("answerability", "bound", "verdict"),
+    [(None, 0.9, None), (0.05, 0.1, "no"), (0.05, 0.0, "unsure"), (0.9, 0.1, "yes")],
+)
+def test_an_answer_is_given_doubted_or_refused(
+    answerability: float | None, bound: float, verdict: str | None
 ) -> None:
-    one = np.array([evidence])
+    assert answered(answerability, bound) == verdict
+
+
+@given(st.lists(st.floats(-2, 2), min_size=7, max_size=7), st.integers(0, 6), st.floats(0, 2))
+def test_more_evidence_never_makes_a_passage_less_likely(
+    values: list[float], column: int, more: float
+) -> None:
+    one = np.array([values])
     other = one.copy()
     other[0, column] += more
     own = curves(PASSAGE_EVIDENCE)
@@ -91,7 +165,7 @@ def test_more_evidence_never_makes_a_passage_less_likely(
 
 def test_unknown_evidence_adds_what_is_said_of_it() -> None:
     own = curves(PASSAGE_EVIDENCE)
-    known, unknown = own(np.array([[0.5] * 5, [0.5, 0.5, 0.5, math.nan, 0.5]]))
+    known, unknown = own(np.array([[0.5] * 7, [0.5] * 3 + [math.nan] + [0.5] * 3]))
     assert known == unknown  # 1.0 is said of the unknown, which is what 0.5 adds
 
 
@@ -112,20 +186,20 @@ def test_a_question_is_judged_the_same_whatever_else_is_asked_for() -> None:
     assert other != model().judge([replace(sea, question="Which bridge?")])[0]
 
 
-def test_lists_that_were_not_cut_off_are_judged_by_their_cosines() -> None:
+def test_lists_that_were_not_cut_off_have_curves_of_their_own() -> None:
     hits = (
         FusedHit("a", 0.3, 1, (Source("dense", 2, 0.7, 0.1), Source("lexical", 1, 9.0, 0.2))),
         FusedHit("b", 0.1, 2, (Source("lexical", 2, 8.0, 0.1),)),
     )
     texts = [("", "")] * 3
 
-    def scores_and_cosines(route: Route, own: Ranking) -> tuple[Route, list[list[float]]]:
+    def scores_and_cosines(route: Route, own: Ranking) -> tuple[str, list[list[float]]]:
         judged_as, found = evidence_on(RouteRanking("", route, own, texts[: len(own.hits)]), 100)
         return judged_as, found.passages[:, [0, 4]].T.tolist()
 
     few = Ranking("fusion", hits, candidates=100)
     route, found = scores_and_cosines(Route.FUSION, few)
-    assert route == Route.DENSE
+    assert route == FEW
     np.testing.assert_array_equal(found, [[0.7, math.nan]] * 2)
     many = Ranking("fusion", hits, candidates=101)
     route, found = scores_and_cosines(Route.FUSION, many)
@@ -173,7 +247,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("spoil", "message"),
     [
         (lambda text: text[:50], "is damaged"),
-        (lambda text: text.replace('"format": 2', '"format": 1'), "this build reads 2"),
+        (lambda text: text.replace('"format": 3', '"format": 2'), "this build reads 3"),
         (lambda text: text.replace('"bias"', '"bIas"'), "is damaged"),
         (lambda text: text.replace('"dense"', '"dance"'), "is damaged"),
         (lambda text: text.replace(" 2.0", " -1.0"), "never fall"),

@@ -1,6 +1,7 @@
 """Fitting relevance: questions with and without an answer, and what is made of their evidence."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,20 @@ from typer.testing import CliRunner
 
 import wye
 from benchmarks.harness import DEMO
-from wye.router.relevance import ANSWER_EVIDENCE, FIRST, PASSAGE_EVIDENCE, RELEVANCE, load_relevance
+from wye.router.relevance import (
+    ANSWER_EVIDENCE,
+    FEW,
+    FIRST,
+    PASSAGE_EVIDENCE,
+    RELEVANCE,
+    load_relevance,
+)
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
 from wye.training.relevance import (
     KINDS,
+    PASSAGES_UNANSWERED,
     ROUTES,
     UNANSWERED,
     Example,
@@ -53,10 +62,10 @@ def made(seed: int = 0) -> list[Example]:
     """Examples whose evidence tells what has an answer, of three families."""
     rng = np.random.default_rng(seed)
     found = []
-    for route in ROUTES:
+    for route in (*ROUTES, FEW):
         for family in ("one", "other", "third"):
-            for number in range(60):
-                kind = KINDS[number % 3]
+            for number in range(80):
+                kind = KINDS[number % 4]
                 relevant = (rng.uniform(size=FIRST) < 0.3).astype(float) * (kind == "own")
                 passages = rng.normal(size=(FIRST, len(PASSAGE_EVIDENCE))) + 2 * relevant[:, None]
                 answer = rng.normal(size=len(ANSWER_EVIDENCE)) + 2 * (kind == "own")
@@ -66,7 +75,7 @@ def made(seed: int = 0) -> list[Example]:
 
 def test_more_evidence_is_more_likely_and_families_that_were_left_out_are_told_apart() -> None:
     model = fit_model(made(), 100, "made")
-    low, high = model.passages[Route.DENSE](np.array([[-1.0] * 5, [3.0] * 5]))
+    low, high = model.passages[Route.DENSE](np.array([[-1.0] * 7, [3.0] * 7]))
     assert low < 0.1
     assert high > 0.6
     answers = of_answers([one for one in made() if one.route == Route.FUSION])
@@ -86,7 +95,8 @@ def test_every_family_counts_the_same() -> None:
             found.weights[(found.families == family) & (found.kinds == kind)].sum()
             for kind in KINDS
         ]
-        assert weights == pytest.approx([1.0, UNANSWERED, UNANSWERED])
+        without = [UNANSWERED[kind] * PASSAGES_UNANSWERED for kind in KINDS[1:]]
+        assert weights == pytest.approx([1.0, *without])
 
 
 def test_how_many_questions_of_others_were_asked_changes_no_figure() -> None:
@@ -111,15 +121,15 @@ def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_p
     data = [Questions(pair, ("train", "dev")) for pair in pairs]
     found = gather(load_settings(), data, scratch)
     lexical = [one for one in found if one.route == Route.LEXICAL]
-    counts = {
-        (f, k): sum((o.family, o.kind) == (f, k) for o in lexical)
-        for f in ("towns", "rivers")
-        for k in KINDS
+    counts = Counter((one.family, one.kind) for one in lexical)
+    assert counts == {
+        (family, kind): 8
+        for family in ("towns", "rivers")
+        for kind in ("own", "removed", "foreign", "near")
     }
-    assert counts == dict.fromkeys(counts, 8)
     for one in lexical:
         assert one.relevant.sum() == (one.kind == "own")
-        assert (one.answer[1] == 1) == (one.kind == "own")
+        assert (one.answer[ANSWER_EVIDENCE.index("joint")] == 1) == (one.kind == "own")
     assert [*scratch.iterdir()] == []
 
 
@@ -136,11 +146,11 @@ def test_the_same_examples_give_the_same_model_to_the_byte(
         assert done.exit_code == 0, done.output
         written.append([(out / name).read_bytes() for name in (RELEVANCE, "CARD.md")])
     assert written[0] == written[1]
-    assert set(load_relevance(out).answers) == set(ROUTES)
+    assert set(load_relevance(out).answers) == {*ROUTES, FEW}
     assert "| fusion | third |" in written[0][1].decode()
     assert "the indexes of other families" in written[0][1].decode()
     (tmp_path / "towns" / "qrels" / "dev.tsv").rename(tmp_path / "towns" / "qrels" / "test.tsv")
-    done = CliRunner().invoke(app, [pair, "--out", str(out), "--test"])
+    done = CliRunner().invoke(app, [pair, "--out", str(out), "--evaluate", "test"])
     assert done.exit_code == 0, done.output
     assert "| fusion | third |" in done.output
     assert (out / RELEVANCE).read_bytes() == written[0][0]
@@ -157,7 +167,7 @@ def test_wye_train_fits_it_for_the_questions_of_one_corpus(
     folder = Path(models) / "relevance-mine"
     assert f"Use it with WYE_RELEVANCE__MODEL={folder}\n" in capsys.readouterr().out
     card = (folder / "CARD.md").read_text(encoding="utf-8")
-    assert "train and dev splits of demo." in card
+    assert "Fitted on questions of demo." in card
     assert "No questions of other corpora were asked, so" in card
     assert "the indexes of other families" not in card
 

@@ -67,7 +67,8 @@ def go_on(monkeypatch: pytest.MonkeyPatch) -> Event:
     """Quotes are found only once this is set, and never if that stops the event loop."""
     event = Event()
 
-    def quotes(_: str, __: Sequence[tuple[str, str]]) -> list[Quote]:
+    def quotes(_: str, __: Sequence[tuple[str, str]], *, known: bool) -> list[Quote]:
+        assert not known
         return [Quote("Open.", 1)] if event.wait(20) else []
 
     monkeypatch.setattr(wye.service.answers.generate, "best_sentences", quotes)

@@ -241,7 +241,7 @@ def test_odd_json_is_an_answer_or_a_generators_error(sent: list[object], streams
                 answer.pieces.append(each)
         except GeneratorError as error:
             assert str(error).startswith("it")  # noqa: PT017
-        value = answer_value(answer, [])
+        value = answer_value(answer, [], "")
         assert value.finish_reason in {"stop", "length"}
         assert value.model_dump_json()
 

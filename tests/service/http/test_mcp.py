@@ -36,6 +36,15 @@ async def connected(url: str, form: str, secret: str = "") -> Any:  # noqa: ANN4
         yield client
 
 
+async def page(client: Client, **arguments: object) -> dict[str, Any]:
+    """A page of a document; its text is sent once."""
+    result = await client.call_tool("fetch", arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is None
+    said: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    return said
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     app = build(ServiceSettings(), {"default": Library})
@@ -118,13 +127,14 @@ async def test_tools_are_those_of_the_key(form: str, folder: Path) -> None:
             assert "scope 'write'" in refused.content[0].text
             unknown = await client.call_tool("fetch", {"id": "new"})
             assert "no document 'new'" in unknown.content[0].text
+            assert "another collection needs `collection`" in unknown.content[0].text
         async with connected(url, form, secrets["writer"][0]) as client:
             listed = [tool.name for tool in (await client.list_tools()).tools]
             assert listed == [*READING, "add_documents"]
             written = await call(client, "add_documents", **new)
             assert written["added"] == 1
-            document = await call(client, "fetch", id="new#0000")
-            assert (document["title"], document["cut"]) == ("New", False)
+            document = await page(client, id="new#0000")
+            assert (document["title"], document["next_offset"]) == ("New", None)
             assert document["text"] == "A new bridge at Mostar."
 
 
