@@ -244,8 +244,7 @@ class Tools:
 
             The server's language model writes it; without one, sentences are quoted.
             """
-            body = {"collection": collection, "k": k, "route": route}
-            body["filter"] = _filter(filter)
+            body = {"collection": collection, "k": k, "route": route, "filter": _filter(filter)}
             reply = await self.ask("POST", "/v1/answer", context, question=question, **body)
             return {**reply, "retrieval": tool_hits(reply["retrieval"]).model_dump()}
 

@@ -21,21 +21,19 @@ from wye.router.relevance import (
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
+from wye.training.near_misses import near_misses, pattern_of
 from wye.training.relevance import (
     KINDS,
     PASSAGES_UNANSWERED,
-    ROUTES,
     UNANSWERED,
-    Example,
-    Questions,
     app,
     fit_model,
-    gather,
     of_answers,
     of_passages,
     quality,
     risk_table,
 )
+from wye.training.relevance_questions import ROUTES, Example, Questions, gather
 
 TOWNS = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic", "Bihac", "Tuzla", "Zenica")
 RIVERS = ("Volga", "Danube", "Ebro", "Tagus", "Loire", "Rhone", "Seine", "Oder")
@@ -110,6 +108,43 @@ def test_how_many_questions_of_others_were_asked_changes_no_figure() -> None:
     assert float(told[0][1]) > 0.05
 
 
+def test_near_misses_ask_of_a_name_what_no_passage_says_of_it() -> None:
+    passages = [
+        ("Ada Holm", "Ada Holm is a welder. Her locker has number 12."),
+        ("Bo Lind", "Bo Lind paints hulls."),
+        ("Cy Marsh", "Cy Marsh has a locker by the stairs."),
+    ]
+    locker = pattern_of("Where is the locker of Ada Holm?", passages[:1])
+    hulls = pattern_of("Does Bo Lind paint hulls?", passages[1:2])
+    assert locker is not None
+    assert hulls is not None
+    assert (locker.name, locker.attributes) == ("Ada Holm", {"locker"})
+    assert pattern_of("where is it", passages) is None
+    assert near_misses([locker, hulls], [], passages) == [
+        "Where is the locker of Bo Lind?",
+        "Does Ada Holm paint hulls?",
+    ]
+    assert near_misses([hulls], [locker], passages) == ["Where is the locker of Bo Lind?"]
+    # Cy Marsh has a locker.
+    assert near_misses([locker], [], passages[::2]) == []
+
+
+def test_questions_without_an_answer_may_stand_beside_the_dataset(tmp_path: Path) -> None:
+    pair = dataset(tmp_path, "towns", TOWNS, "castle")
+    folder = tmp_path / "towns"
+    lines = [{"text": f"Who is the mayor of {town}?", "split": "train"} for town in TOWNS[:2]]
+    lines.append({"text": "Who is the mayor of Tuzla?", "split": "test"})
+    (folder / "near_misses.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in lines))
+    assert len(Questions(pair, ("train",)).near) == 2
+    question = {"_id": "q-Mostar", "text": "Mostar?", "metadata": {"row": {"Mostar": ["castle"]}}}
+    (folder / "queries.jsonl").write_text(json.dumps(question))
+    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq-Mostar\tMostar\t1\n")
+    source = Questions(str(folder), ("train",))
+    assert source.is_relevant("q-Mostar", "Mostar", "Its Castle.")
+    assert not source.is_relevant("q-Mostar", "Mostar", "Its bridge.")
+    assert not source.is_relevant("q-Mostar", "Jajce", "Its castle.")
+
+
 @pytest.mark.usefixtures("fake_models")
 def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_path: Path) -> None:
     pairs = [
@@ -125,7 +160,7 @@ def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_p
     assert counts == {
         (family, kind): 8
         for family in ("towns", "rivers")
-        for kind in ("own", "removed", "foreign", "near")
+        for kind in ("own", "removed", "foreign")
     }
     for one in lexical:
         assert one.relevant.sum() == (one.kind == "own")

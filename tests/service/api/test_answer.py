@@ -28,15 +28,20 @@ def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
         "title": "Neretva",
         "document": "neretva",
         "sentences": [
-            {"text": "It flows into the Adriatic.", "start": 24, "end": 51},
-            {"text": "The Neretva is a river.", "start": 0, "end": 23},
+            {
+                "text": "It flows into the Adriatic.",
+                "start": 24,
+                "end": 51,
+                "marks": [[3, 8], [18, 26]],
+            },
+            {"text": "The Neretva is a river.", "start": 0, "end": 23, "marks": [[17, 22]]},
         ],
     }
     assert body["segments"][:2] == [
         {"text": "It flows into the Adriatic. ", "passages": [1]},
         {"text": " The Neretva is a river. ", "passages": [1]},
     ]
-    assert body["generator"] == "extractive"
+    assert (body["generator"], body["answered"]) == ("extractive", "yes")
     assert body["note"].startswith("No language model is configured")
     assert body["retrieval"]["passages"][0]["id"] == "neretva"
 
@@ -54,6 +59,7 @@ def test_nothing_found_is_said(client: TestClient) -> None:
     body = client.post("/v1/answer", json={**RIVER, "filter": nothing}).json()
     assert (body["answer"], body["citations"]) == ("No passage is relevant to this question.", [])
     assert body["segments"] == [{"text": body["answer"], "passages": []}]
+    assert body["answered"] == "no"
     assert body["note"] == "No language model is configured (WYE_GENERATOR__URL)."
 
 
@@ -64,13 +70,18 @@ def test_what_is_probably_not_in_the_corpus_is_not_answered(
     cake = {"question": "What river of cake flows into the Adriatic?", "route": "graph"}
     body = client.post("/v1/answer", json=cake).json()
     assert (body["answer"], body["citations"]) == ("This is probably not in this corpus.", [])
-    assert body["note"].endswith("answer is 0.05, less than 0.10 (abstain_below).")
-    assert body["retrieval"]["answerability"] == 0.05
+    assert body["note"].endswith("answer is 0.05, less than 0.06 (abstain_below).")
+    assert (body["answered"], body["retrieval"]["answerability"]) == ("no", 0.05)
     assert body["retrieval"]["passages"][0]["relevance"] == 0.9
     assert endpoint.seen == []
-    assert (
-        client.post("/v1/answer", json={**cake, "abstain_below": 0}).json()["generator"] == "tiny"
+    written = client.post("/v1/answer", json={**cake, "abstain_below": 0}).json()
+    assert (written["generator"], written["answered"]) == ("tiny", "unsure")
+    assert written["note"] == "Not sure that this is here."
+    quoted = serve(library).post("/v1/answer", json={**cake, "abstain_below": 0}).json()
+    assert quoted["answer"].startswith(
+        "Not sure that this is here. It flows into the Adriatic. [1]"
     )
+    assert quoted["answered"] == "unsure"
     refused = client.post("/v1/answer", json={**cake, "abstain_below": 1.5})
     assert refused.status_code == 422
 

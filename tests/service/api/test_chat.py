@@ -169,3 +169,19 @@ def test_what_is_not_offered_has_no_address(client: TestClient) -> None:
     ):
         with pytest.raises(openai.NotFoundError, match="nothing at this address"):
             ask()
+
+
+def test_what_cannot_be_honoured_is_said_or_refused(client: TestClient) -> None:
+    chat = official(client).chat.completions
+    tools: list[Any] = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    reply = chat.create(model="wye-graph", messages=TALK, tools=tools)
+    assert (reply.model_extra or {})["note"].startswith("degraded: tools are not called; No lang")
+    forms: list[dict[str, Any]] = [
+        {"response_format": {"type": "json_object"}},
+        {"tools": tools, "tool_choice": "required"},
+    ]
+    for form in forms:
+        with pytest.raises(openai.UnprocessableEntityError, match=r"Leave \w+ out"):
+            chat.create(model="wye-graph", messages=TALK, **form)
+    text: Any = {"type": "text"}
+    assert chat.create(model="wye-graph", messages=TALK, response_format=text).choices

@@ -18,6 +18,7 @@ from wye.router.session import Session
 from wye.service.app import build
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
+from wye.service.mcp_tools import PAGE, Tools
 from wye.service.settings import ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,8 @@ async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
     async with connected(url, form) as client, httpx2.AsyncClient(base_url=url) as http:
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == [*READING, "add_documents"]
-        assert all(tool.description and tool.output_schema for tool in listed)
+        assert all(tool.description for tool in listed)
+        assert [tool.name for tool in listed if not tool.output_schema] == ["fetch"]
         assert [tool.annotations.read_only_hint for tool in listed] == [True] * 5 + [False]
         question = "Which bridge is in Mostar?"
         result = await call(client, "search", query=question, k=2, route="dense")
@@ -80,6 +82,7 @@ async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
         answer = await call(client, "ask", question=question)
         assert answer["answer"]
         assert answer["citations"]
+        assert (answer["answered"], result["answered"]) == ("yes", "yes")
         way = await call(client, "route", question=question)
         assert way["path"] in ("dense", "hybrid", "fusion", "graph")
         assert way["reason"] == "score"
@@ -94,6 +97,7 @@ async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "collection": "nope"}, "no collection 'nope'"),
         ("search", {"query": "x", "filter": {"type": "near"}}, "filter"),
+        ("search", {"query": "x", "filter": "near Mostar"}, "neither a comparison"),
         ("search", {"query": "x", "k": 101}, "less than or equal to 100"),
         ("search", {"query": "x", "route": "fly"}, "'auto', 'dense'"),
         ("search", {}, "query"),
@@ -136,6 +140,28 @@ async def test_tools_are_those_of_the_key(form: str, folder: Path) -> None:
             document = await page(client, id="new#0000")
             assert (document["title"], document["next_offset"]) == ("New", None)
             assert document["text"] == "A new bridge at Mostar."
+
+
+async def test_a_long_document_is_read_in_pages() -> None:
+    texts = [f"Clause {n}. {'x' * 9_000}" for n in range(5)]
+    lease = {"id": "lease", "title": "Lease", "metadata": {}}
+    passages = [{"id": f"lease#{n:04}", "text": text} for n, text in enumerate(texts)]
+
+    def reply(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json={**lease, "passages": passages})
+
+    transport = httpx2.MockTransport(reply)
+    http = httpx2.AsyncClient(transport=transport, base_url="http://wye")
+    async with http, Client(Tools(http).server()) as client:
+        first = await page(client, id="lease")
+        assert (first["offset"], first["next_offset"], len(first["text"])) == (0, PAGE, PAGE)
+        text, offset = first["text"], first["next_offset"]
+        while offset is not None:
+            later = await page(client, id="lease", offset=offset)
+            text, offset = text + later["text"], later["next_offset"]
+        assert text == "\n\n".join(texts)
+        assert len(text) == first["characters"]
+        assert (await page(client, id="lease#0003"))["text"].startswith("Clause 3.")
 
 
 _SCOPES = {"reader": Scope.READ, "writer": Scope.WRITE}
