@@ -282,7 +282,7 @@ class Evidence:
         columns = [scores, ranks, share, titles, cosines, rest, _named_above(texts)]
         self.passages = np.column_stack(columns)
         joint = rest * np.nan_to_num(_share(has_term, named), nan=1.0)
-        together = has_term[:FIRST].any(axis=0, keepdims=True)
+        together: Mask = np.atleast_2d(has_term[:FIRST].any(axis=0))
         self.answer = np.array(
             [
                 _share(together, weights)[0] if terms else 0.0,

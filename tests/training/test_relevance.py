@@ -118,7 +118,7 @@ def test_near_misses_ask_of_a_name_what_no_passage_says_of_it() -> None:
     hulls = pattern_of("Does Bo Lind paint hulls?", passages[1:2])
     assert locker is not None
     assert hulls is not None
-    assert (locker.name, locker.attributes) == ("Ada Holm", {"locker"})
+    assert (locker.name, {*locker.attributes}) == ("Ada Holm", {"locker"})
     assert pattern_of("where is it", passages) is None
     assert near_misses([locker, hulls], [], passages) == [
         "Where is the locker of Bo Lind?",
