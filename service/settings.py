@@ -257,8 +257,8 @@ def router_settings(
     thresholds = _assignments("--thresholds", "FILE", serve.thresholds, collections)
     routing = {}
     for name in collections:
-        chosen = RoutingSettings(routers[name]) if name in routers else settings.router
-        routing[name] = replace(chosen, thresholds=thresholds.get(name, chosen.thresholds))
+        base = RoutingSettings(routers[name]) if name in routers else settings.router
+        routing[name] = replace(base, thresholds=thresholds.get(name, base.thresholds))
     return routing
 
 

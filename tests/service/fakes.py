@@ -233,7 +233,7 @@ class Library(Session, Gateway):
                 raise RuntimeError("steps are broken")
             return {place: replies_by_row[place] for place in places}
 
-        yield Begun({p: own for p, own in replies_by_row.items() if p not in later}, later, finish)
+        yield Begun({p: one for p, one in replies_by_row.items() if p not in later}, later, finish)
 
     def decide(self, questions: Sequence[str], ask: Ask = Ask()) -> list[Decision]:  # noqa: B008
         if self.poison and any(self.poison in question for question in questions):

@@ -117,10 +117,10 @@ async def test_what_is_for_later_goes_before_others_of_its_owner_and_by_its_weig
 ) -> None:
     desk.open(batch=4, weight=4)
     first = await desk.occupy()
-    own = await desk.wait("later1", "2", "later3", "later4", "5", key="x", owner="ada")
+    of_ada = await desk.wait("later1", "2", "later3", "later4", "5", key="x", owner="ada")
     other = await desk.wait("6", key="x", owner="ben")
     desk.gate.set()
-    results = await asyncio.gather(first, *own, *other)
+    results = await asyncio.gather(first, *of_ada, *other)
     assert [result for result, _ in results[1:]] == ["LATER1", "2", "LATER3", "LATER4", "5", "6"]
     assert [entry.size for _, entry in results[1:]] == [4, 4, 4, 2, 2, 4]
     await desk.close()

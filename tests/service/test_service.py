@@ -30,7 +30,7 @@ class Way:
     """What is called between a request's handler and the end of its reply.
 
     Attributes:
-        functions: Of the service, in order of their first call; what runs beside it is left out.
+        functions: Of the service, in order of their first call; what runs beside it is not in it.
         wrapped: Dataclasses of the service that were made.
     """
 
@@ -90,14 +90,14 @@ class Visitor:
     def __init__(self, question: str) -> None:
         self._body = json.dumps({"question": question, "route": "dense"}).encode()
         self._sent = False
-        self.left = asyncio.Event()
+        self.departure = asyncio.Event()
         self.replies: list[Message] = []
 
     async def receive(self) -> "Message":
         if not self._sent:
             self._sent = True
             return {"type": "http.request", "body": self._body, "more_body": False}
-        await self.left.wait()
+        await self.departure.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: "Message") -> None:
@@ -137,7 +137,7 @@ async def test_who_goes_away_is_not_worked_for(library: Library) -> None:
         visits += [asyncio.create_task(visitor.visit(app)) for visitor in (leaving, stays)]
         while service.batcher.depth < 2:
             await asyncio.sleep(0.005)
-        leaving.left.set()
+        leaving.departure.set()
         assert await asyncio.gather(*visits) == [200, 499, 200]
     assert [questions for _, questions in library.batches] == [["first"], ["stays"]]
     assert library.closed

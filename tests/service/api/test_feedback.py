@@ -9,14 +9,14 @@ from tests.service.fakes import Library, Serve
 
 def test_feedback_joins_the_reply_it_is_about(serve: Serve, library: Library, log: Path) -> None:
     client = serve(library, request_log=log)
-    asked = {"question": "What river is it?", "route": "dense"}
-    id_ = client.post("/v1/retrieve", json=asked).json()["request_id"]
+    request = {"question": "What river is it?", "route": "dense"}
+    id_ = client.post("/v1/retrieve", json=request).json()["request_id"]
     said = {"request_id": id_, "rating": "bad", "passages": ["tower"], "comment": "no"}
     reply = client.post("/v1/feedback", json=said)
     assert (reply.status_code, reply.json()) == (201, {"status": "recorded", "request_id": id_})
-    asked, said = map(json.loads, log.read_text().splitlines())
-    assert (asked["kind"], said["kind"]) == ("retrieval", "feedback")
-    assert asked["request_id"] == said["request_id"]
+    request, said = map(json.loads, log.read_text().splitlines())
+    assert (request["kind"], said["kind"]) == ("retrieval", "feedback")
+    assert request["request_id"] == said["request_id"]
     assert (said["rating"], said["passages"]) == ("bad", ["tower"])
     assert 'wye_feedback_total{rating="bad"} 1.0' in client.get("/metrics").text
 

@@ -129,8 +129,8 @@ class WebUI:
         }
         reply = self.http.post("/chat/completions", json=body)
         assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        content: dict[str, Any] = reply.json()
+        return content
 
 
 Connect = Callable[..., WebUI]

@@ -63,8 +63,8 @@ def ask(client: TestClient, question: str, **body: Any) -> dict[str, Any]:  # no
     wanted = {"question": question, "route": "steps", "k": 4, "explain": True, **body}
     reply = client.post("/v1/retrieve", json=wanted)
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    content: dict[str, Any] = reply.json()
+    return content
 
 
 def answer_of(reply: dict[str, Any]) -> tuple[Any, Any, str]:

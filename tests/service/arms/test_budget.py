@@ -144,8 +144,8 @@ def ask(client: TestClient, question: str = COSTLY, **fields: Any) -> dict[str, 
     body = {"question": question, **fields}
     reply = client.post("/v1/retrieve", json=body, headers=headers)
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    content: dict[str, Any] = reply.json()
+    return content
 
 
 SPENT = "budget: a call costs 0.02, more than is left of max_cost_per_day"

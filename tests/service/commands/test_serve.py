@@ -68,8 +68,8 @@ class Running(Live):
         self.openai = OpenAI(base_url=f"{self.url}/v1", api_key=secret, max_retries=0)
 
     def ask(self, question: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
-        asked = {"question": question, "route": "fusion", **changes}
-        reply = self.client.post("/v1/retrieve", json=asked)
+        request = {"question": question, "route": "fusion", **changes}
+        reply = self.client.post("/v1/retrieve", json=request)
         assert reply.status_code == 200, reply.text
         body: dict[str, Any] = reply.json()
         self.answers.append(body)
