@@ -208,7 +208,7 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
                 f"{', '.join(sorted(splits))} may be read here; test splits are for the final "
                 "evaluation."
             )
-        rows = tuple(_replayed(json.loads(line)) for line in lines)
+        rows = tuple(replayed_of(json.loads(line)) for line in lines)
     return Replay(header["dataset"], header["split"], ReplayKey(**header["key"]), rows)
 
 
@@ -228,7 +228,7 @@ def write_rows(
     header = {"dataset": dataset, "split": split, "key": asdict(key)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-        for line in (header, *map(_row, rows)):
+        for line in (header, *map(row_of, rows)):
             packed.write(json.dumps(line).encode() + b"\n")
 
 
@@ -251,7 +251,8 @@ def _reading(path: Path) -> Iterator[tuple[dict[str, Any], Iterator[bytes]]]:
         ) from None
 
 
-def _row(row: Replayed) -> dict[str, Any]:
+def row_of(row: Replayed) -> dict[str, Any]:
+    """What is kept of a replayed question, as JSON."""
     results = row.results
     return {
         "question": asdict(row.question),
@@ -272,7 +273,8 @@ def _arm(ranking: Ranking) -> dict[str, Any]:
     return {"hits": hits, "candidates": ranking.candidates, "degraded": ranking.degraded}
 
 
-def _replayed(row: Mapping[str, Any]) -> Replayed:
+def replayed_of(row: Mapping[str, Any]) -> Replayed:
+    """The replayed question that was kept as JSON."""
     question = Question(**{**row["question"], "answers": tuple(row["question"]["answers"])})
     mentions = tuple(Mention(text, kind) for text, kind in row["mentions"])
     coverage = Coverage(

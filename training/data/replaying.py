@@ -1,10 +1,9 @@
 """Makes replays: asks the arms and steps every question of a source, through the serving gateway.
 
-A run that is killed loses at most one block of questions; the next run resumes after the others.
+Each question is kept as soon as it was asked, so after a run that was killed the next one goes on.
 """
 
 import hashlib
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import as_file, files
@@ -16,7 +15,15 @@ from wye.backends.types import Passage, Progress, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.steps import STEPS
-from wye.training.data.dataset import Dataset, Question, hurried, judged_id, read_dataset
+from wye.training.data.dataset import (
+    Dataset,
+    Question,
+    hurried,
+    judged_id,
+    keep_line,
+    read_dataset,
+    readable_lines,
+)
 from wye.training.data.remote import RemoteAnswers
 from wye.training.data.replay import (
     SCHEMA,
@@ -29,13 +36,13 @@ from wye.training.data.replay import (
     file_name,
     read_key,
     read_replay,
+    replayed_of,
+    row_of,
     write_rows,
 )
 from wye.training.errors import DatasetError, SplitError, TrainingError
 
 DEPTH = 100
-BLOCK = 64
-"""Questions per part file."""
 
 
 def replay_dataset(
@@ -61,29 +68,26 @@ def replay_dataset(
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
-    blocks = path.with_suffix(".parts") / digest(asdict(key), sort_keys=True)
-    warm = False
+    # Questions that were asked so far, of a run that was killed.
+    partial = folder / f"{path.name}.{digest(asdict(key), sort_keys=True)}.partial"
+    replayed = [replayed_of(row) for row in readable_lines(partial)]
+    rest = dataset.questions[len(replayed) :]
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
+    progress.advance(len(replayed))
     try:
-        replayed: list[Replayed] = []
-        for start in range(0, len(dataset.questions), BLOCK):
-            block = blocks / f"{start:08d}.jsonl.gz"
-            if read_key(block) == key:
-                replayed += read_replay(block, {dataset.split}).questions
-            else:
-                questions = dataset.questions[start : start + BLOCK]
-                if not warm:  # so the first question's time has nothing that is built on first use
-                    session.gateway.retrieve_all([questions[0].text], 1)
-                    warm = True
-                answers = _ask(session, dataset, questions, depth)
-                write_rows(block, answers, dataset=dataset.name, split=dataset.split, key=key)
-                replayed += answers
-            progress.advance(len(replayed) - start)
+        if rest:  # so the first question's time has nothing that is built on first use
+            session.gateway.retrieve_all([rest[0].text], 1)
+        for question in rest:  # one by one, so that each is timed alone
+            row = _ask(session, dataset, question, depth)
+            keep_line(partial, row_of(row))
+            replayed.append(row)
+            progress.advance(1)
     finally:
         progress.close()
     write_rows(path, replayed, dataset=dataset.name, split=dataset.split, key=key)
-    shutil.rmtree(blocks.parent)
+    for old in folder.glob(f"{path.name}.*.partial"):
+        old.unlink()
     return path
 
 
@@ -111,25 +115,17 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     )
 
 
-def _ask(
-    session: Session, dataset: Dataset, questions: Sequence[Question], depth: int
-) -> list[Replayed]:
-    """Ask questions one by one, so that each is timed alone."""
-    timed = [
-        session.gateway.retrieve_all([question.text], depth, dataset.filters.get(question.id))[0]
-        for question in questions
-    ]
-    return [
-        Replayed(
-            question=replace(question, group=question.group or dataset.name),
-            gold=dataset.judgements[question.id],
-            results=run.results,
-            seconds=run.seconds,
-            steps=run.steps,
-            open=run.open,
-        )
-        for question, run in zip(questions, timed, strict=True)
-    ]
+def _ask(session: Session, dataset: Dataset, question: Question, depth: int) -> Replayed:
+    filter_ = dataset.filters.get(question.id)
+    (run,) = session.gateway.retrieve_all([question.text], depth, filter_)
+    return Replayed(
+        question=replace(question, group=question.group or dataset.name),
+        gold=dataset.judgements[question.id],
+        results=run.results,
+        seconds=run.seconds,
+        steps=run.steps,
+        open=run.open,
+    )
 
 
 def replay_demo(folder: Path) -> list[Path]:

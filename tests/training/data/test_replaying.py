@@ -21,10 +21,9 @@ from wye.router.gateway import Gateway
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import FURTHER, Ask, Route
-from wye.training.data import replaying
 from wye.training.data.dataset import Dataset, read_dataset
 from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import read_replay, read_training
+from wye.training.data.replay import read_training
 from wye.training.data.replaying import (
     QuestionSource,
     Replays,
@@ -164,13 +163,12 @@ def test_it_is_made_again_only_when_it_would_be_another(
     assert key_of(container, read_dataset(DEMO, "train", limit=9)) != key
     replay_dataset(container, dataset, tmp_path, depth=7)
     assert path.stat().st_mtime_ns != written
-    assert not path.with_suffix(".parts").exists()
+    assert not [*tmp_path.glob("*.partial")]
 
 
 def test_what_was_answered_is_not_asked_again(
     container: Session, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replaying, "BLOCK", 4)
     whole = read_training(replay_dataset(container, dataset, tmp_path / "whole"))
 
     asked: list[str] = []
@@ -187,7 +185,7 @@ def test_what_was_answered_is_not_asked_again(
         replay_dataset(container, dataset, tmp_path / "cut")
     before = len(asked)
     found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
-    assert len(asked) - before == 1 + 10 - 4  # one to warm up, and all but the block that was whole
+    assert len(asked) - before == 1 + 10 - 5  # one to warm up, and all but the five that are kept
     assert found.judgements == whole.judgements
     for arm in (Route.DENSE, Route.GRAPH):
         assert found.rankings(arm) == whole.rankings(arm)
@@ -203,7 +201,6 @@ from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.training.data import replaying
 from wye.training.data.dataset import read_dataset
-replaying.BLOCK = 2
 dataset, index, out = map(Path, sys.argv[1:])
 with Session.open(load_settings(), index) as session:
     replaying.replay_dataset(session, read_dataset(dataset, "train"), out)
@@ -218,13 +215,12 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     waited = time.monotonic() + 60
-    while process.poll() is None and not list(out.rglob("*.jsonl.gz")):
+    while process.poll() is None and not list(out.rglob("*.partial")):
         assert time.monotonic() < waited
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    for file in out.rglob("*.jsonl.gz"):
-        assert len(read_replay(file, {"train"})) > 0
+    assert not [*out.rglob("*.jsonl.gz")]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     (path,) = out.rglob("*.jsonl.gz")
     found = read_training(path)
