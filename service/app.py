@@ -36,7 +36,14 @@ from wye.service.arms.file import read_arms
 from wye.service.collections import IndexCollection, remote_collections, served
 from wye.service.errors import ServiceError
 from wye.service.http import problems
-from wye.service.http.edge import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
+from wye.service.http.edge import (
+    LONGEST_BODY,
+    REQUEST_ID,
+    BodyLimit,
+    Edge,
+    RateLimit,
+    refuse_unknown,
+)
 from wye.service.http.keys import KeyRing, refuse_open_server
 from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
@@ -71,7 +78,7 @@ ROUTERS = (
 _SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _STRICT_TAGS = {"retrieval", "answers", "documents"}
-_STRICT = [Depends(retrieve.refuse_unknown)]
+_STRICT = [Depends(refuse_unknown)]
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 Opener = Callable[[], Session]
@@ -159,9 +166,7 @@ def build(
     describe(app, [documents.DocumentsRequest])
     for router in ROUTERS:
         strict = not _STRICT_TAGS.isdisjoint(router.tags)
-        app.include_router(
-            router, dependencies=[Depends(retrieve.refuse_unknown)] if strict else []
-        )
+        app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))

@@ -1,31 +1,24 @@
 """`/v1/retrieve`: passages for a question; and the fields that other requests share with it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
-    ModelWrapValidatorHandler,
     StrictBool,
-    ValidationError,
-    model_validator,
 )
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from wye.backends.errors import suggestion
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
 from wye.backends.types import Ranking
 from wye.router.errors import QuestionError
 from wye.router.policy import FORCED
-from wye.router.removed import FIELDS
 from wye.router.types import Decision, FusedHit, Route, route_named
 from wye.service.api.replies import (
     ArmHitValue,
@@ -38,63 +31,20 @@ from wye.service.api.replies import (
     RouteValue,
     SourceValue,
 )
-from wye.service.http.edge import READ
-from wye.service.http.problems import Problem
+from wye.service.http.edge import READ, Strict
 from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served
 from wye.service.settings import LONGEST_QUESTION
 
-_MOST_FIELDS = 64
 MOST_PASSAGES = 100
 ROUTES = frozenset(route.value for route in Route)
 DEFAULT_ROUTE = Route.AUTO
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
-class Strict(BaseModel):
-    """A request that refuses unknown fields, since they are most often misspelt."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _suggest_fields(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        # Each unknown field would be an error of its own, and a body may have thousands.
-        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
-            raise ValueError(f"there are {len(value):,} fields, most of them unknown")
-        try:
-            return validate(value)
-        except ValidationError as error:
-            faults = [_with_suggestion(fault, cls.model_fields) for fault in error.errors()]
-            raise ValidationError.from_exception_data(cls.__name__, faults) from None
-
-
 def examples(*values: JsonValue) -> ConfigDict:
     """The configuration of a request whose schema has examples."""
     return ConfigDict(json_schema_extra={"examples": list(values)})
-
-
-def _with_suggestion(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
-    """The same fault; for an unknown field it suggests the fields that may have been meant."""
-    message = fault["msg"]
-    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        name, listing = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
-        hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or listing
-        message = f"There is no such field.{hint}"
-    kind = PydanticCustomError(fault["type"], message)
-    return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
-
-
-async def refuse_unknown(request: Request) -> None:
-    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
-    names = [field.alias for field in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if name not in names:
-            text = f" The parameters are {', '.join(names)}." if names else " There is none here."
-            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
-            message, path = f"There is no such parameter.{hint}", f"query.{name:.60}"
-            errors = [{"at": path, "says": message}]
-            raise Problem(422, "validation", f"{path}: {message}", errors=errors)
 
 
 def _parse_route(value: object) -> object:

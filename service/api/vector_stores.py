@@ -30,12 +30,11 @@ from wye.service.api.retrieve import (
     Exact,
     Filter,
     QuestionText,
-    Strict,
     examples,
     headers,
     retrieve_reply,
 )
-from wye.service.http.edge import ASKING, READ, WRITE
+from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, with_metadata
 from wye.service.ingest.jobs import Job, State

@@ -1,9 +1,6 @@
 """Metrics for Prometheus: of questions, documents, jobs and remote arms."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from time import perf_counter
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -14,7 +11,6 @@ from prometheus_client import (
     generate_latest,
 )
 
-from wye.backends.store.ingest import IngestReport
 from wye.service.ingest.jobs import Job, State
 
 _TIMES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -42,12 +38,12 @@ class DocumentMetrics:
             "document no longer has).",
             ["collection", "change"],
         )
-        self._changes_waiting = gauge(
+        self.changes_waiting = gauge(
             "wye_changes_waiting",
             "Changes whose sender waits: queued or being written.",
             ["collection"],
         )
-        self._change_seconds = histogram(
+        self.change_seconds = histogram(
             "wye_change_seconds",
             "Time from a change whose sender waits to its commit, by kind: write or delete.",
             ["collection", "kind"],
@@ -73,25 +69,8 @@ class DocumentMetrics:
 
     def begin(self, collection: str) -> None:
         """Set what waits in a collection to 0, so that it is listed."""
-        self._changes_waiting.labels(collection).set(0)
+        self.changes_waiting.labels(collection).set(0)
         self.unfinished(collection, [])
-
-    @contextmanager
-    def change(self, collection: str, kind: str) -> Iterator[None]:
-        """Count a change whose sender waits, "write" or "delete"; it is timed if it succeeds."""
-        waiting = self._changes_waiting.labels(collection)
-        waiting.inc()
-        started = perf_counter()
-        try:
-            yield
-            self._change_seconds.labels(collection, kind).observe(perf_counter() - started)
-        finally:
-            waiting.dec()
-
-    def wrote(self, collection: str, report: IngestReport) -> None:
-        """Count the passages of a commit, of a change or a part of a job."""
-        for change in ("added", "updated", "unchanged", "removed"):
-            self.passages.labels(collection, change).inc(getattr(report, change))
 
     def unfinished(self, collection: str, jobs: list[Job]) -> None:
         """Count all jobs of a collection that have not ended, by state."""

@@ -9,14 +9,21 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from wye.backends.errors import BackendError, FilterError, IndexLockedError, SourceError
+from wye.backends.errors import (
+    BackendError,
+    FilterError,
+    IndexLockedError,
+    SourceError,
+    suggestion,
+)
 from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import QuestionError, RouterError
-from wye.router.removed import address
+from wye.router.removed import FIELDS, address
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 
@@ -296,3 +303,14 @@ def _path(location: _Location) -> str:
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def with_suggestion(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
+    """The same fault; for an unknown field it suggests the fields that may have been meant."""
+    message = fault["msg"]
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        name, listing = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
+        hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or listing
+        message = f"There is no such field.{hint}"
+    kind = PydanticCustomError(fault["type"], message)
+    return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])

@@ -224,7 +224,9 @@ class CollectionWriter:
             )
 
         report = await self._in_turn(work, patience)
-        self._metrics.wrote(self.collection.name, report)
+        for change in ("added", "updated", "unchanged", "removed"):
+            count = getattr(report, change)
+            self._metrics.passages.labels(self.collection.name, change).inc(count)
         return report
 
     def reason_of(self, error: Exception) -> str:
@@ -262,10 +264,17 @@ class CollectionWriter:
 
     @asynccontextmanager
     async def _change(self, kind: str) -> AsyncIterator[None]:
-        """Count as one of the waiting changes for the length of the block; 503 if they are many."""
+        """Count as one of the waiting changes for the length of the block; 503 if they are many.
+
+        Args:
+            kind: "write" or "delete".
+        """
+        name, started = self.collection.name, perf_counter()
+        waiting = self._metrics.changes_waiting.labels(name)
         try:
-            with self._changes.reserve(), self._metrics.change(self.collection.name, kind):
+            with self._changes.reserve(), waiting.track_inprogress():
                 yield
+                self._metrics.change_seconds.labels(name, kind).observe(perf_counter() - started)
         except OSError as error:
             raise self._unwritable(error) from error
         except StoppedError:
