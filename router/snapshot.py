@@ -15,9 +15,8 @@ from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
-from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.explanation import Explanation
-from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.tail import with_tail
 from wye.backends.types import (

@@ -26,10 +26,9 @@ from wye.backends.numerics import (
 )
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.assembly import assemble
 from wye.backends.trigraph.bridging import Activation, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble, counted
 from wye.backends.trigraph.prior import Priors
 from wye.backends.trigraph.promotion import MOST, Promoted, promote
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats

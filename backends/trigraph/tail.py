@@ -15,18 +15,21 @@ from typing import Literal
 
 import numpy as np
 
+from wye.backends.layers import Layers
+from wye.backends.numerics import located
 from wye.backends.store.corpus import TwoCorpora
-from wye.backends.trigraph.assembly import assemble, wants_phrases
 from wye.backends.trigraph.graph import (
-    EntitiesOfRows,
     Keys,
     Lists,
     MentionGraph,
+    Numbers,
     PlainLists,
-    RowsOfEntities,
+    RowLists,
     TriGraph,
+    assemble,
     counted,
     plain,
+    wants_phrases,
 )
 from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
@@ -86,6 +89,85 @@ def _without_gone(base: TriGraph, gone: Int64) -> TriGraph:
 
 def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
     return PlainLists(plain(lists).starts, entities[plain(lists).items])
+
+
+class EntitiesOfRows:
+    """The entities of each row of two layers, such as sentences."""
+
+    def __init__(self, rows: Layers, base: RowLists, tail: RowLists) -> None:
+        """Join the lists of the base's rows, and those of the added rows."""
+        self._rows, self._base, self._tail = rows, base, tail
+
+    def __len__(self) -> int:
+        """See `Lists`."""
+        return len(self._rows)
+
+    def one(self, which: int) -> Numbers:
+        """See `Lists`."""
+        is_added, row = self._rows.locate(which)
+        return (self._tail if is_added else self._base).one(row)
+
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """See `Lists`."""
+        owners, items = self.spans(chosen, chosen + 1)
+        by_owner = np.argsort(owners, kind="stable")
+        return owners[by_owner], items[by_owner]
+
+    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
+        """See `RowLists`."""
+        filled = np.flatnonzero(end > begin)
+        is_added, rows = self._rows.split(begin[filled])
+        owners: list[Int64] = []
+        items: list[Numbers] = []
+        for lists, which in ((self._base, ~is_added), (self._tail, is_added)):
+            chosen, first = filled[which], rows[which]
+            position, of_layer = lists.spans(first, first + (end - begin)[chosen])
+            owners.append(chosen[position])
+            items.append(of_layer)
+        return np.concatenate(owners), np.concatenate(items, dtype=np.int64)
+
+
+class RowsOfEntities:
+    """The rows of two layers, such as sentences, that mention each entity."""
+
+    def __init__(self, rows: Layers, base: Lists, tail: Lists, entities: Int64, size: int) -> None:
+        """Join the lists of the base's entities and those of the tail's.
+
+        Args:
+            base: Rows of the base that mention each of its entities, which are numbered first.
+            tail: Added rows that mention each entity of the tail.
+            entities: Number of each entity of the tail; an entity may be in both.
+            size: Number of entities in both together.
+        """
+        self._rows, self._base, self._tail, self._size = rows, base, tail, size
+        self._order = np.argsort(entities)
+        self._in_tail = entities[self._order]
+
+    def __len__(self) -> int:
+        """See `Lists`."""
+        return self._size
+
+    def one(self, which: int) -> Numbers:
+        """See `Lists`."""
+        return self.pairs(np.array([which], np.int64))[1]
+
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """See `Lists`."""
+        of_base = np.flatnonzero(chosen < len(self._base))
+        base_owners, rows = self._base.pairs(chosen[of_base])
+        owners = of_base[base_owners]
+        numbers = self._rows.numbers[rows]
+        is_left = numbers >= 0
+        owners, numbers = owners[is_left], numbers[is_left]
+        position, is_in_tail = located(chosen, self._in_tail)
+        if not is_in_tail.any():
+            return owners, numbers
+        of_tail = np.flatnonzero(is_in_tail)
+        tail_owners, added = self._tail.pairs(self._order[position[of_tail]])
+        owners = np.concatenate([owners, of_tail[tail_owners]])
+        numbers = np.concatenate([numbers, self._rows.added[added]])
+        ascending = np.lexsort((numbers, owners))
+        return owners[ascending], numbers[ascending]
 
 
 class TailedKeys:

@@ -25,7 +25,7 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import LAYOUT, DerivedFiles
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.graph import assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser

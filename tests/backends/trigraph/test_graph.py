@@ -10,8 +10,7 @@ import pytest
 
 from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.assembly import MAX_PHRASE_PASSAGES, assemble
-from wye.backends.trigraph.graph import TriGraph, counted, plain
+from wye.backends.trigraph.graph import MAX_PHRASE_PASSAGES, TriGraph, assemble, counted, plain
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
 

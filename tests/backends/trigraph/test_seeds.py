@@ -9,7 +9,7 @@ import pytest
 
 from wye.backends.errors import BackendError
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.graph import assemble
 from wye.backends.trigraph.seeds import SeedFinder
 from wye.backends.trigraph.settings import AssemblySettings, SeedSettings
 from wye.backends.types import Mention, Passage, Query

@@ -13,8 +13,7 @@ from wye.backends.layers import Layers
 from wye.backends.store.corpus import Corpus, Mentions, TwoCorpora
 from wye.backends.strings import Strings
 from wye.backends.text import tokenise
-from wye.backends.trigraph.assembly import assemble
-from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.trigraph.tail import with_tail
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.backends import reference
 from tests.backends.conftest import counts_of, many_passages, shares_of
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.assembly import assemble
+from wye.backends.trigraph.graph import assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.trigraph.walk import TOLERANCE, QuestionGraphs
 from wye.backends.types import Passage
