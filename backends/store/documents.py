@@ -16,7 +16,7 @@ from wye.backends.errors import IndexDamagedError
 from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.corpus import changed_since
-from wye.backends.store.derived import most_on_top
+from wye.backends.store.derived import DerivedFiles, most_on_top
 from wye.backends.store.index import PassageStore, fragments_by_size
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, to_passages
@@ -264,6 +264,11 @@ def take_inventory(folder: Path) -> dict[str, object]:
     with reading(folder):
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
+    fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
+    files = index.derived.latest() if not index.fault else None
+    sizes, derived = files.sizes() if files else {}, dict[str, int]()
+    if files and sizes:
+        derived = {"of version": files.version, "bytes": sum(sizes.values()), **sizes}
     return {
         **({"fault": fault} if fault else {}),
         "index": str(folder),
@@ -272,8 +277,13 @@ def take_inventory(folder: Path) -> dict[str, object]:
         "passages": len(documents),
         "documents": len(pc.unique(documents)),
         **mentions,
-        **stored_files(index),
-        "waits": waits(index, _on_top(index)),
+        "fragments": {
+            "count": len(fragments),
+            "rows": sum(fragment.physical_rows for fragment in fragments),
+            "deleted rows": sum(fragment.num_deletions for fragment in fragments),
+        },
+        "derived": derived,
+        "waits": _waits(index, files),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
@@ -281,32 +291,13 @@ def take_inventory(folder: Path) -> dict[str, object]:
     }
 
 
-def stored_files(index: PassageStore) -> dict[str, dict[str, int]]:
-    """Fragments of the version in view, and the derived files of it or of an earlier version."""
-    fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
-    files = index.derived.latest() if not index.fault else None
-    sizes = files.sizes() if files else {}
-    return {
-        "fragments": {
-            "count": len(fragments),
-            "rows": sum(fragment.physical_rows for fragment in fragments),
-            "deleted rows": sum(fragment.num_deletions for fragment in fragments),
-        },
-        "derived": {"of version": files.version, "bytes": sum(sizes.values()), **sizes}
-        if files and sizes
-        else {},
-    }
-
-
-def waits(index: PassageStore, on_top: int | None) -> dict[str, str]:
-    """What the next changes to the index wait for, in words.
+def _waits(index: PassageStore, files: DerivedFiles | None) -> dict[str, str]:
+    """What a new `base`, a `merge` of fragments and a `write` wait for, in words.
 
     Args:
-        on_top: Number of passages added or removed since the base; None if there is no base.
-
-    Returns:
-        What a new `base`, a `merge` of fragments and a `write` wait for.
+        files: Derived files of the present base; None if there is none.
     """
+    on_top = changed_since(index, files) if files else None
     most, fragments = most_on_top(index.count()), fragments_by_size(index.snapshot())
     if not index.derived.is_persistent:
         base = "nothing: so few passages need none"
@@ -321,11 +312,6 @@ def waits(index: PassageStore, on_top: int | None) -> dict[str, str]:
         "merge": f"{max(fragments.values())} of {COMPACT_FROM} fragments of about one size",
         "write": writing(index.path) or "nothing",
     }
-
-
-def _on_top(index: PassageStore) -> int | None:
-    files = index.derived.latest() if not index.fault else None
-    return changed_since(index, files) if files else None
 
 
 def _mentions(index: PassageStore) -> dict[str, int]:
