@@ -342,18 +342,10 @@ class JobRunner:
                 if job.waits_for != (reason := writer.reason_of(error)):
                     job = await self._save(writer, job, waits_for=reason)
                 await asyncio.sleep(_PAUSE)
-        return await self._save(
-            writer,
-            job,
-            attempts=0,
-            waits_for="",
-            done=job.done + len(group),
-            added=job.added + report.added,
-            updated=job.updated + report.updated,
-            unchanged=job.unchanged + report.unchanged,
-            removed=job.removed + report.removed,
-            index_version=report.version,
-        )
+        names = ("added", "updated", "unchanged", "removed")
+        counts = {name: getattr(job, name) + getattr(report, name) for name in names}
+        progress = {"done": job.done + len(group), "index_version": report.version, **counts}
+        return await self._save(writer, job, attempts=0, waits_for="", **progress)
 
     async def _save(self, writer: CollectionWriter, job: Job, **changes: Any) -> Job:  # noqa: ANN401
         """Store a job with changed fields."""

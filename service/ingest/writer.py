@@ -264,11 +264,7 @@ class CollectionWriter:
 
     @asynccontextmanager
     async def _change(self, kind: str) -> AsyncIterator[None]:
-        """Count as one of the waiting changes for the length of the block; 503 if they are many.
-
-        Args:
-            kind: "write" or "delete".
-        """
+        """Count as a waiting change, a "write" or a "delete"; a `Problem` 503 if they are many."""
         name, started = self.collection.name, perf_counter()
         waiting = self._metrics.changes_waiting.labels(name)
         try:
