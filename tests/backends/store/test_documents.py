@@ -1,6 +1,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -73,12 +74,10 @@ def test_it_tells_what_is_kept_of_what_is_derived(
 
 def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def base() -> str:
-        return str(waits()["base"])
+        return waits()["base"]
 
     def waits() -> dict[str, str]:
-        found = take_inventory(index.path)["waits"]
-        assert isinstance(found, dict)
-        return found
+        return cast(dict[str, str], take_inventory(index.path)["waits"])
 
     assert base() == "nothing: so few passages need none"
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
