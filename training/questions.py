@@ -215,31 +215,22 @@ class QuestionWriter:
                 )
 
     def _keep(self, chain: Chain, question: str, answer: str) -> None:
-        dev = len(self.questions) % DEV_EVERY == DEV_EVERY - 1
-        metadata = {
-            "answers": [answer],
-            "type": chain.kind,
-            "passages": chain.passages,
-            "split": "dev" if dev else "train",
-        }
-        line = {"_id": chain.id, "text": question, "metadata": metadata}
+        split = "dev" if len(self.questions) % DEV_EVERY == DEV_EVERY - 1 else "train"
+        metadata = {"answers": [answer], "type": chain.kind, "passages": chain.passages}
+        line = {"_id": chain.id, "text": question, "metadata": {**metadata, "split": split}}
         self.questions.append(_append(self._folder / QUERIES, line))
 
     def _judge(self) -> None:
         """Rewrite the judgements and the passages of the questions that are there."""
         (self._folder / "qrels").mkdir(exist_ok=True)
+        pairs = [(q, id_) for q in self.questions for id_ in q["metadata"]["passages"]]
         for split in ("train", "dev"):
-            rows = [
-                f"{line['_id']}\t{id_}\t1\n"
-                for line in self.questions
-                if line["metadata"]["split"] == split
-                for id_ in line["metadata"]["passages"]
-            ]
+            judged = (pair for pair in pairs if pair[0]["metadata"]["split"] == split)
+            rows = [f"{question['_id']}\t{id_}\t1\n" for question, id_ in judged]
             with write_atomically(self._folder / "qrels" / f"{split}.tsv") as file:
                 file.write(("query-id\tcorpus-id\tscore\n" + "".join(rows)).encode())
-        ids = sorted({id_ for line in self.questions for id_ in line["metadata"]["passages"]})
         with write_atomically(self._folder / CORPUS) as file:
-            for passage in self._snapshot.corpus.passages(ids):
+            for passage in self._snapshot.corpus.passages(sorted({id_ for _, id_ in pairs})):
                 row = {"_id": passage.id, "title": passage.title, "text": passage.text}
                 file.write(_json(row).encode())
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +78,11 @@ def test_nobody_listens() -> None:
 def test_settings_that_make_no_sense() -> None:
     with pytest.raises(JudgeError, match="give an http"):
         JudgeClient("localhost:8000", "reader")
+
+
+def test_replies_are_kept_by_endpoint_and_request(endpoint: LanguageModel, tmp_path: Path) -> None:
+    file = tmp_path / "kept" / "replies.jsonl"
+    for model, told, count in (("a", "1", 1), ("a", "1", 1), ("b", "1", 2), ("a", "2", 3)):
+        with JudgeClient(endpoint.url, model, file=file) as judge:
+            assert judge.complete(told, ASKED) == "[1] Como is a lake in Lombardy."
+        assert len(endpoint.requests) == count

@@ -129,11 +129,6 @@ def test_a_route_of_unknown_latency_gets_nothing() -> None:
     assert result.shares[GRAPH] == 0 < result.shares[FUSION]
 
 
-def test_bounds_that_nothing_keeps() -> None:
-    with pytest.raises(FitError, match="No thresholds keep the bounds"):
-        within_bounds(served(50, 4), ThresholdObjective(max_mean_ms=1))
-
-
 def test_scores_that_were_rounded_to_the_ends_are_taken(write_log: Callable[..., Path]) -> None:
     scores = (0.0, 0.2, 0.8, 1.0)
     lines = [logged(str(at), one, "dense", ms=10) for at, one in enumerate(scores)]

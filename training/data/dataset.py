@@ -100,11 +100,19 @@ def _read_questions(folder: Path) -> dict[str, Question]:
             "(corpus.jsonl, queries.jsonl, qrels/<split>.tsv)."
         )
     questions: dict[str, Question] = {}
-    for number, row in read_rows(path):
-        id_ = row["_id"]
+    for number, line in read_lines(path):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            says = f"{path}:{number} is not JSON ({error}); correct the line."
+            raise DatasetError(says) from None
+        fields = row if isinstance(row, dict) else {}
+        id_, text = fields.get("_id"), fields.get("text")
+        if not isinstance(id_, str) or not isinstance(text, str):
+            raise DatasetError(f'{path}:{number} needs "_id" and "text", both strings.')
         if id_ in questions:
             raise DatasetError(f"{path}:{number} has question '{id_}' again; ids must be unique.")
-        questions[id_] = _question(id_, row["text"], row.get("metadata"))
+        questions[id_] = _question(id_, text, fields.get("metadata"))
     return questions
 
 
@@ -112,14 +120,9 @@ def _question(id_: str, text: str, metadata: object) -> Question:
     """A question; metadata in another form are ignored."""
     fields = metadata if isinstance(metadata, dict) else {}
     answers, group = fields.get("answers"), fields.get("dataset")
-    return Question(
-        id_,
-        text,
-        tuple(answer for answer in answers if isinstance(answer, str))
-        if isinstance(answers, list)
-        else (),
-        group if isinstance(group, str) else "",
-    )
+    texts = answers if isinstance(answers, list) else []
+    right = tuple(answer for answer in texts if isinstance(answer, str))
+    return Question(id_, text, right, group if isinstance(group, str) else "")
 
 
 def _judgements_file(folder: Path, split: str) -> Path:
@@ -171,26 +174,6 @@ def _read_judgements(
         judged[question][passage] = value
     gold = {id_: grades for id_, grades in judged.items() if any(v > 0 for v in grades.values())}
     return gold, sorted(judged.keys() - gold.keys())
-
-
-def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line number and the object of each line of a JSON-lines file.
-
-    Raises:
-        DatasetError: The file cannot be read, or a line is not an object with an id and a text.
-    """
-    for number, line in read_lines(path):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DatasetError(
-                f"{path}:{number} is not JSON ({error}); correct the line."
-            ) from None
-        if not isinstance(row, dict) or not all(
-            isinstance(row.get(key), str) for key in ("_id", "text")
-        ):
-            raise DatasetError(f'{path}:{number} needs "_id" and "text", both strings.')
-        yield number, row
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -77,15 +77,13 @@ class RemoteAnswers:
 
         Arms run side by side, so the slowest counts. It is 0 before the first answer.
         """
-        slowest = max(map(self._usual_ms, self.others), default=0.0)
+        times = [
+            [answer.ms for key, answer in self._answers.items() if key.startswith(_head(arm))]
+            for arm in self.others
+        ]
+        slowest = max((median(of_arm) for of_arm in times if of_arm), default=0.0)
         cost = slowest + self.price * self.ms_per_price
         return CALLS / cost if cost else 0.0
-
-    def _usual_ms(self, arm: ArmFacts) -> float:
-        """Median milliseconds of an arm's answers; 0 before the first."""
-        head = _head(arm)
-        times = [answer.ms for key, answer in self._answers.items() if key.startswith(head)]
-        return median(times) if times else 0.0
 
     def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
         """What is still to be asked, each once."""
