@@ -270,7 +270,8 @@ class Evidence:
             has_term[row] = occurrences(f"{title}\n{text}", list(map(forms, terms)))
         small = set(content_terms(_small_words(texts[:FIRST])))
         is_name = has_term[:FIRST].any(axis=0) & ~np.isin(terms, [*small])
-        named, beside = weights * is_name, weights * ~is_name
+        # Who asks for a name or a code alone wants what has it.
+        named, beside = weights * is_name, weights * (~is_name | is_name.all())
         share = _share(has_term, weights) if terms else np.zeros(len(texts))
         rest = _share(has_term, beside)
         titles = np.full(len(texts), np.nan)

@@ -121,7 +121,12 @@ def test_rare_words_count_more_and_words_of_a_request_do_not_count() -> None:
     found = evidence("Please explain E-9140, boiler", [("", "E-9140: no water")], weights=weights)
     assert column(found, "coverage") == pytest.approx([0.9])
     assert column(found, "beside") == [0]  # the boiler; the code is a name
-    assert math.isnan(column(evidence("E-9140?", [("", "E-9140")]), "beside")[0])
+
+
+def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
+    found = evidence("E-9140?", [("", "E-9140: no water"), ("", "E-2207: no oil")])
+    assert column(found, "beside") == [1, 0.5]
+    assert of_answer(found, "joint") == 1
 
 
 def test_a_passage_that_an_earlier_one_names() -> None:
