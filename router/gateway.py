@@ -21,7 +21,7 @@ from wye.router.batch import Batch
 from wye.router.errors import QuestionError
 from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
-from wye.router.policy import UNFAMILIAR, RoutingModel, is_nested, with_plan
+from wye.router.policy import RoutingModel, is_nested, with_plan
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import StepSearch
 from wye.router.steps import InnerResult, StepsResult, step_through
@@ -330,15 +330,16 @@ class Gateway:
             results = batch.results(lists, positions, depth)
             with batch.stage("fusing", positions):
                 for result in results:
-                    plan = by_question[result.query.text]
-                    deep = depth if plan.steps or plan.open else k
-                    (ranking,) = fuse_all([result], self.fusion, [None], deep)
+                    (ranking,) = fuse_all([result], self.fusion, [None], depth)
                     inner[result.query.text] = InnerResult(ranking, result.query.vector)
             return inner
 
         with batch.stage("steps", positions):
             search, late = StepSearch(batch, whole), course.is_late
-            stepped = step_through(by_question, search, whole, batch.arms, k, is_late=late)
+            hops = partial(batch.arms.second_hops, allowed=batch.allowed)
+            stepped = step_through(
+                by_question, search, whole, batch.arms, k, hops=hops, is_late=late
+            )
         return {position: stepped[batch.questions[position]] for position in positions}
 
     def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
@@ -405,16 +406,15 @@ class Gateway:
 
 
 def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
-    """Send the questions that may go in steps and have a plan on the route of steps.
+    """Send the questions that may go in steps on that route, if they have a plan.
 
-    Where nothing in an unfamiliar question is nested, its own first passages say little about what
-    it needs, and steps lose more than they gain.
+    Those that would be fused go there without one too: second hops cost little beyond fusion.
     """
     plans = batch.plans([row for row, decision in enumerate(decisions) if decision.planned])
     in_steps = {
         row
         for row, plan in plans.items()
-        if plan.steps or (plan.open and decisions[row].reason != UNFAMILIAR)
+        if plan.steps or plan.open or decisions[row].route == Route.FUSION
     }
     return [
         replace(decision, route=Route.STEPS, reason=with_plan(decision.reason))

@@ -17,6 +17,7 @@ from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_b
 from wye.backends.store.index import PassageStore
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph, assemble
+from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.tail import with_tail
 from wye.backends.types import (
@@ -156,6 +157,7 @@ class Snapshot:
         start, cosines = self._sentences(row, vector)
         for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
             sentence = start + nearest
+            names += [(name, sentence) for name in self._defined_in(row, sentence)]
             names += [(name, sentence) for name in corpus.entities.of(sentence)]
         return names
 
@@ -169,6 +171,22 @@ class Snapshot:
         corpus = self.corpus
         start, end = (bisect_left(corpus.sentence_passage, passage) for passage in (row, row + 1))
         return start, corpus.sentence_vectors[start:end].astype(np.float32) @ vector
+
+    def second_hops(
+        self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None
+    ) -> list[Hop]:
+        """See `hops.second_hops`."""
+        query = Query(question, vector)
+        return second_hops(self.graph, self.lexical, query, first, allowed=allowed)
+
+    def _defined_in(self, row: int, sentence: int) -> list[str]:
+        """Names in a sentence that other passages define."""
+        graph, names = self.graph.graph, []
+        for entity in graph.mentions.entities_of(sentence):
+            titled = graph.titled.one(entity)
+            if len(titled) and row not in titled:
+                names.append(graph.display_names.of(entity))
+        return names
 
     def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         """Mask (n,) of the passages whose ids are in these rows of a list."""

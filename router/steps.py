@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from wye.backends.trigraph.hops import FIRST, HOPS, Hop
 from wye.backends.types import Float32, Int64, Ranking, Source
 from wye.featurizer.plan import Plan, Step, filled, walk
 from wye.featurizer.question import words
@@ -31,6 +32,8 @@ OUT_OF_TIME = "steps: out of time, not all were taken"
 _LONGEST_NAME = 80
 _COMPARISON = "comparison"
 _PART_CANDIDATES = 4
+LIKELY = 0.2
+"""Hops with this probability or more are named in the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ class StepSettings:
     title: float = 0.8
     joint_weight: float = 0.8
     weight: float = 0.8
-    phrase_weight: float = 0.3
-    open_weight: float = 0.5
+    phrase_weight: float = 0.1
+    open_weight: float = 0.2
 
 
 STEPS = StepSettings()
@@ -130,6 +133,8 @@ class SubQuestion:
 
 Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
 """Searches for sub-questions, all under the same filter; returns results in their order."""
+Hops = Callable[[str, Float32, Sequence[str]], Sequence[Hop]]
+"""From a question, its vector and the ids of the first passages to second hops from these."""
 Results = Mapping[SubQuestion, InnerResult]
 Whole = Callable[[], Mapping[str, InnerResult]]
 """Gives the inner route's result for each whole question. It is first called when names are
@@ -153,6 +158,7 @@ class _PlanState:
     whole: Whole
     passages: "Snapshot"
     settings: StepSettings
+    hops: Hops
     searches: dict[SubQuestion, None] = field(default_factory=dict)
     names: dict[SubQuestion, set[tuple[Step, str]]] = field(default_factory=dict)
     pending: dict[Step, SubQuestion] = field(default_factory=dict)
@@ -213,13 +219,18 @@ class _PlanState:
 
     def result(self, results: Results, k: int) -> StepsResult:
         """The final ranking, from all results."""
-        whole = self.whole()[self.question].ranking
+        inner = self.whole()[self.question]
+        whole = inner.ranking
+        hops: Sequence[Hop] | None = None
         if not self.searches:
-            return StepsResult(replace(whole, hits=whole.hits[:k]))
+            hops = self.hops(self.question, inner.vector, whole.ids(FIRST))
+            if not hops:
+                return StepsResult(replace(whole, hits=whole.hits[:k]))
         finished = [search for search in self.searches if search in results]
         rankings = [results[search].ranking for search in finished]
         # From here on, a passage is its number among all passages of the rankings.
         ids, rows, (of_whole, *of_searches) = numbered([whole, *rankings])
+        names = [ids[row] for row in rows.tolist()]
         additions = self._additions(finished, rankings, of_searches)
         scores = dict(zip(of_whole.tolist(), whole.scores.tolist(), strict=True))
         position = {passage: index for index, passage in enumerate(scores)}
@@ -228,27 +239,44 @@ class _PlanState:
         # The first passage stays first: steps are there to find what else the question needs.
         first = of_whole[:1].tolist()
         for passage in first:
-            lift = max(scores.values()) - scores[passage]
-            if lift > 0:
-                unlifted = Source(Route.STEPS, 1, scores[passage], 0.0)
-                addition = additions.get(passage, unlifted)
-                additions[passage] = addition._replace(share=addition.share + lift)
-                scores[passage] += lift
-        order = sorted(
-            scores, key=lambda passage: (passage not in first, -scores[passage], passage)
-        )
-        positions = [position[passage] for passage in order[:k] if passage in position]
+            _add(passage, max(scores.values()) - scores[passage], scores, additions)
+        if hops is None:
+            heads = [names[passage] for passage in _order(scores, first, names)[:FIRST]]
+            hops = self.hops(self.question, inner.vector, heads)
+        known = set(names)
+        for hop in hops:
+            if hop.passage not in known:
+                names.append(hop.passage)
+                scores[len(names) - 1] = 0.0
+        number_of = {name: number for number, name in enumerate(names)}
+        best = max(scores.values(), default=0.0)
+        for hop in hops:
+            passage = number_of[hop.passage]
+            gap = max(best - scores[passage], 0.0)
+            _add(passage, HOPS.share * hop.probability * gap, scores, additions)
+        order = _order(scores, first, names)[:k]
+        positions = [position[passage] for passage in order if passage in position]
         hit_at = dict(zip(positions, whole.at(positions), strict=True))
         hits = []
-        for rank, passage in enumerate(order[:k], start=1):
+        for rank, passage in enumerate(order, start=1):
             sources = hit_at[position[passage]].sources if passage in position else ()
             if passage in additions:
                 sources += (additions[passage],)
-            hits.append(FusedHit(ids[rows[passage]], scores[passage], rank, sources))
+            hits.append(FusedHit(names[passage], scores[passage], rank, sources))
         notes = [whole.degraded, OUT_OF_TIME if len(finished) < len(self.searches) else ""]
         degraded = "; ".join(note for note in notes if note)
         ranking = replace(whole, retriever=Route.STEPS, hits=tuple(hits), degraded=degraded)
-        return StepsResult(ranking, self._final_chain(finished), len(finished))
+        chain = (*self._final_chain(finished), *self._followed(hops))
+        return StepsResult(ranking, chain, len(finished))
+
+    def _followed(self, hops: Sequence[Hop]) -> Sequence[ChainStep]:
+        """What the reply says of likely hops."""
+        likely = [hop for hop in hops if hop.probability >= LIKELY][: self.settings.candidates]
+        candidates = tuple(
+            Candidate(hop.name, hop.probability, hop.source, hop.sentence) for hop in likely
+        )
+        level = 1 + max((link.level for _, link in self.chain), default=0)
+        return (ChainStep(self.question, self.question, level, candidates),) if likely else ()
 
     def _additions(
         self,
@@ -377,6 +405,21 @@ class _PlanState:
         return candidates
 
 
+def _add(
+    passage: int, share: float, scores: dict[int, float], additions: dict[int, Source]
+) -> None:
+    """Raise a passage's score, and what steps are said to add to it."""
+    if share > 0:
+        addition = additions.get(passage, Source(Route.STEPS, 1, scores[passage], 0.0))
+        additions[passage] = addition._replace(share=addition.share + share)
+        scores[passage] += share
+
+
+def _order(scores: Mapping[int, float], first: Sequence[int], names: Sequence[str]) -> list[int]:
+    """Passages by score, ties by id; those in `first` before all others."""
+    return sorted(scores, key=lambda each: (each not in first, -scores[each], names[each]))
+
+
 def step_through(
     plans: Mapping[str, Plan],
     search: Search,
@@ -384,6 +427,7 @@ def step_through(
     passages: "Snapshot",
     k: int,
     *,
+    hops: Hops = lambda _question, _vector, _first: (),
     settings: StepSettings = STEPS,
     is_late: Callable[[], bool] = lambda: False,
 ) -> dict[str, StepsResult]:
@@ -394,10 +438,11 @@ def step_through(
         search: The inner route, for parts of questions.
         passages: Gives the names in passages.
         k: Hits per question, at least 1.
+        hops: Gives the second hops from the first passages of a ranking.
         is_late: Whether to stop; checked before each round. The results so far are used.
     """
     courses = {
-        question: _PlanState(question, plan, whole, passages, settings)
+        question: _PlanState(question, plan, whole, passages, settings, hops)
         for question, plan in plans.items()
     }
     results: dict[SubQuestion, InnerResult] = {}

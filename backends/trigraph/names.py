@@ -19,6 +19,7 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
 from wye.backends.text import entity_key, is_informative, title_keys, title_names, tokenise
+from wye.backends.trigraph.definitions import defining_names, title_parts
 from wye.backends.types import Int32, Int64, Mask
 
 MAX_WORDS = 8
@@ -75,8 +76,16 @@ def normalise(
         SentenceWords(packed.read(), lengths.read()),
         Strings(map(entity_key, corpus.entities.names)),
         Strings(map(entity_key, corpus.phrases.names if phrases else ())),
-        [title_keys(title) for title in corpus.titles],
+        [
+            (*title_keys(title), *names)
+            for title, names in zip(corpus.titles, _defining(corpus), strict=True)
+        ],
     )
+
+
+def _defining(corpus: Corpus) -> list[tuple[str, ...]]:
+    texts = (text for _, text in corpus.iter_texts())
+    return defining_names([*corpus.titles], [*corpus.documents], texts)
 
 
 def says_enough(key: str) -> bool:
@@ -374,8 +383,9 @@ class DisplayNames:
             return self._surfaces[int(self._tagged[entity])].strip()
         key = self._keys[entity]
         if self._titled[entity] >= 0:
-            names = title_names(self._titles[self._titled[entity]])
-            return next(name for name in reversed(names) if entity_key(name) == key)
+            title = self._titles[self._titled[entity]]
+            names = (*reversed(title_names(title)), *title_parts(title), *title.split())
+            return next((name for name in names if entity_key(name) == key), key)
         return key
 
     def all(self) -> list[str]:

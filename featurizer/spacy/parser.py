@@ -13,6 +13,7 @@ from operator import itemgetter
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from wye.featurizer.lines import blocks, cell_names, cells
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
 from wye.featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
@@ -108,7 +109,7 @@ class SpacyParser:
                     yield
                     doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
                 yield
-                pieces.append(_extract(doc, offset))
+                pieces.append((offset, _extract(doc, offset)))
             parses.append(_join(text, pieces))
         return parses
 
@@ -153,10 +154,11 @@ class SpacyParser:
         )
         docs = pipeline.run((doc for _, _, doc in pieces), batch_size=BATCH_PIECES)
         piece_parses = (
-            (row, _extract(doc, offset)) for doc, (row, offset, _) in zip(docs, again, strict=True)
+            (row, offset, _extract(doc, offset))
+            for doc, (row, offset, _) in zip(docs, again, strict=True)
         )
         for row, group in groupby(piece_parses, key=itemgetter(0)):
-            yield _join(texts[row], [parse for _, parse in group])
+            yield _join(texts[row], [(offset, parse) for _, offset, parse in group])
 
     def _parse_in_pool(self, texts: Sequence[str]) -> Iterator[Parse]:
         if self._pool is None:
@@ -197,12 +199,17 @@ def _question(text: str, doc: "Doc", *, tokens: bool) -> Parse:
 
 
 def _pieces(nlp: "Language", text: str) -> Iterator[tuple[int, "Doc"]]:
-    """A text as documents of at most `PIECE_TOKENS` tokens, each with its start.
+    """A text's blocks of prose as documents of at most `PIECE_TOKENS` tokens, each with its start.
 
     A piece ends with a sentence if one ends in its second half. This depends on the text alone, so
-    a parse does not depend on the batch.
+    a parse does not depend on the batch. There is at least one piece, which may be empty.
     """
-    offset = 0
+    prose = [(start, end) for start, end in blocks(text) if not cells(text[start:end])]
+    for start, end in prose or [(0, 0)]:
+        yield from _pieces_of(nlp, text[start:end], start)
+
+
+def _pieces_of(nlp: "Language", text: str, offset: int) -> "Iterator[tuple[int, Doc]]":
     docs: list[Doc] = []
     for chunk in _chunks(text):
         docs.append(nlp.make_doc(chunk))
@@ -262,7 +269,19 @@ def _trimmed(text: str, start: int) -> Span:
     return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
 
 
-def _join(text: str, parses: list[Parse]) -> Parse:
+def _row(text: str, start: int, end: int) -> Parse:
+    """The parse of a row of a table: one sentence, whose names are those in its cells."""
+    line = text[start:end]
+    names = ((start + first, start + last) for first, last in cell_names(line))
+    entities = tuple(EntityMention(text[slice(*span)], "CELL", span) for span in names)
+    return Parse(text=line, sentences=(_trimmed(line, start),), entities=entities, phrases=())
+
+
+def _join(text: str, pieces: list[tuple[int, Parse]]) -> Parse:
+    rows = [
+        (start, _row(text, start, end)) for start, end in blocks(text) if cells(text[start:end])
+    ]
+    parses = [parse for _, parse in sorted([*pieces, *rows], key=itemgetter(0))]
     return Parse(
         text=text,
         sentences=tuple(span for p in parses for span in p.sentences),

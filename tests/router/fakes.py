@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from wye.backends.trigraph.explanation import Explanation
+from wye.backends.trigraph.hops import Hop
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import (
     Float32,
@@ -168,6 +169,12 @@ class FakeArms:
             tuple(WordCoverage(word, 1.0, 0, bits([True] * len(own))) for word in text.split())
             for text, own in zip(texts, ids, strict=True)
         ]
+
+    def second_hops(
+        self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None
+    ) -> list[Hop]:
+        del question, vector, first, allowed
+        return []
 
     def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
         del vector, sentences

@@ -1,5 +1,4 @@
-from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -13,11 +12,10 @@ from wye.router.errors import FusionError, ModelFileError, QuestionError
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import EMPTY_INDEX, Gateway
-from wye.router.policy import UNFAMILIAR
 from wye.router.relevance import RelevanceModel
 from wye.router.session import decide_without_index
 from wye.router.steps import OUT_OF_TIME
-from wye.router.types import ARMS, FURTHER, Ask, Decision, FusedHit, Route
+from wye.router.types import ARMS, FURTHER, Ask, FusedHit, Route
 
 BY_RANK = FusionSettings("rrf")
 BOTH = ["one", "eleven"]
@@ -312,7 +310,7 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
         lambda: arms.snapshot, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5)
     )
     replies = routed.search(questions, Ask(Route.AUTO, 2))
-    assert [reply.route for reply in replies] == ["dense", "steps", "fusion", "steps"]
+    assert [reply.route for reply in replies] == ["dense", "steps", "steps", "steps"]
     assert replies[1].decision is not None
     assert replies[1].decision.reason.startswith("plan: ")
     stepped = routed.search(questions, Ask(Route.STEPS, 2))
@@ -322,35 +320,10 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
     assert routed.decide(questions) == [reply.decision for reply in replies]
 
     (begun,) = routed.begin(questions, Ask(Route.AUTO, 2))
-    assert ({*begun.replies}, begun.in_steps) == ({0, 2}, [1, 3])
+    assert ({*begun.replies}, begun.in_steps) == ({0}, [1, 2, 3])
     for place in (3, 1):
         (reply,) = begun.finish([place]).values()
         assert (reply.ranking, reply.chain) == (replies[place].ranking, replies[place].chain)
-
-
-def test_an_unfamiliar_question_goes_in_steps_only_if_something_in_it_is_nested(
-    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _planned(monkeypatch)
-    nested, decide = Batch.plan, ByLength.decide
-
-    def plan(batch: Batch, position: int) -> Plan:
-        return nested(batch, position) if position else Plan(open=True)
-
-    def unfamiliar(*given: Any, **options: Any) -> list[Decision]:  # noqa: ANN401
-        return [replace(one, reason=UNFAMILIAR) for one in decide(*given, **options)]
-
-    monkeypatch.setattr(Batch, "plan", plan)
-    routed = Gateway(
-        lambda: arms.snapshot, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=1)
-    )
-    questions = ["four four", "five five"]
-    assert [one.route for one in routed.search(questions, Ask(Route.AUTO, 2))] == ["steps", "steps"]
-    monkeypatch.setattr(ByLength, "decide", unfamiliar)
-    assert [one.route for one in routed.search(questions, Ask(Route.AUTO, 2))] == [
-        "fusion",
-        "steps",
-    ]
 
 
 def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(

@@ -63,6 +63,10 @@ class MarkedCorpus(Corpus):
         }
         self.__dict__.update(arrays)  # frozen
 
+    def iter_texts(self) -> Iterator[tuple[str, str]]:
+        for title in self.titles:
+            yield title, ""
+
     def iter_sentence_texts(self) -> Iterator[list[str]]:
         yield self.lines
 

@@ -1,0 +1,138 @@
+"""Second hops, beside an obvious version that looks at every name of every sentence."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wye.backends.lexical import LexicalRetriever, LexicalSettings
+from wye.backends.store.corpus import Corpus
+from wye.backends.text import content_terms
+from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, second_hops
+from wye.backends.trigraph.retriever import TriGraphRetriever
+from wye.backends.trigraph.settings import TriGraphSettings
+from wye.backends.types import Mask, Passage, Query
+
+CorpusOf = Callable[..., Corpus]
+QUESTION = "Which shift has the warden who heard the noise?"
+PASSAGES = (
+    Passage("berg", "Runa Berg", "[Runa Berg] shift: late."),
+    Passage("lie", "Odd Lie", "[Odd Lie] shift: early."),
+    Passage("log", "Log", "A warden, [Odd Lie], heard the noise.\n[Runa Berg] slept."),
+    Passage("menu", "Menu", "[Runa Berg] had soup.\n[Runa Berg] likes it."),
+    Passage("notes", "Notes", "[Runa Berg] wrote this."),
+)
+
+
+@pytest.fixture
+def arms(corpus_of: CorpusOf) -> tuple[TriGraphRetriever, LexicalRetriever]:
+    vectors = {
+        "A warden, Odd Lie, heard the noise.": [1.0, 0.0],
+        "Runa Berg slept.": [0.6, 0.8],
+    }
+    corpus = corpus_of(*PASSAGES, vectors=vectors, dimension=2)
+    settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
+    texts = [f"{p.title}\n{corpus.texts([row])[0]}" for row, p in enumerate(PASSAGES)]
+    return (
+        TriGraphRetriever(corpus, settings),
+        LexicalRetriever(corpus.ids, texts, LexicalSettings()),
+    )
+
+
+def obvious(
+    arm: TriGraphRetriever,
+    lexical: LexicalRetriever,
+    query: Query,
+    first: Sequence[str],
+    allowed: Mask | None,
+) -> dict[str, float]:
+    """Probability of each named passage."""
+    corpus, graph, filtered = arm.corpus, arm.graph, FilteredGraph(arm.graph, allowed)
+    heads = corpus.rows(first[:FIRST])
+
+    def words(row: int) -> set[str]:
+        return set(content_terms(f"{corpus.titles[row]}\n{corpus.texts([row])[0]}"))
+
+    near = {
+        sentence: float(
+            corpus.sentence_vectors[np.array([sentence])].astype(np.float32)[0] @ query.vector
+        )
+        for head in heads
+        for sentence in np.flatnonzero(corpus.sentence_passage == head).tolist()
+    }
+    asked = content_terms(query.text)
+    idf = {word: lexical.words_in(word, [], [])[0].weight for word in asked}
+    best: dict[str, tuple[float, float]] = {}
+    for rank, head in enumerate(heads):
+        for sentence in np.flatnonzero(corpus.sentence_passage == head).tolist():
+            for entity in graph.mentions.entities_of(sentence):
+                degree = int(filtered.degree(np.array([entity]))[0])
+                titled = filtered.titles(np.array([entity]))[0].tolist()
+                if head in titled or degree > COMMON:
+                    continue
+                logit = HOPS.bias + HOPS.rank * rank + HOPS.rarity * math.log(max(degree, 1))
+                logit += HOPS.nearness * (near[sentence] - max(near.values()))
+                for row in titled:
+                    new = [w for w in asked if w in words(row) and w not in words(head)]
+                    share = sum(idf[w] for w in new) / sum(idf[w] for w in asked)
+                    known = best.get(corpus.ids[row], (-math.inf, 0.0))
+                    if logit > known[0]:
+                        best[corpus.ids[row]] = (
+                            logit,
+                            1 / (1 + math.exp(-logit - HOPS.words * share)),
+                        )
+    return {id_: probability for id_, (_, probability) in best.items()}
+
+
+def test_a_name_in_the_nearest_sentence_leads_to_its_passage(
+    arms: tuple[TriGraphRetriever, LexicalRetriever],
+) -> None:
+    hops = second_hops(*arms, Query(QUESTION, np.array([1, 0], np.float32)), ["log", "menu"])
+    assert [hop.passage for hop in hops] == ["lie", "berg"]
+    assert (hops[0].name, hops[0].source) == ("Odd Lie", "log")
+    assert hops[0].probability > 0.9 > hops[1].probability
+
+
+def test_no_passage_leads_to_itself_and_none_without_names(
+    arms: tuple[TriGraphRetriever, LexicalRetriever],
+) -> None:
+    query = Query(QUESTION, np.array([1, 0], np.float32))
+    assert second_hops(*arms, query, ["lie"]) == []
+    assert second_hops(*arms, query, []) == []
+
+
+def test_what_a_filter_keeps_out_is_no_hop(
+    arms: tuple[TriGraphRetriever, LexicalRetriever],
+) -> None:
+    allowed = np.array([True, False, True, True, True])
+    query = Query(QUESTION, np.array([1, 0], np.float32))
+    assert [h.passage for h in second_hops(*arms, query, ["log"], allowed=allowed)] == ["berg"]
+
+
+IDS = [passage.id for passage in PASSAGES]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    first=st.lists(st.sampled_from(IDS), unique=True, min_size=1),
+    angle=st.floats(0, 3.0),
+    mask=st.none() | st.lists(st.booleans(), min_size=5, max_size=5),
+)
+def test_it_agrees_with_the_obvious_version(
+    arms: tuple[TriGraphRetriever, LexicalRetriever],
+    first: list[str],
+    angle: float,
+    mask: list[bool] | None,
+) -> None:
+    allowed = None if mask is None else np.array(mask)
+    vector = np.array([math.cos(angle), math.sin(angle)], np.float32)
+    query = Query(QUESTION, vector)
+    hops = second_hops(*arms, query, first, allowed=allowed)
+    assert {hop.passage: hop.probability for hop in hops} == pytest.approx(
+        obvious(*arms, query, first, allowed), rel=1e-5
+    )
+    assert [hop.probability for hop in hops] == sorted((h.probability for h in hops), reverse=True)
