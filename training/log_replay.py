@@ -429,26 +429,26 @@ def tune_on_log(
         if out is not None:
             notes["from"] = "feedback in a request log: partial, and of passages that were shown"
             tuning.save(out, thresholds, {**solved.notes(), **notes})
-    elif (thresholds := within_bounds(log, goal)) == policy.thresholds:
-        show_replay(console, log)
-        if bounded:
-            console.print("The present thresholds keep the bounds; nothing is proposed.")
-        return None
     else:
+        thresholds = within_bounds(log, goal)
+        if thresholds == policy.thresholds:
+            show_replay(console, log)
+            if bounded:
+                console.print("The present thresholds keep the bounds; nothing is proposed.")
+            return None
         show_replay(console, log, thresholds)
         console.print(
             "The proposed thresholds keep the bounds with the fewest changes of route. No answer "
             "was judged, so their quality is unknown."
         )
         if out is not None:
-            facts = {
+            notes |= {
                 "from": "a request log; no answer was judged",
                 "expected mean_ms": outcome(log.outcomes(), thresholds).mean_ms,
                 "max_mean_ms": goal.max_mean_ms,
                 "max_graph_share": goal.max_graph_share,
             }
-            new = replace(policy, router=log.router.name, thresholds=thresholds)
-            save_policy(out, new, {**notes, **facts})
+            save_policy(out, replace(policy, router=log.router.name, thresholds=thresholds), notes)
     if out is None:
         console.print("Nothing is written; --out FILE writes the proposed thresholds.")
     return out
