@@ -38,6 +38,9 @@ class Pattern:
     others: frozenset[str]
     attributes: frozenset[str]
 
+    def __str__(self) -> str:
+        return self.with_name("…")  # the same in every run, which the order of a set is not
+
     def with_name(self, name: str) -> str:
         """The question about something else."""
         return f"{self.before}{name}{self.after}"
