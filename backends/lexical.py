@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import RequestError, rank_rows, require_k, require_mask, top_rows
+from wye.backends.notations import notations
+from wye.backends.numerics import (
+    RequestError,
+    postings,
+    rank_rows,
+    require_k,
+    require_mask,
+    top_rows,
+)
 from wye.backends.store.derived import Arrays, pack_table, unpack_table
 from wye.backends.strings import FurtherWords, Words
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, words_before_stemming
@@ -103,7 +111,7 @@ class LexicalRetriever:
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
         self._words = Words()
-        self._terms, self._lengths = self._read(texts)
+        self._terms, self._lengths, self._extra = self._read(texts)
         if len(self._lengths) != len(ids):
             raise RequestError(
                 f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
@@ -113,7 +121,7 @@ class LexicalRetriever:
         starts, rows, self.frequencies = postings(self._terms, self._lengths, len(self._words))
         k1, b = self.settings.k1, self.settings.b
         # Each term's postings, as `postings` returns them, with weights instead of frequencies.
-        values = bm25(starts, rows, self.frequencies, self._lengths, k1=k1, b=b)
+        values = bm25(starts, rows, self.frequencies, self._lengths - self._extra, k1=k1, b=b)
         self._weights: tuple[Int32 | Int64, Int32, Float32] = starts, rows, values
 
     @classmethod
@@ -127,6 +135,7 @@ class LexicalRetriever:
         self._stopwords = frozenset(self.settings.stopwords)
         self._words = Words(unpack_table("words", arrays))
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
+        self._extra = arrays["extra"]
         self._columns = arrays["columns"]
         starts, rows, values = (arrays[name] for name in _WEIGHTS)
         self._weights = starts, rows, values
@@ -139,6 +148,7 @@ class LexicalRetriever:
             **pack_table("words", self._words.table),
             "terms": self._terms,
             "lengths": self._lengths,
+            "extra": self._extra,
             "columns": self._columns,
             _OFTEN: self.frequencies,
             **dict(zip(_WEIGHTS, self._weights, strict=True)),
@@ -191,7 +201,7 @@ class LexicalRetriever:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = np.zeros(len(self.ids), np.float32)
         starts, rows, weights = self._weights
-        for term in terms(query.text, self.settings.stemmer, self._stopwords):
+        for term in self._terms_in(query.text):
             number = self._words.find(term)
             # A later version may have added words since.
             column = self._columns[number] if 0 <= number < len(self._columns) else -1
@@ -207,12 +217,13 @@ class LexicalRetriever:
         term that the index lacks has a document frequency of 0.
         """
         k1, b = self.settings.k1, self.settings.b
-        question_terms = terms(question, self.settings.stemmer, self._stopwords)
+        question_terms = self._terms_in(question)
         idf = {term: self._idf(self._words.find(term)) for term in question_terms}
         scores = []
         for text in texts:
-            frequencies = Counter(terms(text, self.settings.stemmer, self._stopwords))
-            norm = k1 * ((1 - b) + b * frequencies.total() / (self.mean_length or 1.0))
+            in_text = terms(text, self.settings.stemmer, self._stopwords)
+            frequencies = Counter([*in_text, *self._further_terms(text)])
+            norm = k1 * ((1 - b) + b * len(in_text) / (self.mean_length or 1.0))
             scores.append(
                 math.fsum(
                     idf[term] * frequencies[term] / (norm + frequencies[term])
@@ -260,6 +271,22 @@ class LexicalRetriever:
             coverages.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
         return tuple(coverages)
 
+    def rows_with(self, word: str) -> Int64:
+        """Rows of the passages with a word or a notation, ascending."""
+        rows, _ = self.frequencies_of(self._words.find(self._term(word)))
+        return rows.astype(np.int64)
+
+    def _term(self, word: str) -> str:
+        return singular(word) if self.settings.stemmer == "s" else word
+
+    def _terms_in(self, question: str) -> list[str]:
+        """The terms of a question, and its notations."""
+        in_words = terms(question, self.settings.stemmer, self._stopwords)
+        return [*in_words, *self._further_terms(question)]
+
+    def _further_terms(self, text: str) -> list[str]:
+        return [self._term(word) for word in notations(text) if word not in self._stopwords]
+
     @cached_property
     def _starts(self) -> Int64:
         """(n + 1,) offsets of each passage's terms."""
@@ -267,8 +294,8 @@ class LexicalRetriever:
 
     @property
     def mean_length(self) -> float:
-        """Mean number of terms of a passage."""
-        return float(self._lengths.mean()) if len(self._lengths) else 0.0
+        """Mean number of terms of a passage, without notations."""
+        return float((self._lengths - self._extra).mean()) if len(self._lengths) else 0.0
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
@@ -281,19 +308,24 @@ class LexicalRetriever:
         passages = self.passages_with(number)
         return math.log(1 + (len(self.ids) - passages + 0.5) / (passages + 0.5))
 
-    def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32]:
-        """Term numbers of texts, end to end, and the number of terms of each text."""
+    def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32, Int32]:
+        """Term numbers of texts, end to end, and the number of terms of each text.
+
+        The third array has how many of these are notations, which do not make a text longer.
+        """
         numbers = _TermNumbers(self._words, self.settings.stemmer, self._stopwords)
-        terms, lengths = array("i"), array("i")
+        terms, lengths, extra = array("i"), array("i"), array("i")
         for text in texts:
-            numbers_of_text = [
-                number
-                for number in map(numbers.__getitem__, words_before_stemming(text))
-                if number >= 0
-            ]
-            terms.extend(numbers_of_text)
-            lengths.append(len(numbers_of_text))
-        return np.frombuffer(terms, np.int32), np.frombuffer(lengths, np.int32)
+            words = words_before_stemming(text)
+            in_words = [number for number in map(numbers.__getitem__, words) if number >= 0]
+            further = [numbers.of_notation(word) for word in notations(text)]
+            further = [number for number in further if number >= 0]
+            terms.extend(in_words)
+            terms.extend(further)
+            lengths.append(len(in_words) + len(further))
+            extra.append(len(further))
+        whole, count, further_count = (np.frombuffer(a, np.int32) for a in (terms, lengths, extra))
+        return whole, count, further_count
 
 
 @dataclass(slots=True)
@@ -302,11 +334,11 @@ class _Since:
 
     Attributes:
         words: Numbers of words that the base lacks.
-        terms: Term numbers of each added text of the last version.
+        terms: Term numbers of each added text of the last version, and how many are notations.
     """
 
     words: FurtherWords
-    terms: dict[str, Int32]
+    terms: dict[str, tuple[Int32, int]]
     lock: Lock
 
 
@@ -337,14 +369,16 @@ class LayeredLexicalRetriever(LexicalRetriever):
                 since.words, since.terms = FurtherWords(base._words), {}
             self._words = since.words
             new = [text for text in dict.fromkeys(texts) if text not in since.terms]
-            terms, lengths = self._read(new)
+            terms, lengths, extra = self._read(new)
+            split = np.split(terms, np.cumsum(lengths[:-1]))
             terms_of_text = since.terms | dict(
-                zip(new, np.split(terms, np.cumsum(lengths[:-1])), strict=False)
+                zip(new, zip(split, extra.tolist(), strict=False), strict=False)
             )
             since.terms = {text: terms_of_text[text] for text in texts}
         read = [terms_of_text[text] for text in texts]
-        self._terms = np.concatenate([np.empty(0, np.int32), *read])
-        self._lengths = np.array([*map(len, read)], np.int32)
+        self._terms = np.concatenate([np.empty(0, np.int32), *(terms for terms, _ in read)])
+        self._lengths = np.array([len(terms) for terms, _ in read], np.int32)
+        self._extra = np.array([extra for _, extra in read], np.int32)
         owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
         pairs = self._terms.astype(np.int64) << 32 | owners
         self._pairs, self._often = np.unique(pairs, return_counts=True)
@@ -352,21 +386,22 @@ class LayeredLexicalRetriever(LexicalRetriever):
         self._gone_terms = np.sort(np.concatenate([np.empty(0, np.int32), *gone_terms]))
         k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
         self._norms = [
-            k1 * ((1 - b) + b * lengths.astype(np.float64) / mean)
-            for lengths in (base._lengths, self._lengths)
+            k1 * ((1 - b) + b * (arm._lengths - arm._extra).astype(np.float64) / mean)
+            for arm in (base, self)
         ]
 
     @property
     def mean_length(self) -> float:
-        """Mean number of terms of a passage."""
-        base = self._base._lengths
-        total = int(base.sum()) - int(base[self._layers.gone].sum()) + int(self._lengths.sum())
+        """Mean number of terms of a passage, without notations."""
+        base = self._base._lengths - self._base._extra
+        added = int((self._lengths - self._extra).sum())
+        total = int(base.sum()) - int(base[self._layers.gone].sum()) + added
         return total / len(self.ids) if len(self.ids) else 0.0
 
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = [np.zeros(len(norms), np.float32) for norms in self._norms]
-        for term in terms(query.text, self.settings.stemmer, self._stopwords):
+        for term in self._terms_in(query.text):
             number = self._words.find(term)
             idf = np.float32(self._idf(number))
             postings_by_layer = self._base.frequencies_of(number), self.frequencies_of(number)
@@ -380,6 +415,14 @@ class LayeredLexicalRetriever(LexicalRetriever):
                 share *= idf
                 np.add.at(layer_scores, rows, share.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
+
+    def rows_with(self, word: str) -> Int64:
+        """Rows of the passages with a word or a notation, ascending."""
+        number = self._words.find(self._term(word))
+        has_it = [np.zeros(len(norms), np.float32) for norms in self._norms]
+        for layer, arm in zip(has_it, (self._base, self), strict=True):
+            layer[arm.frequencies_of(number)[0]] = 1
+        return np.flatnonzero(self._layers.lay(has_it[0], has_it[1]))
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Rows, in their layer, of the added passages with a term, and its frequency in each."""
@@ -422,7 +465,7 @@ def bm25(
     Returns:
         (m,) weights.
     """
-    n, mean = len(lengths), lengths.mean() if len(passages) else 1.0
+    n, mean = len(lengths), (lengths.mean() if len(lengths) else 0.0) or 1.0
     passage_counts = np.diff(starts)
     distinct_counts, position = np.unique(passage_counts, return_inverse=True)
     idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in distinct_counts.tolist()]
@@ -434,44 +477,17 @@ def bm25(
     return values
 
 
-def postings(
-    numbers: Int32, lengths: Int32, vocabulary: int
-) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
-    """The passages of each term, with term frequencies.
-
-    Args:
-        numbers: (t,) term numbers of n passages, end to end, repeats kept.
-        lengths: (n,) number of terms of each passage.
-        vocabulary: Size v of the vocabulary.
-
-    Returns:
-        (v + 1,) offset of each term's postings, (m,) rows of passages, ascending for each term,
-        and (m,) term frequencies.
-    """
-    from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped index need not pay
-
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    # With offsets of 64 bits, SciPy would copy all numbers to that size.
-    starts = starts.astype(np.int32) if len(numbers) < 2**31 else starts
-    by_passage = sparse.csr_array(
-        (np.ones(len(numbers), np.int32), numbers, starts), shape=(len(lengths), vocabulary)
-    )
-    by_term = by_passage.tocsc()
-    by_term.sum_duplicates()
-    smallest = np.min_scalar_type(int(by_term.data.max(initial=0)))
-    return (
-        by_term.indptr.astype(np.int64),
-        by_term.indices.astype(np.int32),
-        by_term.data.astype(smallest),
-    )
-
-
 class _TermNumbers(dict[str, int]):
     """Word -> number of its term, -1 for a stop word; filled on demand."""
 
     def __init__(self, words: Words, stemmer: str, stopwords: frozenset[str]) -> None:
         super().__init__()
         self._words, self._stemmer, self._stopwords = words, stemmer, stopwords
+
+    def of_notation(self, word: str) -> int:
+        """As for a word; most that end in a digit occur once and are not remembered."""
+        is_rare = word[-1].isdecimal() and word not in self._stopwords
+        return self._words.number(word) if is_rare else self[word]
 
     def __missing__(self, word: str) -> int:
         if word in self._stopwords:

@@ -235,18 +235,18 @@ def occurrences(text: str, word_sets: Sequence[frozenset[str]]) -> list[bool]:
     Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
     search for a string tells ten times faster than splitting the text does, if they are few.
     """
-    folded = _fold(text)
+    plain = folded(text)
     letters = sum(map(len, chain.from_iterable(word_sets)))
     occurs = None
     # A lone s may belong to a possessive.
     if (
         letters <= _MOST_LETTERS
-        and letters * len(folded) <= _MOST_COMPARED
+        and letters * len(plain) <= _MOST_COMPARED
         and _POSSESSIVE_ENDING not in chain.from_iterable(word_sets)
     ):
-        occurs = _searched(folded, word_sets)
+        occurs = _searched(plain, word_sets)
     if occurs is None:
-        distinct_words = set(_words_of(folded))
+        distinct_words = set(_words_of(plain))
         occurs = [not words.isdisjoint(distinct_words) for words in word_sets]
     return occurs
 
@@ -261,20 +261,20 @@ def _is_joined(letter: str) -> bool:
     return letter.isalnum() and not _UNSPACED_WORD.match(letter)
 
 
-def _searched(folded: str, word_sets: Sequence[frozenset[str]]) -> list[bool] | None:
+def _searched(plain: str, word_sets: Sequence[frozenset[str]]) -> list[bool] | None:
     """`occurrences` by searching; None once words were found inside others too often."""
     occurs, inside = [False] * len(word_sets), 0
     for position, words in enumerate(word_sets):
         for word in words:
-            start = folded.find(word)
+            start = plain.find(word)
             while start >= 0 and not occurs[position]:
                 end = start + len(word)
-                beside = folded[start - 1 : start], folded[end : end + 1]
+                beside = plain[start - 1 : start], plain[end : end + 1]
                 if not _UNSPACED_WORD.match(word) and any(map(_is_joined, beside)):
                     inside += 1
                     if inside > _MOST_INSIDE:
                         return None
-                    start = folded.find(word, end)  # what begins inside this one follows a letter
+                    start = plain.find(word, end)  # what begins inside this one follows a letter
                 else:
                     occurs[position] = True
             if occurs[position]:
@@ -284,16 +284,17 @@ def _searched(folded: str, word_sets: Sequence[frozenset[str]]) -> list[bool] | 
 
 def words_before_stemming(text: str) -> list[str]:
     """Folded words of a text, stop words and plurals among them."""
-    return _words_of(_fold(text))
+    return _words_of(folded(text))
 
 
-def _words_of(folded: str) -> list[str]:
-    if "'s" in folded or "\u2019s" in folded:
-        folded = _POSSESSIVE.sub("", folded)
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+def _words_of(plain: str) -> list[str]:
+    if "'s" in plain or "\u2019s" in plain:
+        plain = _POSSESSIVE.sub("", plain)
+    return (_ASCII_WORD if plain.isascii() else _WORD).findall(plain)
 
 
-def _fold(text: str) -> str:
+def folded(text: str) -> str:
+    """A text without case, accents, strokes and ligatures: "Łódź" is "lodz", "Æsir" "aesir"."""
     if text.isascii():
         return text.lower()
     # ASCII and other characters do not affect each other in folding.
@@ -310,10 +311,10 @@ class _Folded(dict[str, str]):
     """
 
     def __missing__(self, stretch: str) -> str:
-        folded = normalised(stretch, "NFKD").casefold().translate(_WITHOUT_MARKS)
+        plain = normalised(stretch, "NFKD").casefold().translate(_WITHOUT_MARKS)
         if len(self) < _REMEMBERED and len(stretch) <= _LONGEST_REMEMBERED:
-            self[stretch] = folded
-        return folded
+            self[stretch] = plain
+        return plain
 
 
 _REMEMBERED = 4096
@@ -321,16 +322,18 @@ _LONGEST_REMEMBERED = 64
 _FOLDED = _Folded()
 
 
-class _WithoutMarks(dict[int, int | None]):
+class _WithoutMarks(dict[int, int | str | None]):
     """Translation table that drops combining marks; filled on demand."""
 
-    def __missing__(self, code: int) -> int | None:
+    def __missing__(self, code: int) -> int | str | None:
         replacement = None if unicodedata.combining(chr(code)) else code
         self[code] = replacement
         return replacement
 
 
-_WITHOUT_MARKS = _WithoutMarks()
+_STROKES = str.maketrans("øłđħŧıðŋ", "oldhtidn")
+_LIGATURES = str.maketrans({"æ": "ae", "œ": "oe", "þ": "th"})
+_WITHOUT_MARKS = _WithoutMarks({**_STROKES, **_LIGATURES})
 
 
 def singular(word: str) -> str:

@@ -26,6 +26,7 @@ from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking,
 from wye.router.step_search import StepSearch
 from wye.router.steps import InnerResult, StepsResult, step_through
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
+from wye.router.wording import by_wording, read_wording
 
 if TYPE_CHECKING:
     from wye.backends.store.corpus import Corpus
@@ -345,6 +346,7 @@ class Gateway:
     def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
         """Judge the relevance of rankings, by position, and make replies of them."""
         batch, ask = course.batch, course.ask
+        answers = {row: self._worded(course, row, answer) for row, answer in answers.items()}
         judgements = self._judge(course, answers)
         replies = {}
         for row, answer in answers.items():
@@ -366,6 +368,16 @@ class Gateway:
                 answerability=judgements[row].answerability,
             )
         return replies
+
+    def _worded(self, course: _Course, row: int, answer: StepsResult) -> StepsResult:
+        """An answer ranked again by the wording of its question; see `wording`."""
+        batch = course.batch
+        wording = read_wording(batch.questions[row])
+        if not wording or course.routes[row] in FURTHER:
+            return answer
+        with batch.stage("wording", [row]):
+            ranking = by_wording(wording, answer.ranking, batch.arms, batch.allowed, course.ask.k)
+        return replace(answer, ranking=ranking)
 
     def _judge(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Judgement]:
         """Relevance and answerability of each answer; empty without a relevance model."""

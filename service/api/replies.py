@@ -19,6 +19,7 @@ class SourceValue(BaseModel):
     Attributes:
         arm: Name of the arm, such as `dense` or that of a remote arm. `steps` stands for all
             searches with names found by steps; the rank is the best in any of them.
+            `code` is a passage with a rare code or day of the question, which puts it first.
         rank: Rank in the arm's list, from 1.
         score: The arm's own score: a cosine, BM25, or a share of the walk's mass. Scores of two
             arms are not comparable; fusion by scores first brings them to a common scale.

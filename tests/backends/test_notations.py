@@ -1,0 +1,102 @@
+"""Notations: one key for each way to write a thing, against `re` over the whole text."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wye.backends import notations as module
+from wye.backends.notations import codes_in, notations, piece_keys
+
+PIECES = (
+    "5 March march 2040 , - . / : 05 12 31 pm a.m. 125 000 1.25 million k € $ mm % E-9 QX77 Öl",
+    "loadTideTable st th of Sept. Jan. 14:30 may the x 's _ 2040-03-05 05.03.2040 JUNE",
+)
+PIECES_AND_SPACES = ["\n", "\u00a0", *" ".join(PIECES).split()]
+
+
+def slow_notations(text: str) -> set[str]:
+    """Every form tried at every character, and every piece split."""
+    keys = {key for piece in text.split() for key in piece_keys(piece)}
+    for match in module._PHRASES.finditer(text):
+        keys.update(module._of_phrase(match))
+    return keys
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    pieces = draw(st.lists(st.sampled_from(PIECES_AND_SPACES), max_size=12))
+    return "".join(piece + draw(st.sampled_from(["", " ", " "])) for piece in pieces)
+
+
+@given(texts() | st.text())
+@settings(max_examples=1000, deadline=None)
+def test_they_are_those_that_a_search_at_every_character_finds(text: str) -> None:
+    assert set(notations(text)) == slow_notations(text)
+    assert len(set(notations(text))) == len(notations(text))
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("7 August 2034", "August 7, 2034", "7th of August 2034", "2034-08-07", "07.08.2034"),
+        ("7 Aug 2034", "7/8/2034", "8/7/2034", "2034/08/07", "7.8.34", "7-Aug-2034"),
+        ("August 2034", "Aug. 2034", "7 August 2034", "2034-08-07"),
+        ("7 August", "August 7th", "2034-08-07", "on 07.08.2034"),
+        ("15:45", "3.45 pm", "3:45 PM", "3:45 p.m."),
+        ("9 pm", "21:00", "9pm"),
+        ("84,500", "84 500", "84'500", "84.5 thousand"),
+        ("3.2 million", "3,200,000"),
+        ("40 kg", "40kg", "40 kilograms"),
+        ("6 %", "6%", "6 percent", "6 per cent"),
+        ("Lübeck", "Kübel Lübeck", "LÜBECK"),
+    ],
+)
+def test_ways_to_write_one_thing_share_a_key(forms: tuple[str, ...]) -> None:
+    shared = set.intersection(*(set(notations(form)) for form in forms))
+    assert shared, [notations(form) for form in forms]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("Valve GHX-3391 leaks.", {"ghx3391"}),
+        ("GHX3391", {"ghx", "3391"}),
+        ("loadTideTable()", {"load", "tide", "table"}),
+        ("TideLedger", {"tide", "ledger"}),
+        ("load_tide_table", {"loadtidetable"}),
+        ("heron.flush_on", {"heronflushon"}),
+        ("the check-in", {"checkin"}),
+        ("K-LMN", {"klmn"}),
+        ("10.1.2.3", {"10.1.2.3"}),
+        ("Bjørnøya", {"bjoernoeya"}),
+        # Ordinary words, names, years and counts.
+        ("McGregor saw 300 YouTube films of the 1990s, in 1984-85, for the 20th time.", set()),
+        ("He was born in the U.S. in 1951.", set()),
+        ("Do not march; you may go.", set()),
+    ],
+)
+def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
+    text: str, keys: set[str]
+) -> None:
+    assert set(notations(text)) == keys
+
+
+@pytest.mark.parametrize(
+    ("question", "codes"),
+    [
+        ("What does GHX-3391 do, and ghx-3392?", ["GHX-3391", "ghx-3392"]),
+        ("3391", ["3391"]),
+        ("Where does bus 417 stop?", ["417"]),
+        ("Who ordered part 1790?", ["1790"]),
+        ("What calls loadTideTable or heron.flush_on?", ["loadTideTable", "heron.flush_on"]),
+        ("Where is K-LMN?", ["K-LMN"]),
+        ("What broke on 7 August 2034?", ["7 August 2034"]),
+        ("Who won in 1984, with 300 votes, in August 2034?", []),
+        ("Is a 7-day check-in at 15:45 with 20 kg ordinary?", []),
+        ("WHO WROTE A WELL-KNOWN POEM?", []),
+    ],
+)
+def test_codes_of_a_question_are_no_years_counts_or_ordinary_words(
+    question: str, codes: list[str]
+) -> None:
+    assert sorted(code.text for code in codes_in(question)) == sorted(codes)
