@@ -30,7 +30,14 @@ from wye.backends.numerics import (
 )
 from wye.backends.store.derived import Arrays, pack_table, unpack_table
 from wye.backends.strings import FurtherWords, Words
-from wye.backends.text import STOPWORDS, content_terms, singular, terms, words_before_stemming
+from wye.backends.text import (
+    STOPWORDS,
+    content_terms,
+    singular,
+    terms,
+    without_request,
+    words_before_stemming,
+)
 from wye.backends.types import (
     Float32,
     Int32,
@@ -280,7 +287,8 @@ class LexicalRetriever:
         return singular(word) if self.settings.stemmer == "s" else word
 
     def _terms_in(self, question: str) -> list[str]:
-        """The terms of a question, and its notations."""
+        """The terms of a question without the request at its start, and its notations."""
+        question = without_request(question)
         in_words = terms(question, self.settings.stemmer, self._stopwords)
         return [*in_words, *self._further_terms(question)]
 

@@ -251,6 +251,28 @@ def occurrences(text: str, word_sets: Sequence[frozenset[str]]) -> list[bool]:
     return occurs
 
 
+_REQUEST = re.compile(
+    r"\W*(?:(?:please|kindly|okay|ok|hi|hello)\b,? +)*"
+    r"(?:(?:can|could|would|will) you (?:please )?)?"
+    r"(?:tell (?:me|us)(?: more)?(?: about)?|explain(?: to (?:me|us))?|describe|summari[sz]e"
+    r"|(?:give|show|find)(?: me| us)(?: more)?|list(?! of)|name(?= (?:the|all|some|any|two|three) )"
+    r"|do you know(?: if)?|i (?:would like|'d like|want|need) to know|should"
+    r"|(?:can|could|would|may|might|must|shall)"
+    r"(?= (?:i|we|you|he|she|it|they|one|the|an?|my|our|this|that|there)\b))\b",
+    re.IGNORECASE,
+)
+
+
+def without_request(question: str) -> str:
+    """A question without the request that it begins with: "Tell me about", "Can", "Please list".
+
+    The whole question if it is nothing else.
+    """
+    request = _REQUEST.match(question)
+    rest = question[request.end() :] if request else question
+    return rest if _LETTERS.search(rest) else question
+
+
 def content_terms(text: str) -> list[str]:
     """Terms of a text without English function and question words."""
     return terms(text, "s", _FUNCTION_TERMS)

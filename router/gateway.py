@@ -26,7 +26,7 @@ from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking,
 from wye.router.step_search import StepSearch
 from wye.router.steps import InnerResult, StepsResult, step_through
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
-from wye.router.wording import by_wording, read_wording
+from wye.router.wording import asked_in, by_wording, read_wording
 
 if TYPE_CHECKING:
     from wye.backends.store.corpus import Corpus
@@ -78,13 +78,18 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Course:
-    """A batch with its decisions: what is needed to answer any of its questions."""
+    """A batch with its decisions: what is needed to answer any of its questions.
+
+    Attributes:
+        questions: The questions as they came; the batch has what is asked in them.
+    """
 
     batch: Batch
     ask: Ask
     routes: Sequence[Route]
     decisions: Sequence[Decision] = ()
     start: float = field(default_factory=perf_counter)
+    questions: Sequence[str] = ()
 
     def is_late(self) -> bool:
         """Whether the time budget is spent."""
@@ -153,12 +158,12 @@ class Gateway:
                 empty = [_of_empty_index(question, ask.route, arms.version) for question in part]
                 yield Begun(dict(enumerate(empty)))
                 continue
-            batch = self._batch(arms, part, ask)
+            batch = self._batch(arms, [*map(asked_in, part)], ask)
             decisions = self._decide(batch, ask) if ask.route == Route.AUTO else []
             routes = [decision.route for decision in decisions] or [ask.route] * len(part)
             if ask.text_only:
                 routes = [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
-            course = _Course(batch, ask, routes, decisions, start)
+            course = _Course(batch, ask, routes, decisions, start, part)
             at_once = [row for row, route in enumerate(routes) if route != Route.STEPS]
             in_steps = [row for row, route in enumerate(routes) if route == Route.STEPS]
             rankings = self._rankings(course, at_once)
@@ -184,7 +189,14 @@ class Gateway:
             decision
             for part in batches(questions, len(arms))
             for decision in self._decide(
-                Batch(arms, self.open_analyser, part, self.fusion, filter=ask.filter), ask
+                Batch(
+                    arms,
+                    self.open_analyser,
+                    [*map(asked_in, part)],
+                    self.fusion,
+                    filter=ask.filter,
+                ),
+                ask,
             )
         ]
 
@@ -354,7 +366,7 @@ class Gateway:
                 answer.ranking, judgements[row].relevance, ask.min_relevance, ask.k
             )
             replies[row] = Reply(
-                question=batch.questions[row],
+                question=course.questions[row],
                 route=course.routes[row],
                 ranking=ranking,
                 arms=batch.arms_of(row),

@@ -21,6 +21,7 @@ from wye.router.batch import Batch
 from wye.router.fusion import fuse_all, fuse_text, lists_of, numbered
 from wye.router.steps import STEPS, InnerResult, StepSettings, SubQuestion, Whole
 from wye.router.types import ArmResults, Route
+from wye.router.wording import without_namesakes
 
 
 @dataclass(slots=True)
@@ -64,6 +65,10 @@ class StepSearch:
             near = [queries[index] for index in of_names]
             reranked = self._rerank(whole[question].ranking, near, [*of_names.values()])
             rankings.update(zip(of_names, reranked, strict=True))
+        arms = self.batch.arms
+        for index, search in enumerate(searches):
+            if search.kind == "phrase":
+                rankings[index] = without_namesakes(search.question, rankings[index], arms)
         return [InnerResult(rankings[i], query.vector) for i, query in enumerate(queries)]
 
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:

@@ -4,21 +4,47 @@ No arm knows that a code names one thing: to an encoder E-9140 is near E-2207, a
 word among others. Here the few passages that have it come first, on every route.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import Code, codes_in
-from wye.backends.types import Int64, Mask, RankedHit, Ranking, Source
+from wye.backends.notations import Code, codes_in, notations
+from wye.backends.text import content_terms, entity_key, title_keys, without_request
+from wye.backends.types import Int64, Mask, Passage, RankedHit, Ranking, Source
 from wye.router.types import FusedHit
 
 if TYPE_CHECKING:
     from wye.router.snapshot import Snapshot
 
+_NEWEST = re.compile(
+    r"\b(?:latest|newest|current(?:ly)?|most recent|up[- ]to[- ]date|in force|valid|now)\b",
+    re.IGNORECASE,
+)
+_NAME = r"[^\W\d_a-z][\w'-]+(?: [^\W\d_a-z][\w'-]+)*"
+_DESCRIBED = re.compile(
+    rf"\b[Tt]he (?P<what>[a-z-]+(?: [a-z-]+)?)(?<! of)(?<! in)(?<! at)(?<! by) (?P<name>{_NAME})"
+    rf"|(?P<name_>{_NAME}),? (?:the|an?) (?P<after>[a-z-]+)"
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+LEAST_WORDS = 80
+"""Words of a text that may have its question among others."""
+LEAST_LINES = 4
+"""As `LEAST_WORDS`, in lines."""
+MOST_CODES = 3
+"""Codes of a pasted text that are searched for with its question."""
 CODE = "code"
 """Source of a hit that has a rare code of the question."""
+DESCRIBED = "described"
+"""Source of a hit about the one of several bearers of a name whom the question describes."""
+NEWEST = "newest"
+"""Source of a hit that is the newest of several versions."""
+FIRST_VERSIONS = 20
+"""First hits among which versions of one thing, or bearers of one name, change places."""
+LEAST_ALIKE = 0.3
+"""Share of their words that two passages have in common if they are versions of one thing."""
 MOST_PASSAGES = 3
 """A code in more passages than this is a subject, not the name of one thing."""
 
@@ -29,17 +55,46 @@ class Wording:
 
     Attributes:
         codes: The codes and days that it names.
+        newest: Whether it asks for the latest of several versions.
+        described: Name -> terms of its description, as in "the painter Adrian Falk".
     """
 
     codes: Sequence[Code] = ()
+    newest: bool = False
+    described: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.codes)
+        return bool(self.codes or self.newest or self.described)
 
 
 def read_wording(question: str) -> Wording:
     """The wording of a question."""
-    return Wording(codes_in(question))
+    described = {
+        entity_key(match["name"] or match["name_"]): frozenset(
+            content_terms(match["what"] or match["after"])
+        )
+        for match in _DESCRIBED.finditer(question)
+    }
+    return Wording(codes_in(question), _NEWEST.search(question) is not None, described)
+
+
+def asked_in(text: str) -> str:
+    """The question in a long text, such as a pasted log, with the last codes of the rest.
+
+    It is the last sentence with a question mark, or that begins with a request. A text without one,
+    of fewer than `LEAST_WORDS` words and of fewer than `LEAST_LINES` lines is the question itself.
+    """
+    if len(text.split()) < LEAST_WORDS and text.strip().count("\n") + 1 < LEAST_LINES:
+        return text
+    sentences = [one.strip() for one in _SENTENCE_END.split(text) if one.strip()]
+    asking = [one for one in sentences if one.endswith("?")]
+    asking = asking or [one for one in sentences if without_request(one) != one]
+    if not asking or len(asking[-1].split()) >= LEAST_WORDS:
+        return text
+    question = asking[-1]
+    codes = [code.text for code in codes_in(text.replace(question, " ")) if code.parts]
+    context = [code for code in dict.fromkeys(reversed(codes)) if code not in question]
+    return f"{question} ({', '.join(context[:MOST_CODES])})" if context else question
 
 
 def by_wording(
@@ -51,7 +106,10 @@ def by_wording(
         allowed: Mask (n,) of the passages that pass the filter; None for all.
         k: Most hits of the result, unless the ranking has more.
     """
-    return _codes_first(wording.codes, ranking, arms, allowed, k)
+    ranking = _codes_first(wording.codes, ranking, arms, allowed, k)
+    if wording.described:
+        ranking = _described_first(wording.described, ranking, arms)
+    return _newest_first(ranking, arms) if wording.newest else ranking
 
 
 def _codes_first(
@@ -109,3 +167,133 @@ def _sources(hit: RankedHit, ranking: Ranking) -> tuple[Source, ...]:
     if hit.sources or not hit.rank:
         return hit.sources
     return (Source(str(ranking.retriever), hit.rank, hit.score, hit.score),)
+
+
+def without_namesakes(question: str, ranking: Ranking, arms: "Snapshot") -> Ranking:
+    """A ranking without passages titled by a name whose description fits others of that title."""
+    lost: set[int] = set()
+    for bearers in _bearers(read_wording(question).described, ranking, arms):
+        lost.update(at for at, fits in bearers.items() if not fits)
+    hits = [hit for at, hit in enumerate(ranking.hits) if at not in lost] if lost else ()
+    ranked = tuple(hit._replace(rank=rank) for rank, hit in enumerate(hits, start=1))
+    return replace(ranking, hits=ranked) if lost else ranking
+
+
+def _described_first(
+    described: Mapping[str, frozenset[str]], ranking: Ranking, arms: "Snapshot"
+) -> Ranking:
+    """Among passages titled by one name, put those first that have what the question says of it."""
+    order, moved = [*range(min(len(ranking.hits), FIRST_VERSIONS))], set[int]()
+    for bearers in _bearers(described, ranking, arms):
+        best = sorted(bearers, key=lambda at: (not bearers[at], at))
+        if best != [*bearers]:
+            order = _put(order, [*bearers], best)
+            moved.update(at for at, fits in bearers.items() if fits)
+    return _in_order(ranking, order, moved, DESCRIBED)
+
+
+def _bearers(
+    described: Mapping[str, frozenset[str]], ranking: Ranking, arms: "Snapshot"
+) -> Iterator[dict[int, bool]]:
+    """Positions of the hits titled by each name -> whether its description fits, if some do."""
+    if not described:
+        return
+    texts = arms.texts([hit.id for hit in ranking.hits[:FIRST_VERSIONS]])
+    for name, description in described.items():
+        bearers = {
+            at: description <= {*content_terms(f"{title} {text}")}
+            for at, (title, text) in enumerate(texts)
+            if name in title_keys(title)
+        }
+        if len({*bearers.values()}) > 1:
+            yield bearers
+
+
+def _newest_first(ranking: Ranking, arms: "Snapshot") -> Ranking:
+    """Among versions of one thing, put the newest in the place of the best.
+
+    Versions have the same title but for numbers and dates, and similar words. Their age is told by
+    what they all have first of this: a date or number in the title, in the metadata or in the text,
+    and when the file was modified.
+    """
+    hits = ranking.hits[:FIRST_VERSIONS]
+    passages = arms.corpus.passages([hit.id for hit in hits])
+    groups: dict[str, list[int]] = {}
+    words = [{*content_terms(passage.text)} for passage in passages]
+    for at, passage in enumerate(passages):
+        thing = " ".join(_VERSION.sub(" ", passage.title or passage.document).lower().split())
+        group = groups.setdefault(thing, [])
+        first = words[group[0]] if group else words[at]
+        alike = len(first & words[at]) >= LEAST_ALIKE * len(first | words[at])
+        if alike and passage.document not in {passages[other].document for other in group}:
+            group.append(at)
+    order, moved = [*range(len(hits))], set[int]()
+    for group in groups.values():
+        ages = [_ages(passages[at]) for at in group]
+        for kind in zip(*ages, strict=True):
+            if len(group) > 1 and None not in kind and len({*kind}) > 1:
+                age = dict(zip(group, kind, strict=True))
+                best = sorted(group, key=lambda at: (age[at], -at), reverse=True)
+                if best != group:
+                    order = _put(order, group, best)
+                    moved.add(best[0])
+                break
+    return _in_order(ranking, order, moved, NEWEST)
+
+
+_VERSION = re.compile(
+    r"\(.*?\)|\b(?:version|v|rev(?:ision)?|edition|draft|final|old|new|of|from|as|since|until)\b\.?"
+    r"|\bv?\d[\d./-]*|[,:;_-]",
+    re.IGNORECASE,
+)
+_DATED = ("date", "valid_from", "effective", "published", "updated", "version", "year")
+_NUMBERS = re.compile(r"\d+")
+_YEARS = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
+_MODIFIED = "modified"
+
+
+def _ages(passage: Passage) -> tuple[tuple[int, ...] | None, ...]:
+    """What tells the age of a passage, the surest first; larger is newer."""
+    title, data = passage.title, passage.metadata
+    of_data = next((str(data[key]) for key in _DATED if key in data), "")
+    modified = str(data.get(_MODIFIED, ""))
+    return tuple(
+        max(dates) if dates else None
+        for dates in (
+            [*_dates(title)],
+            [_numbers(title)] if _numbers(title) else [],
+            [_numbers(of_data)] if _numbers(of_data) else [],
+            [*_dates(passage.text)],
+            [_numbers(modified)] if _numbers(modified) else [],
+        )
+    )
+
+
+def _dates(text: str) -> Iterator[tuple[int, ...]]:
+    """Days, months and years of a text as numbers."""
+    for key in (*notations(text), *_YEARS.findall(text)):
+        if _YEARS.fullmatch(key):
+            yield _numbers(key)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBERS.findall(text)))
+
+
+def _put(order: Sequence[int], places: Sequence[int], members: Sequence[int]) -> list[int]:
+    """An order with members put in the places of others."""
+    put = dict(zip(places, members, strict=True))
+    return [put.get(at, at) for at in order]
+
+
+def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: str) -> Ranking:
+    """A ranking with its first hits in another order; scores stay where they are."""
+    if not moved:
+        return ranking
+    hits = [FusedHit(*hit[:3], _sources(hit, ranking)) for hit in ranking.hits]
+    first = []
+    for place, at in zip(hits, order, strict=False):
+        hit, lift = hits[at], place.score - hits[at].score
+        why = (Source(source, 1, 1.0, lift),) if at in moved else ()
+        first.append(FusedHit(hit.id, place.score, place.rank, (*hit.sources, *why)))
+    return replace(ranking, hits=(*first, *hits[len(first) :]))

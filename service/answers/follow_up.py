@@ -20,6 +20,20 @@ _PRONOUNS = words(
     "it its itself he him his she her hers they them their theirs there this that these those one "
     "ones then former latter same"
 )
+_PERSONS = words("he him his she her hers they them their theirs")
+_THANKS = re.compile(
+    r"\W*(?:(?:ok|okay|thanks?|thank you|thx|cheers|great|perfect|super|nice|good|got it|i see|"
+    r"very|so|much|many|a lot|bye|goodbye|hello|hi|fine|for (?:that|your help|the help))\b\W*)+",
+    re.IGNORECASE,
+)
+_MORE = re.compile(r"\b(?:more|else|go on|continue|elaborate|in detail|details)\W*$", re.IGNORECASE)
+_ABOUT = re.compile(r"\W*(?:what|how) about\b", re.IGNORECASE)
+_DEFINITE = re.compile(
+    r"\bthe (?:town|city|village|country|river|company|firm|person|man|woman|author|director|place|"
+    r"building|book|film|team|ship|machine|device|project|product|policy|document)\b"
+    r"(?! (?:of|that|which|who|called|named)\b)",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"\w+")
 _OPENING = re.compile(r"\W*(?:and|but|what about|how about|so|also)\b", re.IGNORECASE)
 _CITATION = re.compile(r"\[[0-9, ]+\]")
@@ -30,35 +44,52 @@ _TURNS = 6
 def leans(question: str) -> bool:
     """Whether a question seems to depend on earlier turns.
 
-    It has a word like "it" or "there", begins like a continuation ("and", "what about"), or has
-    fewer than two content words.
+    It has a word like "it" or "there", asks for more, speaks of "the town", or is short or begins
+    like a continuation ("and", "what about") and names nothing. Thanks depend on nothing.
     """
+    if _THANKS.fullmatch(question):
+        return False
     words_of_question = {word.lower() for word in _WORD.findall(question)}
-    return (
-        not _PRONOUNS.isdisjoint(words_of_question)
-        or _OPENING.match(question) is not None
-        or len(content_terms(question)) < 2
-    )
+    if not _PRONOUNS.isdisjoint(words_of_question) or _MORE.search(question):
+        return True
+    if _names(question):
+        return _ABOUT.match(question) is not None
+    opens = _OPENING.match(question) is not None or _DEFINITE.search(question) is not None
+    return opens or len(content_terms(question)) < 2
 
 
 def carried(question: str, history: Sequence[Message]) -> str:
     """Append to the question the names of the last question or, if it has none, the last answer.
 
-    Names are looked for in the last `LONGEST_QUESTION` characters of a question and the first of
-    an answer, which begins with its subject.
+    A question about a person ("his", "she") is about whom the answer names, if it names something
+    that the last question did not. Names are looked for in the last `LONGEST_QUESTION` characters
+    of a question and the first of an answer, which begins with its subject.
 
     Args:
         history: Earlier turns, oldest first.
     """
-    last = {turn.role: turn.content for turn in history}
-    lower_question = question.lower()
-    windows = {"user": slice(-LONGEST_QUESTION, None), "assistant": slice(LONGEST_QUESTION)}
-    for role, window in windows.items():
-        text = _CITATION.sub("", last.get(role, "").strip()[window])
-        new = [name for name in dict.fromkeys(names_in(text)) if name.lower() not in lower_question]
+    last = {turn.role: _CITATION.sub("", turn.content.strip()) for turn in history}
+    asked = last.get("user", "")[-LONGEST_QUESTION:]
+    answer = _names(last.get("assistant", "")[:LONGEST_QUESTION], asked)
+    sources = [names_in(asked), names_in(last.get("assistant", "")[:LONGEST_QUESTION])]
+    if not _PERSONS.isdisjoint(word.lower() for word in _WORD.findall(question)):
+        sources.insert(0, answer)
+    for names in sources:
+        lower_question = question.lower()
+        new = [name for name in dict.fromkeys(names) if name.lower() not in lower_question]
         if new:
             return f"{question} ({', '.join(new[:_MOST_NAMES])})"
     return question
+
+
+def _names(text: str, known: str = "") -> list[str]:
+    """Names in a text but its first word alone, without those that another text has."""
+    lower, first = known.lower(), _WORD.search(text)
+    return [
+        name
+        for name in names_in(text)
+        if name.lower() not in lower and not (first and not known and name == first[0])
+    ]
 
 
 def conversation(question: str, history: Sequence[Message]) -> list[Message]:

@@ -19,7 +19,8 @@ class SourceValue(BaseModel):
     Attributes:
         arm: Name of the arm, such as `dense` or that of a remote arm. `steps` stands for all
             searches with names found by steps; the rank is the best in any of them.
-            `code` is a passage with a rare code or day of the question, which puts it first.
+            `code`, `newest` and `described` say what in the question's wording moved a passage up:
+            a rare code or day, the latest of versions, a description of one of several namesakes.
         rank: Rank in the arm's list, from 1.
         score: The arm's own score: a cosine, BM25, or a share of the walk's mass. Scores of two
             arms are not comparable; fusion by scores first brings them to a common scale.

@@ -27,6 +27,7 @@ from wye.backends.text import (
     title_keys,
     title_names,
     tokenise,
+    without_request,
 )
 
 
@@ -292,6 +293,27 @@ def test_words_are_found_in_long_texts_and_for_long_questions(
 def test_a_text_is_searched_for_few_words_or_split_once(text: str, sought: list[str]) -> None:
     words = list(map(forms, sought))
     assert calls(lambda: occurrences(text, words)) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("question", "rest"),
+    [
+        ("Tell me about moorings.", " moorings."),
+        ("Could you explain the winter fares?", " the winter fares?"),
+        ("Can I bring a dog?", " I bring a dog?"),
+        ("Should ropes be dried?", " ropes be dried?"),
+        ("Please list all stages.", " all stages."),
+        ("Name the harbour master.", " the harbour master."),
+        ("List of harbours", "List of harbours"),
+        ("May Whitby won.", "May Whitby won."),
+        ("Explain!", "Explain!"),
+        ("Who can explain it?", "Who can explain it?"),
+    ],
+)
+def test_the_request_at_the_start_of_a_question_is_none_of_its_words(
+    question: str, rest: str
+) -> None:
+    assert without_request(question) == rest
 
 
 def test_stopwords_are_compared_before_stemming() -> None:

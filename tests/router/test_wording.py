@@ -1,7 +1,7 @@
 """What a question's wording asks for, on every route."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
-from wye.router.wording import CODE, MOST_PASSAGES
+from wye.router.wording import CODE, DESCRIBED, MOST_PASSAGES, NEWEST, asked_in
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -91,3 +91,87 @@ def test_a_filter_holds_for_codes_and_a_common_one_is_a_word_like_others(tmp_pat
             "r1",
         ]
         assert first("Where is RX-82?", filter={"type": "lt", "key": "n", "value": 2}) == []
+
+
+def ranked(
+    folder: Path, rows: Sequence[Passage], question: str, route: Route
+) -> tuple[list[str], dict[str, str]]:
+    """Ids in their order, and the last source of each hit that has one."""
+    with Session.create(load_settings(), folder) as target:
+        ingest(target.index, rows, target.analyser)
+    with Session.open(load_settings(), folder) as session:
+        (reply,) = session.gateway.search([question], Ask(route, 9))
+        hits = reply.ranking.hits
+        return [hit.id for hit in hits], {h.id: h.sources[-1].retriever for h in hits if h.sources}
+
+
+@pytest.mark.parametrize("route", [Route.DENSE, Route.HYBRID])
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {"a": ("Fares (2038)", {}), "b": ("Fares (2041)", {}), "c": ("Fares (2039)", {})},
+        {"a": ("Fares, version 2", {}), "b": ("Fares, version 10", {}), "c": ("Fares v3", {})},
+        {"a": ("Fares", {"date": "2038-02-01"}), "b": ("Fares", {"date": "2038-11-01"})},
+        {"a": ("Fares", {"modified": "2038-02-01"}), "b": ("Fares", {"modified": "2039-01-01"})},
+    ],
+)
+def test_the_newest_version_comes_before_the_others_if_it_is_asked_for(
+    tmp_path: Path, route: Route, versions: dict[str, tuple[str, dict[str, str]]]
+) -> None:
+    rows = [
+        Passage(id_, title, f"A crossing costs {len(id_)} crowns for adults.", data)
+        for id_, (title, data) in versions.items()
+    ]
+    other = Passage("z", "Mooring", "Boats are tied up at the western quay.", {"date": "2050"})
+    ids, sources = ranked(tmp_path / "i", [*rows, other], "What are the current fares?", route)
+    of_versions = [id_ for id_ in ids if id_ != "z"]
+    assert of_versions[0] == "b"
+    assert sources["b"] == NEWEST or [*sources.values()].count(NEWEST) == 0
+    plain, _ = ranked(tmp_path / "j", [*rows, other], "What are the fares of version 2?", route)
+    assert sorted(plain) == sorted(ids)
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Where did the sculptor Ida Brandt live?", "s"),
+        ("Where did the pilot Ida Brandt live?", "p"),
+        ("Where did Ida Brandt, the pilot, live?", "p"),
+    ],
+)
+def test_a_description_decides_between_bearers_of_a_name(
+    tmp_path: Path, question: str, first: str
+) -> None:
+    rows = [
+        Passage("p", "Ida Brandt (pilot)", "Ida Brandt was a pilot. She lived in Ostervik."),
+        Passage("s", "Ida Brandt (sculptor)", "Ida Brandt was a sculptor. She lived in Malm."),
+    ]
+    seen = set()
+    for route in ROUTES:
+        ids, sources = ranked(tmp_path / route, rows, question, route)
+        assert ids[0] == first
+        seen.update(sources.values())
+    assert DESCRIBED in seen or first == "p"
+
+
+LOG = """09:14:02 gate GTE-2218 opened
+09:14:05 gate GTE-2218 reported PLC_STALL_7
+09:14:09 operator called
+09:15:00 gate closed by hand
+"""
+
+
+def test_the_question_of_a_pasted_log_is_found_with_the_codes_of_the_rest() -> None:
+    asked = asked_in(f"{LOG}Why does the gate stop half way?")
+    assert asked == "Why does the gate stop half way? (PLC_STALL_7, GTE-2218)"
+    assert asked_in(f"What is wrong here?\n{LOG}") == "What is wrong here? (PLC_STALL_7, GTE-2218)"
+    assert asked_in(f"{LOG}Please explain this message.").startswith("Please explain this")
+    assert asked_in(LOG) == LOG
+    short = "The gate stops half way. Why?"
+    assert asked_in(short) == short
+
+
+def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:
+    text = LOG.replace("PLC_STALL_7", CODES[0]) + "What should one do?"
+    (reply,) = session.gateway.search([text], Ask(Route.DENSE, 1))
+    assert (reply.question, reply.ranking.hits[0].id) == (text, "p00")

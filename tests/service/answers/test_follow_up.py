@@ -34,6 +34,20 @@ def test_the_names_of_the_last_question_are_carried_over() -> None:
     assert carried("Who designed it?", []) == "Who designed it?"
 
 
+def test_a_person_is_looked_for_in_the_answer_and_thanks_lean_on_nothing() -> None:
+    talk = [
+        Message("user", "Who runs the Harbour Board?"),
+        Message("assistant", "Nils Aaberg has run the Harbour Board since 2036. [1]"),
+    ]
+    assert carried("Who was his deputy?", talk) == "Who was his deputy? (Nils Aaberg)"
+    assert carried("Where is it?", talk) == "Where is it? (Harbour Board)"
+    assert carried("Tell me more.", talk) == "Tell me more. (Harbour Board)"
+    for question in ("Tell me more.", "Which town is the company in?", "What about Ostervik?"):
+        assert leans(question), question
+    for question in ("Thanks!", "ok, thank you very much", "And the mayor of Ostervik?"):
+        assert not leans(question), question
+
+
 @pytest.mark.parametrize(("role", "name"), [("user", "Stari Most"), ("assistant", "Tower Bridge")])
 def test_no_more_of_a_turn_is_read_than_of_a_question(
     role: str, name: str, monkeypatch: pytest.MonkeyPatch
