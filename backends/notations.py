@@ -125,6 +125,7 @@ _INTRODUCED = re.compile(
     r"(?:#|\b(?:bug|bus|case|code|error|flight|form|id|invoice|issue|item|line|model|no|number|"
     r"order|part|port|pr|request|room|ticket)[.:]? ?)$"
 )
+_TIME_AFTER = re.compile(r"[ T,]+[0-9]{1,2}:[0-9]{2}")
 _LEAST_DIGITS = 3
 _REMEMBERED = 2**17
 _LONGEST = 64
@@ -195,14 +196,16 @@ def codes_in(question: str) -> list[Code]:
     """The codes and the days in a question.
 
     A number is a code if it has three digits or more, is no year unless a word such as "order"
-    introduces it, and counts nothing: neither a unit nor a plural follows.
+    introduces it, and counts nothing: neither a unit nor a plural follows. A day with a time, as
+    in a line of a log, is none.
     """
     codes, others = [], list[tuple[int, int]]()
     shouts = question.isupper() and len(question.split()) > 1
     for match in phrases(question):
         if match["digits"] is None:
             others.append(match.span())
-            dates = [] if match["half"] or match["clock"] else _dates(match)
+            is_time = match["half"] or match["clock"] or _TIME_AFTER.match(question, match.end())
+            dates = [] if is_time else _dates(match)
             if days := tuple(date.day_key for date in dates if date.year and date.day):
                 codes.append(Code(match[0], days))
         elif not match[0].isdecimal():
@@ -320,16 +323,11 @@ def _of_phrase(match: re.Match[str]) -> Sequence[str]:
 
 
 class Date(NamedTuple):
-    """A day or a month; the year is 0 if it is not given, the day if it is a month.
-
-    Attributes:
-        named: Whether the text has the month's name.
-    """
+    """A day or a month; the year is 0 if it is not given, the day if it is a month."""
 
     year: int
     month: int
     day: int
-    named: bool
 
     @property
     def day_key(self) -> str:
@@ -338,14 +336,14 @@ class Date(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """The day, the day without its year, the month, and its name if the text lacks it."""
-        year, month, day, named = self
+        """The month, the day without its year, and the day."""
+        year, month, day = self
         keys = [f"{year}-{month:02}"] if year else []
         if day:
             keys.append(f"--{month:02}-{day:02}")
             if year:
                 keys.append(f"{year}-{month:02}-{day:02}")
-        return keys if named else [*keys, _MONTHS[month - 1]]
+        return keys
 
 
 def _dates(match: re.Match[str]) -> list[Date]:
@@ -353,21 +351,19 @@ def _dates(match: re.Match[str]) -> list[Date]:
     parts = _DATE_PARTS.findall(match[0])
     if match["ymd"]:
         year, month, day = map(int, parts)
-        return [Date(year, month, day, named=False)]
+        return [Date(year, month, day)]
     if match["numeric"]:
         first, second, year = map(int, parts)
         year += 0 if year >= 100 else 2000 if year < 70 else 1900
         pairs = [(first, second)] if "." in match[0] else [(first, second), (second, first)]
         return [
-            Date(year, month, day, named=False)
-            for day, month in dict.fromkeys(pairs)
-            if month <= len(_MONTHS)
+            Date(year, month, day) for day, month in dict.fromkeys(pairs) if month <= len(_MONTHS)
         ]
     month = next(filter(None, map(_MONTH_NUMBERS.get, map(str.lower, parts))))
     numbers = [int(part) for part in parts if part.isdecimal()]
     if match["my"]:
-        return [Date(numbers[0], month, 0, named=True)]
-    return [Date(numbers[1] if len(numbers) > 1 else 0, month, numbers[0], named=True)]
+        return [Date(numbers[0], month, 0)]
+    return [Date(numbers[1] if len(numbers) > 1 else 0, month, numbers[0])]
 
 
 def _time(written: str) -> str:

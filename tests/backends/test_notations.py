@@ -91,6 +91,7 @@ def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
         ("What calls loadTideTable or heron.flush_on?", ["loadTideTable", "heron.flush_on"]),
         ("Where is K-LMN?", ["K-LMN"]),
         ("What broke on 7 August 2034?", ["7 August 2034"]),
+        ("2034-08-07 12:01:14 gate closed", []),
         ("Who won in 1984, with 300 votes, in August 2034?", []),
         ("Is a 7-day check-in at 15:45 with 20 kg ordinary?", []),
         ("WHO WROTE A WELL-KNOWN POEM?", []),
