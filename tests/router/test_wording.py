@@ -146,7 +146,7 @@ def test_a_description_decides_between_bearers_of_a_name(
         Passage("p", "Ida Brandt (pilot)", "Ida Brandt was a pilot. She lived in Ostervik."),
         Passage("s", "Ida Brandt (sculptor)", "Ida Brandt was a sculptor. She lived in Malm."),
     ]
-    seen = set()
+    seen: set[str] = set()
     for route in ROUTES:
         ids, sources = ranked(tmp_path / route, rows, question, route)
         assert ids[0] == first
