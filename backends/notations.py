@@ -383,6 +383,6 @@ def _number(match: re.Match[str]) -> Sequence[str]:
     scale = _SCALES[scale_name.lower()] if scale_name else 0
     fraction = fraction.rstrip("0")
     whole, fraction = whole + fraction[:scale].ljust(scale, "0"), fraction[scale:]
-    number = (whole.lstrip("0") if scale else whole) + (f".{fraction}" if fraction else "")
+    number = ((whole.lstrip("0") or "0") if scale else whole) + (f".{fraction}" if fraction else "")
     keys = [number] if number != digits else []
     return [*keys, number + _UNITS[unit.strip().lower()]] if unit else keys

@@ -8,7 +8,7 @@ from wye.backends import notations as module
 from wye.backends.notations import codes_in, notations, piece_keys
 
 PIECES = (
-    "5 March march 2040 , - . / : 05 12 31 pm a.m. 125 000 1.25 million k € $ mm % E-9 QX77 Öl",
+    "5 March march 2040 , - . / : 05 12 31 pm a.m. 0 125 000 1.25 million k € $ mm % E-9 QX77 Öl",
     "loadTideTable st th of Sept. Jan. 14:30 may the x 's _ 2040-03-05 05.03.2040 JUNE",
 )
 PIECES_AND_SPACES = ["\n", "\u00a0", *" ".join(PIECES).split()]
@@ -33,6 +33,7 @@ def texts(draw: st.DrawFn) -> str:
 def test_they_are_those_that_a_search_at_every_character_finds(text: str) -> None:
     assert set(notations(text)) == slow_notations(text)
     assert len(set(notations(text))) == len(notations(text))
+    assert all(notations(text))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,7 @@ def test_ways_to_write_one_thing_share_a_key(forms: tuple[str, ...]) -> None:
         ("K-LMN", {"klmn"}),
         ("10.1.2.3", {"10.1.2.3"}),
         ("Bjørnøya", {"bjoernoeya"}),
+        ("0 million", {"0"}),
         # Ordinary words, names, years and counts.
         ("McGregor saw 300 YouTube films of the 1990s, in 1984-85, for the 20th time.", set()),
         ("He was born in the U.S. in 1951.", set()),
