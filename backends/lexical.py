@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.layers import Layers
-from wye.backends.notations import notations
+from wye.backends.notations import digraphs, notations
 from wye.backends.numerics import (
     RequestError,
     postings,
@@ -290,7 +290,13 @@ class LexicalRetriever:
         """The terms of a question without the request at its start, and its notations."""
         question = without_request(question)
         in_words = terms(question, self.settings.stemmer, self._stopwords)
-        return [*in_words, *self._further_terms(question)]
+        # A passage with "ö" has "oe" too, so the word would count twice.
+        twice = {
+            self._term(digraph)
+            for digraph, word in digraphs(question).items()
+            if self.passages_with(self._words.find(self._term(word)))
+        }
+        return [*in_words, *(t for t in self._further_terms(question) if t not in twice)]
 
     def _further_terms(self, text: str) -> list[str]:
         return [self._term(word) for word in notations(text) if word not in self._stopwords]

@@ -152,6 +152,14 @@ def notations(text: str) -> list[str]:
     return [*keys]
 
 
+def digraphs(text: str) -> dict[str, str]:
+    """Words with an umlaut as written without one, such as "koebel" -> the folded word "kobel"."""
+    words = re.findall(r"[^\W_]+", text) if _UMLAUT.search(text) else ()
+    return {
+        folded(word.translate(_DIGRAPHS)): folded(word) for word in words if _UMLAUT.search(word)
+    }
+
+
 _KNOWN: dict[str, dict[str, None]] = {}
 """Keys of short pieces of texts."""
 
