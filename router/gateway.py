@@ -21,7 +21,7 @@ from wye.router.batch import Batch
 from wye.router.errors import QuestionError
 from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
-from wye.router.policy import RoutingModel, is_nested, with_plan
+from wye.router.policy import RoutingModel, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import StepSearch
 from wye.router.steps import InnerResult, StepsResult, step_through
@@ -435,17 +435,13 @@ def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
     Those that would be fused go there without one too: second hops cost little beyond fusion.
     """
     plans = batch.plans([row for row, decision in enumerate(decisions) if decision.planned])
-    in_steps = {
-        row
-        for row, plan in plans.items()
-        if plan.steps or plan.open or decisions[row].route == Route.FUSION
-    }
-    return [
-        replace(decision, route=Route.STEPS, reason=with_plan(decision.reason))
-        if row in in_steps
-        else decision
-        for row, decision in enumerate(decisions)
-    ]
+    routed = list(decisions)
+    for row, plan in plans.items():
+        decision, has_plan = decisions[row], bool(plan.steps or plan.open)
+        if has_plan or decision.route == Route.FUSION:
+            reason = in_steps(decision.reason, has_plan=has_plan)
+            routed[row] = replace(decision, route=Route.STEPS, reason=reason)
+    return routed
 
 
 def _with_sentences(stepped: StepsResult, corpus: "Corpus") -> StepsResult:

@@ -29,6 +29,7 @@ SURE = 0.05
 """Up to this score a question is surely simple, unless its words nest descriptions. The simple
 route is then taken without looking for a plan."""
 PLAN = "plan: it can be taken apart"
+FOLLOWED = "names: those in the first passages are followed"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
 _FIRST = re.compile(r"\W*\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]s)?")
@@ -164,9 +165,10 @@ def may_take_steps(
     return fits and (thresholds.steps == 1 or share_at_hand < thresholds.steps)
 
 
-def with_plan(reason: str) -> str:
+def in_steps(reason: str, *, has_plan: bool) -> str:
     """The reason for going in steps, given the reason for the route that they replace."""
-    return f"{reason}; {PLAN}" if reason == UNFAMILIAR else PLAN
+    why = PLAN if has_plan else FOLLOWED
+    return f"{reason}; {why}" if reason == UNFAMILIAR else why
 
 
 def bands(scores: Float64, thresholds: Thresholds) -> Int64:

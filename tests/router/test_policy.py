@@ -12,6 +12,7 @@ from wye.backends.numerics import logistic
 from wye.backends.types import Float64
 from wye.router.errors import PolicyError, QuestionError
 from wye.router.policy import (
+    FOLLOWED,
     FORCED,
     PLAN,
     SURE,
@@ -21,11 +22,11 @@ from wye.router.policy import (
     Policy,
     RoutingModel,
     decide,
+    in_steps,
     is_nested,
     may_take_steps,
     nearest_change,
     routes,
-    with_plan,
 )
 from wye.router.scorer import Familiarity, Scorer
 from wye.router.types import SCORE, Route, Thresholds
@@ -194,8 +195,9 @@ def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
 
 
 def test_why_a_question_goes_in_steps() -> None:
-    assert with_plan(SCORE) == PLAN
-    assert with_plan(UNFAMILIAR) == f"{UNFAMILIAR}; {PLAN}"
+    assert in_steps(SCORE, has_plan=True) == PLAN
+    assert in_steps(SCORE, has_plan=False) == FOLLOWED
+    assert in_steps(UNFAMILIAR, has_plan=True) == f"{UNFAMILIAR}; {PLAN}"
 
 
 def test_a_threshold_of_steps_that_is_none_is_refused() -> None:
