@@ -20,6 +20,7 @@ QUICK = {
 OTHERS = (
     "ceiling",
     "growth",
+    "hops",
     "linearrag",
     "load",
     "papers",

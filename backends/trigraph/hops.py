@@ -31,8 +31,8 @@ COMMON = 100
 class HopModel:
     """A logistic model of whether a named passage is evidence, and how far it is moved.
 
-    The weights are rounded from a fit on the train questions of 2wiki, musique and hotpotqa; see
-    benchmarks/README.md.
+    The weights are rounded from a fit on train questions of 2WikiMultiHopQA, MuSiQue and HotpotQA
+    (`python -m benchmarks hops`).
 
     Attributes:
         bias: Logit for the first passage, its nearest sentence and a name of its own.
@@ -44,11 +44,11 @@ class HopModel:
         share: How far a passage is moved towards the best score, for a probability of 1.
     """
 
-    bias: float = 2.0
-    rank: float = -0.5
-    nearness: float = 7.5
-    words: float = 9.0
-    rarity: float = -1.4
+    bias: float = 1.8
+    rank: float = -0.45
+    nearness: float = 4.4
+    words: float = 8.4
+    rarity: float = -1.2
     share: float = 0.8
 
 
@@ -64,6 +64,7 @@ class Hop(NamedTuple):
         name: The name.
         source: Id of the passage that has the name.
         sentence: Row of the sentence that has it.
+        signals: What the probability depends on, in the order of `HopModel`'s weights.
     """
 
     passage: str
@@ -71,6 +72,7 @@ class Hop(NamedTuple):
     name: str
     source: str
     sentence: int
+    signals: tuple[float, float, float, float]
 
 
 def second_hops(
@@ -110,18 +112,16 @@ def second_hops(
     is_own[pair[rows == heads[head]]] = True
     is_hop = ~is_own[pair] & (degree[pair] <= COMMON)
     pair, rows, head = pair[is_hop], rows[is_hop], head[is_hop]
-    logits = (
-        model.bias
-        + model.rank * head
-        + model.nearness * (near[position[pair]] - near.max())
-        + model.rarity * np.log(np.maximum(degree[pair], 1))
-    )
+    nearness = near[position[pair]].astype(np.float64) - float(near.max())
+    commonness = np.log(np.maximum(degree[pair], 1))
+    logits = model.rank * head + model.nearness * nearness + model.rarity * commonness
     best = _best_of_each(rows, logits)[:MOST]
     pair, rows, head, logits = pair[best], rows[best], head[best], logits[best]
     every = [*heads.tolist(), *rows.tolist()]
     coverage = lexical.words_in(query.text, every, [corpus.titles[row] for row in every])
-    logits = logits + model.words * _added_words(coverage, len(heads), head)
-    likelihood = logistic(logits)
+    words = _added_words(coverage, len(heads), head)
+    likelihood = logistic(model.bias + logits + model.words * words)
+    signals = np.column_stack([head, nearness[best], words, commonness[best]])
     return [
         Hop(
             corpus.ids[rows[n]],
@@ -129,6 +129,7 @@ def second_hops(
             graph.display_names.of(int(entities[pair[n]])),
             corpus.ids[heads[head[n]]],
             int(sentences[position[pair[n]]]),
+            tuple(signals[n].tolist()),
         )
         for n in np.argsort(-likelihood, kind="stable").tolist()
     ]
