@@ -240,7 +240,10 @@ class _PlanState:
         first = of_whole[:1].tolist()
         for passage in first:
             _add(passage, max(scores.values()) - scores[passage], scores, additions)
-        if hops is None:
+        out_of_time = len(finished) < len(self.searches)
+        if out_of_time:
+            hops = ()
+        elif hops is None:
             heads = [names[passage] for passage in _order(scores, first, names)[:FIRST]]
             hops = self.hops(self.question, inner.vector, heads)
         known = set(names)
@@ -263,7 +266,7 @@ class _PlanState:
             if passage in additions:
                 sources += (additions[passage],)
             hits.append(FusedHit(names[passage], scores[passage], rank, sources))
-        notes = [whole.degraded, OUT_OF_TIME if len(finished) < len(self.searches) else ""]
+        notes = [whole.degraded, OUT_OF_TIME if out_of_time else ""]
         degraded = "; ".join(note for note in notes if note)
         ranking = replace(whole, retriever=Route.STEPS, hits=tuple(hits), degraded=degraded)
         chain = (*self._final_chain(finished), *self._followed(hops))

@@ -67,8 +67,9 @@ async def test_it_opens_an_index_and_the_agent_has_it_to_itself(tmp_path: Path) 
         new = {"documents": [{"id": "ada", "text": "Ada Lovelace wrote of the engine."}]}
         assert not (await client.call_tool("add_documents", new)).is_error
         read = await client.call_tool("fetch", {"id": "ada"})
-        assert read.structured_content
-        assert read.structured_content["text"] == "Ada Lovelace wrote of the engine."
+        (page,) = read.content
+        assert page.type == "text"
+        assert json.loads(page.text)["text"] == "Ada Lovelace wrote of the engine."
 
 
 def test_without_an_index_it_checks_those_that_a_server_would_have(
