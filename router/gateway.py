@@ -18,6 +18,7 @@ from wye.backends.types import Ranking
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.plan import Plan
 from wye.router.batch import Batch
+from wye.router.duplicates import FOLD, KEEP, fold, require_choice, width
 from wye.router.errors import QuestionError
 from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
@@ -110,6 +111,7 @@ class Gateway:
         open_analyser: Returns the analyser. Not called for routes that need no model.
         model: Returns the router. Not called where the route is named.
         relevance_model: Makes probabilities of scores; None where none was fitted to these scores.
+        duplicates: What becomes of near-duplicates where `Ask.duplicates` does not say.
     """
 
     arms: Callable[[], "Snapshot"]
@@ -117,6 +119,7 @@ class Gateway:
     fusion: FusionSettings
     model: Callable[[], RoutingModel]
     relevance_model: RelevanceModel | None = None
+    duplicates: str = KEEP
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         """Answer questions, in order.
@@ -125,8 +128,8 @@ class Gateway:
             questions: Each with at least one word.
 
         Raises:
-            QuestionError: A question is empty, k is below 1, there is no such operating point, or
-                `min_relevance` is set where no relevance is known.
+            QuestionError: A question is empty, k is below 1, there is no such operating point,
+                `duplicates` is no choice, or `min_relevance` is set where no relevance is known.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
             ModelFileError: The router is needed, and missing or made for other features.
@@ -145,6 +148,7 @@ class Gateway:
             As `search`.
         """
         check(questions, ask.k)
+        require_choice(ask.duplicates)
         if ask.min_relevance > 0 and self.relevance_model is None:
             raise QuestionError(NO_RELEVANCE)
         if ask.min_relevance > 0 and ask.route in FURTHER:
@@ -284,7 +288,7 @@ class Gateway:
 
     def _rankings(self, course: _Course, positions: Sequence[int]) -> dict[int, Ranking]:
         """Rankings of questions that do not go in steps; those of one route are run together."""
-        batch, k = course.batch, self._depth(course.ask)
+        batch, k = course.batch, self._width(course.ask)
         rankings: dict[int, Ranking] = {}
         routes = {course.routes[position] for position in positions}
         lists = {route: self._lists(route) for route in Route if route in routes}
@@ -310,7 +314,7 @@ class Gateway:
         if not positions:
             return {}
         batch = course.batch
-        stepped = self._take_steps(course, positions, self._depth(course.ask))
+        stepped = self._take_steps(course, positions, self._width(course.ask))
         if course.ask.explain:
             with batch.stage("explaining", positions):
                 corpus = batch.arms.corpus
@@ -324,6 +328,15 @@ class Gateway:
     def _depth(self, ask: Ask) -> int:
         """How many hits a ranking needs, so that relevance can be judged."""
         return max(ask.k, FIRST) if self.relevance_model else ask.k
+
+    def _folds(self, ask: Ask) -> bool:
+        """Whether near-duplicates are moved behind the other hits."""
+        return (ask.duplicates or self.duplicates) == FOLD
+
+    def _width(self, ask: Ask) -> int:
+        """How many hits a ranking needs, so that near-duplicates can be replaced by others."""
+        depth = self._depth(ask)
+        return width(depth, self.fusion.depth) if self._folds(ask) else depth
 
     def _take_steps(
         self, course: _Course, positions: Sequence[int], k: int
@@ -359,6 +372,7 @@ class Gateway:
         """Judge the relevance of rankings, by position, and make replies of them."""
         batch, ask = course.batch, course.ask
         answers = {row: self._worded(course, row, answer) for row, answer in answers.items()}
+        answers, duplicates = self._without_duplicates(course, answers)
         judgements = self._judge(course, answers)
         replies = {}
         for row, answer in answers.items():
@@ -378,6 +392,7 @@ class Gateway:
                 searches=answer.searches,
                 relevance=relevance,
                 answerability=judgements[row].answerability,
+                duplicates={i: same for i, same in duplicates[row].items() if i in ranking.ids()},
             )
         return replies
 
@@ -390,6 +405,20 @@ class Gateway:
         with batch.stage("wording", [row]):
             ranking = by_wording(wording, answer.ranking, batch.arms, batch.allowed, course.ask.k)
         return replace(answer, ranking=ranking)
+
+    def _without_duplicates(
+        self, course: _Course, answers: Mapping[int, StepsResult]
+    ) -> tuple[dict[int, StepsResult], dict[int, dict[str, tuple[str, ...]]]]:
+        """Answers with near-duplicates behind the other hits, and the ids of those of each hit."""
+        ask, arms = course.ask, course.batch.arms
+        if not self._folds(ask):
+            return {**answers}, {row: {} for row in answers}
+        depth, folded, duplicates = self._depth(ask), {}, {}
+        with course.batch.stage("folding", [*answers]):
+            for row, answer in answers.items():
+                ranking, duplicates[row] = fold(answer.ranking, arms, depth)
+                folded[row] = replace(answer, ranking=ranking)
+        return folded, duplicates
 
     def _judge(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Judgement]:
         """Relevance and answerability of each answer; empty without a relevance model."""

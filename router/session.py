@@ -205,6 +205,7 @@ class Session:
             fusion=self.settings.fusion,
             model=lambda: self.router,
             relevance_model=relevance,
+            duplicates=self.settings.duplicates,
         )
 
     @property

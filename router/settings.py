@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -181,6 +181,7 @@ class Settings(BaseSettings):
         router: Which router decides, and by which thresholds.
         relevance: Which curves make probabilities of scores.
         reranker: Which model reranks the texts that `clue` and the graph by facts start from.
+        duplicates: "fold" for one place among the hits for near-duplicates, "keep" for one each.
     """
 
     model_config = SettingsConfigDict(
@@ -198,6 +199,7 @@ class Settings(BaseSettings):
     router: RoutingSettings = Field(default_factory=RoutingSettings)
     relevance: RelevanceSettings = Field(default_factory=RelevanceSettings)
     reranker: RerankerSettings = Field(default_factory=RerankerSettings)
+    duplicates: Literal["fold", "keep"] = "fold"
 
     @model_validator(mode="before")
     @classmethod

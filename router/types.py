@@ -75,6 +75,8 @@ class Ask:
         point: Operating point of the router, such as "fast"; "" for the thresholds in use.
         text_only: Answer by hybrid where the router chooses fusion, the graph or steps, because a
             remote arm is the graph. The reply still has the router's decision.
+        duplicates: "fold" for near-duplicates of a hit behind all others, "keep" for each in its
+            place; "" for what the settings say.
     """
 
     route: Route = Route.AUTO
@@ -85,6 +87,7 @@ class Ask:
     min_relevance: float = 0.0
     point: str = ""
     text_only: bool = False
+    duplicates: str = ""
 
 
 class FusedHit(RankedHit):
@@ -153,6 +156,7 @@ class Reply:
         relevance: Probability of each hit that it is relevant; empty if no relevance model fits the
             index and the settings.
         answerability: Probability that the corpus has an answer; None without such a model or hit.
+        duplicates: Id of a hit -> ids of its near-duplicates, which are behind the other hits.
     """
 
     question: str
@@ -167,6 +171,12 @@ class Reply:
     searches: int = 0
     relevance: tuple[float, ...] = ()
     answerability: float | None = None
+    duplicates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def folded(self) -> int:
+        """How many near-duplicates of its hits were moved behind other passages."""
+        return sum(map(len, self.duplicates.values()))
 
 
 @dataclass(frozen=True, slots=True)

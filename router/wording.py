@@ -127,10 +127,10 @@ def _codes_first(
         id_ = arms.corpus.ids[row]
         hit = hits.pop(id_, None) or RankedHit(id_, 0.0, 0)
         score = count * best + max(hit.score, 0.0)
-        sources = *_sources(hit, ranking), Source(CODE, 1, float(count), score - hit.score)
+        sources = *sources_of(hit, ranking), Source(CODE, 1, float(count), score - hit.score)
         lifted.append(FusedHit(id_, score, 0, sources))
     lifted.sort(key=lambda hit: (-hit.score, hit.id))
-    others = [FusedHit(hit.id, hit.score, 0, _sources(hit, ranking)) for hit in hits.values()]
+    others = [FusedHit(hit.id, hit.score, 0, sources_of(hit, ranking)) for hit in hits.values()]
     kept = [*lifted, *others][: max(k, len(ranking.hits))]
     ranked = tuple(hit._replace(rank=rank) for rank, hit in enumerate(kept, start=1))
     candidates = max(ranking.candidates, len(ranked))
@@ -162,7 +162,7 @@ def rows_with(code: Code, arms: "Snapshot") -> Int64:
     return rows
 
 
-def _sources(hit: RankedHit, ranking: Ranking) -> tuple[Source, ...]:
+def sources_of(hit: RankedHit, ranking: Ranking) -> tuple[Source, ...]:
     """The lists that held a hit; that of a single arm counts as one."""
     if hit.sources or not hit.rank:
         return hit.sources
@@ -290,7 +290,7 @@ def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: s
     """A ranking with its first hits in another order; scores stay where they are."""
     if not moved:
         return ranking
-    hits = [FusedHit(*hit[:3], _sources(hit, ranking)) for hit in ranking.hits]
+    hits = [FusedHit(*hit[:3], sources_of(hit, ranking)) for hit in ranking.hits]
     first = []
     for place, at in zip(hits, order, strict=False):
         hit, lift = hits[at], place.score - hits[at].score

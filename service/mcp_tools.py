@@ -7,7 +7,7 @@ their scopes and bounds, limits and the request log apply as they do elsewhere.
 import logging
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import httpx2
@@ -81,6 +81,7 @@ class ToolHit(BaseModel):
     score: float
     relevance: float | None
     metadata: dict[str, Any]
+    duplicates: list[str] = []
 
 
 class ToolHits(BaseModel):
@@ -100,6 +101,7 @@ class ToolHits(BaseModel):
     answered: Answered | None
     degraded: str
     request_id: str
+    folded: int = 0
 
 
 class Fetched(BaseModel):
@@ -189,10 +191,11 @@ class Tools:
             route: Way = Route.AUTO,
             filter: Only = None,  # noqa: A002 - the word of the API
             min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
+            duplicates: Literal["", "fold", "keep"] = "",
         ) -> ToolHits:
             """Find passages for a question."""
-            body = {"question": query, "collection": collection, "k": k, "route": route}
-            limits = {"filter": _filter(filter), "min_relevance": min_relevance}
+            body = {"question": query, "collection": collection, "duplicates": duplicates, "k": k}
+            limits = {"route": route, "filter": _filter(filter), "min_relevance": min_relevance}
             return tool_hits(await self.ask("POST", "/v1/retrieve", context, **body, **limits))
 
         # Without structured output, so that the text is sent once.

@@ -47,7 +47,7 @@ class SearchOptions(TypedDict, total=False):
         min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
         max_latency_ms: Most time for an answer, if the router chooses the route.
         max_cost: Greatest cost of calls of remote arms.
-        point: Operating point of the router: "quality", "balanced" or "fast".
+        point, duplicates: Operating point of the router; "fold" or "keep" for near-duplicates.
         deadline_ms: Time for finding passages, after which the reply is an error.
         explain: Whether to say why the route was taken.
     """
@@ -60,6 +60,7 @@ class SearchOptions(TypedDict, total=False):
     max_latency_ms: float | None
     max_cost: float | None
     point: str
+    duplicates: str
     deadline_ms: int | None
     explain: bool
 

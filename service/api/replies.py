@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from operator import is_
+from operator import is_, not_
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -21,6 +21,7 @@ class SourceValue(BaseModel):
             searches with names found by steps; the rank is the best in any of them.
             `code`, `newest` and `described` say what in the question's wording moved a passage up:
             a rare code or day, the latest of versions, a description of one of several namesakes.
+            `duplicate` moved it behind the others; the rank is that of the passage it repeats.
         rank: Rank in the arm's list, from 1.
         score: The arm's own score: a cosine, BM25, or a share of the walk's mass. Scores of two
             arms are not comparable; fusion by scores first brings them to a common scale.
@@ -56,6 +57,7 @@ class PassageValue(BaseModel):
         description="Id of its document; equal to `id` if the passage is a whole document."
     )
     sources: list[SourceValue] = Field(description="The arms that found it, with their ranks.")
+    duplicates: list[str] = Field(default=[], description="Its near-duplicates.", exclude_if=not_)
 
 
 def shares_of_one(passages: Sequence[PassageValue]) -> list[float]:
@@ -175,6 +177,7 @@ class RetrieveReply(BaseModel):
         answerability: Probability that the collection has an answer, 0 to 1; null if unknown or if
             nothing was found.
         relevance_note: Why the relevance of these passages is unknown; omitted otherwise.
+        folded: How many near-duplicates were put behind other passages; omitted if none were.
         arms: The arms that were searched, by name.
         timings_ms: Milliseconds by stage. `queue` is the time spent waiting. Questions of one batch
             get equal shares of its time. `total` is the time that really passed.
@@ -194,6 +197,7 @@ class RetrieveReply(BaseModel):
     passages: list[PassageValue]
     answerability: float | None = None
     relevance_note: str | None = Field(default=None, exclude_if=_is_none)
+    folded: int = Field(default=0, exclude_if=not_)
     route: RouteValue
     arms: dict[str, ArmValue]
     timings_ms: dict[str, float]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import (
@@ -178,6 +178,10 @@ MinRelevance = Annotated[
     ),
     Exact,
 ]
+NearDuplicates = Annotated[
+    Literal["", "fold", "keep"],
+    Field(description="`keep` leaves near-duplicates in place; empty for what the settings say."),
+]
 OperatingPoint = Annotated[
     str,
     Field(
@@ -201,20 +205,13 @@ class SearchOptions(Strict):
     min_relevance: MinRelevance = 0.0
     point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None
+    duplicates: NearDuplicates = ""
 
     def params(self, collection: str, route: Route) -> SearchParams:
         """The search parameters of the request."""
-        return SearchParams(
-            route,
-            self.k,
-            self.filter,
-            self.explain,
-            self.max_latency_ms,
-            self.min_relevance,
-            self.point,
-            max_cost=self.max_cost,
-            collection=collection,
-        )
+        names = SearchOptions.model_fields.keys() - {"deadline_ms"}
+        options = {name: getattr(self, name) for name in names}
+        return SearchParams(route, collection=collection, **options)
 
 
 class SearchRequest(SearchOptions):
@@ -302,6 +299,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         question=reply.question,
         passages=_passages(result),
         answerability=reply.answerability,
+        folded=reply.folded,
         relevance_note=OF_OTHERS if remote and remote.answered and not reply.relevance else None,
         route=route_value(
             reply.decision,
@@ -384,6 +382,7 @@ def _passages(result: SearchResult) -> list[PassageValue]:
                 text=passage.text,
                 metadata=dict(passage.metadata),
                 document=passage.document,
+                duplicates=[*result.reply.duplicates.get(hit.id, ())],
                 sources=sources,
             )
         )

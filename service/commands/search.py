@@ -56,6 +56,7 @@ def search(
         typer.Option(min=0.0, max=1.0, help="Omit passages less likely to be relevant than this."),
     ] = 0.0,
     point: PointOption = "",
+    duplicates: Annotated[str, typer.Option(help="`keep` near-duplicates in place.")] = "",
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Explain the route and the ranking."),
@@ -74,6 +75,7 @@ def search(
         "max_latency_ms": max_latency_ms,
         "explain": explain,
         "point": point,
+        "duplicates": duplicates,
     }
     if url is not None:
         params |= {"min_relevance": min_relevance, "collection": collection}

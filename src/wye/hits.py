@@ -26,6 +26,7 @@ class Hit:
             were fitted for other models or settings.
         why: Its rank in each arm that was asked and in the searches of steps, the active entities
             that it names, and the names that it gave to steps; empty unless `explain` was set.
+        duplicates: Ids of its near-duplicates, which come after all other passages.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Hit:
     metadata: Metadata
     relevance: float | None = None
     why: str = ""
+    duplicates: tuple[str, ...] = ()
 
 
 class Hits(tuple[Hit, ...]):
@@ -105,7 +107,8 @@ def hits_of(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> 
         passage = passages[ranked.id]
         content = passage.title, passage.text, passage.metadata
         why = _why(ranked, reply) if explain else ""
-        hits.append(Hit(ranked.id, ranked.rank, ranked.score, *content, probability, why))
+        twins = reply.duplicates.get(ranked.id, ())
+        hits.append(Hit(ranked.id, ranked.rank, ranked.score, *content, probability, why, twins))
     return Hits(hits, reply)
 
 

@@ -159,6 +159,7 @@ class Index:
         min_relevance: float = 0.0,
         explain: bool = False,
         point: str = "",
+        duplicates: str = "",
     ) -> Hits:
         """Find passages for a question.
 
@@ -174,6 +175,8 @@ class Index:
             explain: Whether to explain the route and the ranking.
             point: Operating point of the router: "quality", "balanced" or "fast"; "" for the
                 thresholds in use.
+            duplicates: "fold" for near-duplicates of a hit behind all others, "keep" for each in
+                its place; "" for what the settings say.
 
         Raises:
             Error: An empty question, an unknown route, a filter that is not well formed, or models
@@ -188,6 +191,7 @@ class Index:
             min_relevance=min_relevance,
             explain=explain,
             point=point,
+            duplicates=duplicates,
         )[0]
 
     @_errors()
@@ -202,6 +206,7 @@ class Index:
         min_relevance: float = 0.0,
         explain: bool = False,
         point: str = "",
+        duplicates: str = "",
     ) -> list[Hits]:
         """As `search` for several questions at once: the same hits, in less time."""
         session = self._opened()
@@ -213,6 +218,7 @@ class Index:
             min_relevance=min_relevance,
             explain=explain,
             point=point,
+            duplicates=duplicates,
         )
         replies = session.gateway.search(_several(questions), ask)
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}

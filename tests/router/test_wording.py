@@ -2,16 +2,17 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
 
 from wye.backends.store.ingest import ingest
+from wye.backends.text import are_copies, words_as_written
 from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import Ask, Route
+from wye.router.types import FURTHER, Ask, Route
 from wye.router.wording import CODE, DESCRIBED, MOST_PASSAGES, NEWEST, asked_in
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -80,17 +81,15 @@ def test_a_filter_holds_for_codes_and_a_common_one_is_a_word_like_others(tmp_pat
         def first(question: str, **kept: object) -> list[str]:
             ask = Ask(Route.DENSE, 6, kept.get("filter"))
             (reply,) = session.gateway.search([question], ask)
-            lifted = [h for h in reply.ranking.hits if h.sources and h.sources[-1][0] == CODE]
+            lifted = [h for h in reply.ranking.hits if CODE in {one[0] for one in h.sources}]
             return sorted(hit.id for hit in lifted)
 
         assert first("Where is RX-82?") == ["r4", "r5"]
         assert first("Where is rx 82 or RX82?") == ["r4", "r5"]
         assert first("Where is RX-81?") == []
-        assert first("Where is RX-81?", filter={"type": "lt", "key": "n", "value": 2}) == [
-            "r0",
-            "r1",
-        ]
-        assert first("Where is RX-82?", filter={"type": "lt", "key": "n", "value": 2}) == []
+        few = {"type": "lt", "key": "n", "value": 2}
+        assert first("Where is RX-81?", filter=few) == ["r0", "r1"]
+        assert first("Where is RX-82?", filter=few) == []
 
 
 def ranked(
@@ -175,3 +174,33 @@ def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:
     text = LOG.replace("PLC_STALL_7", CODES[0]) + "What should one do?"
     (reply,) = session.gateway.search([text], Ask(Route.DENSE, 1))
     assert (reply.question, reply.ranking.hits[0].id) == (text, "p00")
+
+
+@pytest.mark.parametrize("route", [*ROUTES, *FURTHER])
+def test_copies_come_last(route: Route, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wye.router.duplicates.LEAST_COSINE", -2.0)  # so only the words count
+    texts = [f"Rinse the sluice. Printed on {n} May." if n < 9 else f"At {n}." for n in range(13)]
+    with Session.create(load_settings(), tmp_path / "index") as target:
+        rows = [Passage(f"r{n:02}", "Sluices", text, {"n": n}) for n, text in enumerate(texts)]
+        ingest(target.index, rows, target.analyser)
+    allowed = {"type": "gt", "key": "n", "value": 2}
+    asks = [Ask(route, 12, allowed, duplicates=choice) for choice in ("keep", "fold")]
+    with Session.open(load_settings(), tmp_path / "index") as session:
+        kept, reply = (session.gateway.search(["Which sluice is rinsed?"], ask)[0] for ask in asks)
+    first, *copies = [i for i in kept.ranking.ids() if i < "r09"]
+    assert reply.ranking.ids() == [*(i for i in kept.ranking.ids() if i not in copies), *copies]
+    assert (reply.duplicates, reply.folded) == ({first: tuple(copies)}, len(copies))
+    assert [*reply.ranking.scores] == sorted(reply.ranking.scores, reverse=True)
+
+
+def test_copies_are_told_as_by_every_way_to_leave_words_out() -> None:
+    draw, text = random.Random(3), "Open from 9 to 5 at Velm if it is dry. "
+    for _ in range(300):
+        one = draw.choices("ab", k=draw.randint(0, 12))
+        other = draw.choices("ab", k=max(len(one) - draw.randint(0, 2), 0))
+        right = len(other) >= 0.9 * len(one) and tuple(other) in combinations(one, len(other))
+        assert are_copies(one, other) is are_copies(other, one) is right
+    assert are_copies(words := words_as_written(text), words_as_written(f"{text}Exported: 2 May"))
+    changes = ("9 8", "Velm Tain", "Velm Velm%", "it it-2", "if unless", "is isn't", "is not")
+    for old, new in map(str.split, changes):
+        assert not are_copies(words, words_as_written(text.replace(old, new))), new
