@@ -16,9 +16,7 @@ T = TypeVar("T")
 _Outcome = httpx2.Response | httpx2.TransportError
 _BUSY = (429, 503)
 _PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`
-_LONGEST_WAIT = 10.0
-_FIRST_WAIT = 0.2
-_POLL_SECONDS = 0.5
+_LONGEST_WAIT, _FIRST_WAIT, _POLL_SECONDS = 10.0, 0.2, 0.5  # seconds
 
 
 class WyeError(Exception):
