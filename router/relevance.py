@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wye.backends.files import canonical_json
+from wye.backends.notations import codes_in, notations
 from wye.backends.numerics import logistic
 from wye.backends.text import (
     content_terms,
@@ -177,7 +178,9 @@ class RelevanceModel:
             end = 0
             for (index, of_one), answer in zip(of_route.items(), answers.tolist(), strict=True):
                 begin, end = end, end + len(of_one.passages)
-                judgements[index] = Judgement(tuple(relevance[begin:end].tolist()), answer)
+                sure = np.where(of_one.has_codes, SURE_FROM, 0.0)
+                of_passages = tuple(np.maximum(relevance[begin:end], sure).tolist())
+                judgements[index] = Judgement(of_passages, max(answer, of_one.least))
         return judgements
 
 
@@ -252,6 +255,10 @@ class Evidence:
     Attributes:
         passages: (n, d), columns as in `PASSAGE_EVIDENCE`.
         answer: (d,), as in `ANSWER_EVIDENCE`.
+        has_codes: (n,) whether the question is codes alone and a passage has them all.
+        least: Answerability at least, whatever the curves say: a question is never called absent
+            while one of the first passages has all of its words, and is answered where it is codes
+            alone and one has them.
     """
 
     def __init__(self, ranking: RouteRanking, scores: Float64, cosines: Float64) -> None:
@@ -282,6 +289,11 @@ class Evidence:
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
         columns = [scores, ranks, share, titles, cosines, rest, _named_above(texts)]
         self.passages = np.column_stack(columns)
+        self.has_codes = _with_codes(ranking.question, terms, texts)
+        has_all = has_term[:FIRST].all(axis=1).any() if terms else False
+        self.least = (
+            SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
+        )
         joint = rest * np.nan_to_num(_share(has_term, named), nan=1.0)
         together: Mask = np.atleast_2d(has_term[:FIRST].any(axis=0))
         self.answer = np.array(
@@ -293,6 +305,18 @@ class Evidence:
                 _share(together, beside)[0],
             ]
         )
+
+
+def _with_codes(question: str, terms: Sequence[str], texts: Sequence[tuple[str, str]]) -> Mask:
+    """(n,) whether a question has nothing but codes, and a passage has all of them."""
+    codes = codes_in(question)
+    of_codes = {term for code in codes for term in content_terms(code.text)}
+    has_all = np.zeros(len(texts), bool)
+    if codes and of_codes.issuperset(terms):
+        for row, (title, text) in enumerate(texts):
+            words = {*words_before_stemming(f"{title} {text}"), *notations(f"{title} {text}")}
+            has_all[row] = all(not words.isdisjoint(code.keys) for code in codes)
+    return has_all
 
 
 def _share(has_term: Mask, weights: Float64) -> Float64:

@@ -16,12 +16,14 @@ from wye.backends.text import content_terms
 from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError
 from wye.router.relevance import (
+    ABSTAIN_BELOW,
     ANSWER_EVIDENCE,
     ASKING_WORDS,
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
+    SURE_FROM,
     Curve,
     CurveSum,
     Evidence,
@@ -127,6 +129,33 @@ def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
     found = evidence("E-9140?", [("", "E-9140: no water"), ("", "E-2207: no oil")])
     assert column(found, "beside") == [1, 0.5]
     assert of_answer(found, "joint") == 1
+
+
+def judged(question: str, texts: list[tuple[str, str]]) -> Judgement:
+    """By curves that believe nothing."""
+    flat = Curve(np.zeros(1), np.zeros(1), 0.0)
+    passages, answers = (
+        dict.fromkeys(ROUTES, CurveSum(-9.0, dict.fromkeys(names, flat)))
+        for names in (PASSAGE_EVIDENCE, ANSWER_EVIDENCE)
+    )
+    doubter = replace(model(), passages=passages, answers=answers)
+    return doubter.judge([RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)])[0]
+
+
+def test_a_code_alone_is_answered_however_it_is_written_where_a_passage_has_it() -> None:
+    texts = [("Part", "Ask for VLV-3391 at the counter."), ("Part", "VLV-4420 is a nut.")]
+    for question in ("VLV3391", "vlv-3391"):
+        assert judged(question, texts).relevance == pytest.approx((SURE_FROM, 0), abs=0.001)
+        assert judged(question, texts).answerability == SURE_FROM
+    assert judged("Is VLV-3391 a nut?", texts).answerability == pytest.approx(0, abs=0.001)
+    assert judged("VLV-9999", texts).answerability == pytest.approx(0, abs=0.001)
+
+
+def test_what_has_all_words_of_a_question_is_never_called_absent() -> None:
+    texts = [("Smoker", "The smoker opens at noon."), ("Lamp", "The lamp is red.")]
+    assert judged("When does the smoker open?", texts).answerability == ABSTAIN_BELOW
+    assert judged("Which lamp is red?", texts).answerability == ABSTAIN_BELOW
+    assert judged("Which smoker is red?", texts).answerability == pytest.approx(0, abs=0.001)
 
 
 def test_a_passage_that_an_earlier_one_names() -> None:
