@@ -272,6 +272,35 @@ class RateLimit:
             )
 
 
+class RefusalPace:
+    """Delays refusals once there are more than `per_second` of them.
+
+    Clients that ignore Retry-After and retry at once are refused thousands of times a second. That
+    takes the processor and Python's lock from accepted questions: with 64 such clients a batch
+    took forty times as long, so that all further requests were refused as well.
+    """
+
+    def __init__(
+        self,
+        per_second: float = 250.0,
+        burst: int = 50,
+        longest: float = 1.0,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Send a `burst` of refusals at once, and delay none by more than `longest` seconds."""
+        self._gap = 1.0 / per_second
+        self._lead = burst * self._gap
+        self._longest = longest
+        self._clock = clock
+        self._next = clock() - self._lead
+
+    def delay(self) -> float:
+        """Seconds to wait before the next refusal is sent."""
+        now = self._clock()
+        self._next = min(max(self._next, now - self._lead) + self._gap, now + self._longest)
+        return max(0.0, self._next - now)
+
+
 LONGEST_BODY = 4_194_304
 """Most bytes of a body that is parsed in one go, during which nothing else runs."""
 MOST_VALUES = 100_000
@@ -360,6 +389,8 @@ class JsonValues:
 
 REQUEST_ID = "x-request-id"
 
+# Statuses whose replies are paced.
+_REFUSED = (429, 503)
 _CLIENT_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _REQUEST_ID = REQUEST_ID.encode()
 _SAFETY = (
@@ -387,13 +418,14 @@ class Edge:
         self._rate = rate
         self._bodies = bodies
         self._metrics = metrics
+        self._pace = RefusalPace()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = _Visit(scope, send, self._metrics)
+        visit = _Visit(scope, send, self._metrics, self._pace)
         try:
             path = scope["path"]
             _refuse_other_encodings(scope)
@@ -416,7 +448,7 @@ class Edge:
 class _Visit:
     """One request and its reply."""
 
-    def __init__(self, scope: AsgiScope, send: Send, metrics: Metrics) -> None:
+    def __init__(self, scope: AsgiScope, send: Send, metrics: Metrics, pace: RefusalPace) -> None:
         self.headers = Headers(scope=scope)
         self.key = ""
         sent_id = self.headers.get(REQUEST_ID, "")
@@ -425,14 +457,17 @@ class _Visit:
         self._scope = scope
         self._send = send
         self._metrics = metrics
+        self._pace = pace
         self._started = perf_counter()
         self._status = 0
         self._seconds = 0.0
 
     async def send(self, message: Message) -> None:
-        """Send a message of the reply; the first gets our headers."""
+        """Send a message of the reply; the first gets our headers and, if refused, a delay."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            if self._status in _REFUSED and (seconds := self._pace.delay()):
+                await asyncio.sleep(seconds)
             self._seconds = perf_counter() - self._started
             names = {name for name, _ in message["headers"]}
             safety = _SAFETY_V1 if self._scope["path"].startswith(("/v1/", "/v2/")) else _SAFETY

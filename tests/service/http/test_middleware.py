@@ -17,6 +17,7 @@ from wye.service.http.edge import (
     MOST_VALUES,
     JsonValues,
     RateLimit,
+    RefusalPace,
     Scope,
 )
 from wye.service.http.keys import new_key
@@ -320,3 +321,15 @@ def test_what_is_refused_is_refused_soon(
         took.append(time.process_time() - before)
         assert reply.status_code == 422
     assert min(took) < 1.0
+
+
+def test_refusals_are_spaced_out_once_there_are_many() -> None:
+    now = [100.0]
+    pace = RefusalPace(10.0, 3, 1.0, clock=lambda: now[0])
+    assert [pace.delay() for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert [round(pace.delay(), 3) for _ in range(3)] == [0.1, 0.2, 0.3]
+    assert max(pace.delay() for _ in range(100)) == pytest.approx(1.0)  # and never longer
+    now[0] += 1.3
+    assert [pace.delay() for _ in range(3)] == [0.0, 0.0, 0.0]
+    now[0] += 1000.0  # a long peace saves up no more than the burst
+    assert sum(pace.delay() == 0.0 for _ in range(10)) == 3
