@@ -272,9 +272,10 @@ class Evidence:
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
         weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
+        forms_of_terms = [*map(forms, terms)]
         has_term = np.zeros((len(texts), len(terms)), bool)
         for row, (title, text) in enumerate(texts):
-            has_term[row] = occurrences(f"{title}\n{text}", list(map(forms, terms)))
+            has_term[row] = occurrences(f"{title}\n{text}", forms_of_terms)
         small = set(content_terms(_small_words(texts[:FIRST])))
         is_name = has_term[:FIRST].any(axis=0) & ~np.isin(terms, [*small])
         # Who asks for a name or a code alone wants what has it.

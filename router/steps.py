@@ -246,17 +246,16 @@ class _PlanState:
         elif hops is None:
             heads = [names[passage] for passage in _order(scores, first, names)[:FIRST]]
             hops = self.hops(self.question, inner.vector, heads)
-        known = set(names)
-        for hop in hops:
-            if hop.passage not in known:
-                names.append(hop.passage)
-                scores[len(names) - 1] = 0.0
         number_of = {name: number for number, name in enumerate(names)}
         best = max(scores.values(), default=0.0)
         for hop in hops:
-            passage = number_of[hop.passage]
-            gap = max(best - scores[passage], 0.0)
-            _add(passage, HOPS.share * hop.probability * gap, scores, additions)
+            passage = number_of.setdefault(hop.passage, len(names))
+            if passage == len(names):
+                names.append(hop.passage)
+                scores[passage] = 0.0
+            _add(
+                passage, HOPS.share * hop.probability * (best - scores[passage]), scores, additions
+            )
         order = _order(scores, first, names)[:k]
         positions = [position[passage] for passage in order if passage in position]
         hit_at = dict(zip(positions, whole.at(positions), strict=True))
