@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -37,15 +37,11 @@ from wye.backends.types import Float64, Mask, RankedHit, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
-from wye.router.types import FURTHER, USUAL, FusedHit, Route
+from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, FusedHit, Route
 
 FORMAT = 3
 RELEVANCE = "relevance.json"
 """Name of a model's file."""
-ABSTAIN_BELOW = 0.06
-"""Below this answerability no answer is given, unless the caller sets another bound."""
-SURE_FROM = 0.5
-"""From this answerability on, an answer is given without the remark that it may not be here."""
 FIRST = 5
 """How many of the first passages are searched for an answer."""
 FEW = "few"
@@ -69,18 +65,6 @@ the words beside the names that they have together. Shares are weighted by how r
 
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
-
-
-Answered = Literal["yes", "unsure", "no"]
-
-
-def answered(answerability: float | None, abstain_below: float = ABSTAIN_BELOW) -> Answered | None:
-    """Whether a corpus answers a question, as far as its answerability tells; None if unknown."""
-    if answerability is None:
-        return None
-    if answerability < abstain_below:
-        return "no"
-    return "unsure" if answerability < SURE_FROM else "yes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 COMMANDS: Mapping[str, str] = {
+    "features": "Run `wye route QUESTION --explain --json`; docs/reference/features.md lists them.",
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
     "refine": "Give passages `statements` in the file that you index; see docs/guides/refine.md.",
     "route --arms": "Run `wye serve --arms FILE`, and ask /v1/route.",

@@ -1,62 +1,36 @@
-"""The router's types: routes, what is wanted for a question, results, decisions and replies."""
+"""The router's types: what is wanted for a question, results, decisions and replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from wye.backends.errors import suggestion
 from wye.backends.types import Coverage, Query, RankedHit, Ranking
 from wye.featurizer.plan import Plan
-from wye.router.errors import PolicyError, QuestionError
+from wye.router.errors import PolicyError
+from wye.router.routes import ARMS as ARMS  # noqa: PLC0414 - given on, as the names below are
+from wye.router.routes import FURTHER as FURTHER  # noqa: PLC0414
+from wye.router.routes import USUAL as USUAL  # noqa: PLC0414
+from wye.router.routes import Route as Route  # noqa: PLC0414
+from wye.router.routes import route_named as route_named  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
     from wye.backends.trigraph.seeds import SeedStats
 
-
-class Route(StrEnum):
-    """The arm or mix of arms that answers a question; with `auto`, the router chooses.
-
-    Hybrid fuses the dense and the lexical arm; fusion fuses the arms named in the settings; steps
-    runs fusion for a question and for its parts, one after another. Clue and zoom are further
-    arms, which no other route uses unless the settings name them.
-    """
-
-    AUTO = "auto"
-    DENSE = "dense"
-    LEXICAL = "lexical"
-    HYBRID = "hybrid"
-    GRAPH = "graph"
-    FUSION = "fusion"
-    STEPS = "steps"
-    CLUE = "clue"
-    ZOOM = "zoom"
+ABSTAIN_BELOW = 0.06
+"""Below this answerability no answer is given, unless the caller sets another bound."""
+SURE_FROM = 0.5
+"""From this answerability on, an answer is given without the remark that it may not be here."""
+Answered = Literal["yes", "unsure", "no"]
 
 
-ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
-"""The single arms that fusion asks."""
-
-FURTHER = (Route.CLUE, Route.ZOOM)
-"""Single arms that are asked only where they are named. Nothing is built or imported for them
-before that, nothing was fitted to them, and the relevance of their hits is not known. To add one,
-add a name here and a line in `wye.router.snapshot.FURTHER_ARMS`."""
-
-USUAL = tuple(route for route in Route if route not in FURTHER)
-"""The routes that are prepared, evaluated and fitted."""
-
-
-def route_named(name: str) -> Route:
-    """The route of that name.
-
-    Raises:
-        QuestionError: There is none; names those that it may have been meant for.
-    """
-    try:
-        return Route(name)
-    except ValueError:
-        meant = suggestion(str(name), Route)
-    raise QuestionError(f"There is no route '{name}'.{meant} Use one of {', '.join(Route)}.")
+def answered(answerability: float | None, abstain_below: float = ABSTAIN_BELOW) -> Answered | None:
+    """Whether a corpus answers a question, as far as its answerability tells; None if unknown."""
+    if answerability is None:
+        return None
+    if answerability < abstain_below:
+        return "no"
+    return "unsure" if answerability < SURE_FROM else "yes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from wye.router.errors import RouterError
 from wye.service.commands.contents import delete, info, repair
 from wye.service.commands.demo import demo
 from wye.service.commands.doctor import doctor
-from wye.service.commands.features import features
 from wye.service.commands.index import index
 from wye.service.commands.keys import keys
 from wye.service.commands.mcp import mcp
@@ -42,7 +41,6 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     info: "wye info --index my-index",
     search: 'wye search "Who designed the Iron Bridge?" --index demo-index',
     route: 'wye route "Who designed the Iron Bridge?" --index demo-index',
-    features: 'wye features "Who designed the Iron Bridge?"',
     serve: "wye serve --index my-index",
     mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",

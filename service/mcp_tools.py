@@ -21,8 +21,7 @@ from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
 from wye.backends.chunks import is_chunk_id
-from wye.router.relevance import Answered, answered
-from wye.router.types import Route
+from wye.router.types import Answered, Route, answered
 from wye.service.commands.options import parse_filter_option
 from wye.service.errors import ServiceError
 from wye.service.http.edge import ASKING, Scope

@@ -2,21 +2,22 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from wye import Hit, Hits
 from wye.backends.files import plain, rounded_json
-from wye.backends.trigraph.explanation import EntityNote, Explanation
 from wye.backends.types import RankedHit
-from wye.featurizer.plan import Plan
-from wye.router.policy import bands
+from wye.hits import Hit, Hits
 from wye.router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
+
+if TYPE_CHECKING:
+    from wye.backends.trigraph.explanation import EntityNote, Explanation
+    from wye.featurizer.plan import Plan
 
 GAUGE = 40
 SHOWN_FEATURES = 10
@@ -55,7 +56,7 @@ def show_decision(console: Console, decision: Decision) -> None:
         console.print(_contributions(decision.contributions))
 
 
-def show_plan(console: Console, question: str, plan: Plan) -> None:
+def show_plan(console: Console, question: str, plan: "Plan") -> None:
     """Print a line for each step of a plan, innermost first."""
     for level, steps in enumerate(plan.levels(), 1):
         for step in steps:
@@ -65,10 +66,11 @@ def show_plan(console: Console, question: str, plan: Plan) -> None:
 
 def _gauge(score: float, thresholds: Thresholds) -> Text:
     """The scale from 0 to 1 with the bands of simple, fusion and graph, and the score on it."""
-    styles = (SIMPLE_STYLE, "yellow", "magenta")
     line = Text("  0 ", style="dim")
-    for cell, band in enumerate(bands((np.arange(GAUGE) + 0.5) / GAUGE, thresholds).tolist()):
-        style = styles[band]
+    for cell in range(GAUGE):
+        middle = (cell + 0.5) / GAUGE
+        simple = SIMPLE_STYLE if middle <= thresholds.low else "yellow"
+        style = "magenta" if middle >= thresholds.high else simple
         is_score = cell == min(int(score * GAUGE), GAUGE - 1)
         line.append("●" if is_score else "━", style=f"bold {style}" if is_score else style)
     line.append(f" 1  low {thresholds.low:.3f}, high {thresholds.high:.3f}", style="dim")
@@ -103,7 +105,7 @@ def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
     console.print(_table("Steps: names put in the place of phrases", columns, rows))
 
 
-def show_explanation(console: Console, explanation: Explanation) -> None:
+def show_explanation(console: Console, explanation: "Explanation") -> None:
     """Print the seeds, the activated entities with their bridges, and the passages' shares."""
     seeds: list[tuple[Cell, ...]] = [
         (Text(seed.mention), Text(seed.entity), seed.origin, f"{seed.value:.2f}")
@@ -136,7 +138,7 @@ def show_explanation(console: Console, explanation: Explanation) -> None:
     console.print(_table(title, shown, shares))
 
 
-def _bridge(entity: EntityNote) -> Text:
+def _bridge(entity: "EntityNote") -> Text:
     bridge = entity.bridge
     if bridge is None:
         return Text("the question", style="dim")

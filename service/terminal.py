@@ -16,8 +16,6 @@ from rich.progress import (
 )
 from rich.segment import Segment
 
-from wye.backends.files import VISIBLE
-
 FILE_WIDTH = 120
 """Width of lines in a file or a pipe."""
 LINE_SECONDS = 5.0
@@ -45,6 +43,8 @@ class _Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
+        from wye.backends.files import VISIBLE  # noqa: PLC0415 - `wye --help` needs none of it
+
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment

@@ -22,13 +22,11 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.files import write_atomically
 from wye.backends.types import Float64, Mask
 from wye.router.relevance import (
-    ABSTAIN_BELOW,
     ANSWER_EVIDENCE,
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
-    SURE_FROM,
     CurveSum,
     RelevanceModel,
     fingerprint,
@@ -37,7 +35,7 @@ from wye.router.relevance import (
 )
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
-from wye.router.types import Route
+from wye.router.types import ABSTAIN_BELOW, SURE_FROM, Route
 from wye.training.errors import FitError
 from wye.training.fit.calibration import BINS, fit_curves, reliability
 from wye.training.markdown import table

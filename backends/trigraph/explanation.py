@@ -3,16 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wye.backends.numerics import located
-from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.bridging import Activation, Bridge
-from wye.backends.trigraph.graph import TriGraph, counted
-from wye.backends.trigraph.seeds import Seed
-from wye.backends.trigraph.walk import Masses
 from wye.backends.types import Float64, Int64, Ranking
+
+if TYPE_CHECKING:
+    from wye.backends.store.corpus import Corpus
+    from wye.backends.trigraph.bridging import Activation, Bridge
+    from wye.backends.trigraph.graph import TriGraph
+    from wye.backends.trigraph.seeds import Seed
+    from wye.backends.trigraph.walk import Masses
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,8 @@ class Trace:
         restart: (a,) restart mass of the active entities, before normalisation.
     """
 
-    seeds: tuple[Seed, ...]
-    activation: Activation
+    seeds: "tuple[Seed, ...]"
+    activation: "Activation"
     passages: Int64
     prior: Float64
     restart: Float64
@@ -123,10 +126,10 @@ class Explanation:
 
 
 def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
-    graph: TriGraph,
-    corpus: Corpus,
+    graph: "TriGraph",
+    corpus: "Corpus",
     trace: Trace,
-    settled: Masses,
+    settled: "Masses",
     ranking: Ranking,
     degree: Callable[[Int64], Int64],
     named_in: Mapping[int, int] = MappingProxyType({}),
@@ -139,6 +142,8 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
         degree: From (a,) entities to (a,) numbers of allowed passages that mention them.
         named_in: Row of a passage that was moved up -> row of the one that mentions its title.
     """
+    from wye.backends.trigraph.graph import counted  # noqa: PLC0415 - `wye search --url` needs none
+
     name, activation = graph.display_names.of, trace.activation
     total = trace.prior.sum() + trace.restart.sum()
     rows = np.array(corpus.rows([hit.id for hit in ranking.hits]), np.int64)
@@ -170,14 +175,14 @@ def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
     )
 
 
-def _mass_on(rows: Int64, masses: Masses) -> Float64:
+def _mass_on(rows: Int64, masses: "Masses") -> Float64:
     """(r,) mass on some passages."""
     positions, exists = located(rows, masses[0])
     return np.where(exists, masses[1][positions], 0.0) if len(masses[0]) else np.zeros(len(rows))
 
 
 def _explain_entities(
-    graph: TriGraph, corpus: Corpus, activation: Activation, degrees: Int64
+    graph: "TriGraph", corpus: "Corpus", activation: "Activation", degrees: Int64
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by descending weight, with the sentences that led to them."""
     name = graph.display_names.of
@@ -193,7 +198,7 @@ def _explain_entities(
 
 
 def _explain_bridges(
-    graph: TriGraph, corpus: Corpus, bridges: Sequence[tuple[int, Bridge]]
+    graph: "TriGraph", corpus: "Corpus", bridges: "Sequence[tuple[int, Bridge]]"
 ) -> dict[int, BridgeNote]:
     rows = np.array([bridge.sentence for _, bridge in bridges], np.int64)
     texts = corpus.sentence_texts(rows) if len(rows) else []

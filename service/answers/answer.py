@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
 from wye.router.answers import Quote
-from wye.router.relevance import Answered
+from wye.router.types import Answered
 from wye.service.errors import ServiceError
 
 EXTRACTIVE = "extractive"

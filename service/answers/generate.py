@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wye.backends.types import Passage
 from wye.router.answers import best_sentences, pack
-from wye.router.relevance import answered
+from wye.router.types import answered
 from wye.service.answers import follow_up
 from wye.service.answers.answer import (
     EXTRACTIVE,

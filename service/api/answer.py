@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
 from wye.router.answers import marks
-from wye.router.relevance import ABSTAIN_BELOW, Answered
+from wye.router.types import ABSTAIN_BELOW, Answered
 from wye.service.answers.answer import GeneratedAnswer, Message, Segment
 from wye.service.answers.generate import AnswerParams
 from wye.service.api.replies import RetrieveReply

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 from starlette.responses import JSONResponse
 
 from wye.backends.text import is_blank
-from wye.router.relevance import ABSTAIN_BELOW
-from wye.router.types import Route
+from wye.router.types import ABSTAIN_BELOW, Route
 from wye.service.answers.answer import GeneratedAnswer, Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams
 from wye.service.api.answer import AbstainBelow, answer_value, event_stream, passages_of

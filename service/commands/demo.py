@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wye.router.types import Route
+from wye.router.routes import Route
 from wye.service.commands.index import BadLines, ingest_files
 from wye.service.commands.options import PortOption
 from wye.service.errors import ServiceError

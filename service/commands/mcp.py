@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wye.service.commands.options import KEY
 from wye.service.errors import ServiceError
 
 _PATIENCE = 0.05  # seconds
@@ -38,7 +39,6 @@ def mcp(
 async def _of_server(url: str) -> None:
     import httpx2
 
-    from wye.router.settings import KEY
     from wye.service.mcp_tools import run_stdio
 
     key = os.environ.get(KEY)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wye.service.commands.options import (
+    KEY,
     FilterOption,
     IndexOption,
     JsonOption,
@@ -135,8 +136,6 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
-    from wye.router.settings import KEY
-
     headers = {"content-type": "application/json"}
     if key := os.environ.get(KEY):
         headers["authorization"] = f"Bearer {key}"
@@ -166,8 +165,8 @@ def _hits_of(address: str, value: object) -> "wye.Hits":
     """
     from pydantic import ValidationError
 
-    from wye import Hit, Hits
     from wye.backends.types import RankedHit, Ranking, Source
+    from wye.hits import Hit, Hits
     from wye.router.types import Decision, FusedHit, Reply, Route, Thresholds
     from wye.service.api.replies import RetrieveReply
 

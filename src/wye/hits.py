@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from wye.backends.trigraph.explanation import Explanation
 from wye.backends.types import Metadata, Passage, RankedHit
-from wye.router.relevance import Answered, answered
-from wye.router.types import Decision, FusedHit, Reply, Route
+from wye.router.types import Answered, Decision, FusedHit, Reply, Route, answered
+
+if TYPE_CHECKING:
+    from wye.backends.trigraph.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Hits(tuple[Hit, ...]):
         return self.reply.seconds
 
     @property
-    def explanation(self) -> Explanation | None:
+    def explanation(self) -> "Explanation | None":
         """How the graph ranked; None unless `explain` was set and the graph was asked."""
         return self.reply.explanation
 

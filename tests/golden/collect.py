@@ -18,6 +18,7 @@ from typing import Any
 from safetensors.numpy import load_file
 from starlette.testclient import TestClient
 
+from tests.golden import product
 from tests.golden.product import (
     COMPRESSED,
     DEMO,
@@ -310,18 +311,13 @@ def training_network(index: Path) -> Files:
 
 
 def features(index: Path) -> Files:
-    """Every feature of some questions, as `wye features` prints it, and the list of features."""
+    """Every syntactic feature of some questions, and the list of features."""
     del index
     rows = read_questions()
     rows = [*rows[: DESCRIBED // 2], *rows[-(DESCRIBED - DESCRIBED // 2) :]]
-    with tempfile.TemporaryDirectory() as folder:
-        listed, *printed = wye(
-            Path(folder),
-            ("features", "--json"),
-            *(("features", "--json", "--", row["text"]) for row in rows),
-        )
-    found = {row["id"]: json.loads(text) for row, text in zip(rows, printed, strict=True)}
-    return {"features.json.gz": {"listed": json.loads(listed), "questions": found}}
+    listed, described = product.features([row["text"] for row in rows])
+    questions = {row["id"]: each for row, each in zip(rows, described, strict=True)}
+    return {"features.json.gz": {"listed": listed, "questions": questions}}
 
 
 def settings(index: Path) -> Files:

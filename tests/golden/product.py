@@ -129,6 +129,41 @@ def app(index: Path, **more: str) -> FastAPI:
         return from_environment()
 
 
+def features(questions: Sequence[str]) -> tuple[object, list[object]]:
+    """The list of syntactic features, and what each question has of them, as parsed JSON."""
+    from wye.backends.files import plain, rounded_json  # noqa: PLC0415
+    from wye.featurizer.analyser import open_syntax_parser  # noqa: PLC0415
+    from wye.featurizer.plan import plan_by_dependencies  # noqa: PLC0415
+    from wye.featurizer.registry import FEATURES, feature_row, schema_id  # noqa: PLC0415
+    from wye.router.settings import load_settings  # noqa: PLC0415
+
+    names = ("name", "group", "unit", "source", "version")
+    listed = [{**{k: getattr(each, k) for k in names}, "meaning": each.doc} for each in FEATURES]
+    with patch.dict(os.environ, environment(), clear=True):
+        parser = open_syntax_parser(load_settings().analyser)
+    described: list[object] = []
+    for question, syntax in zip(questions, parser.parse(questions), strict=True):
+        spans = [
+            (syntax.tokens[start].span[0], syntax.tokens[end - 1].span[1])
+            for start, end in syntax.sentences
+        ]
+        parts = zip(spans, syntax.trees, syntax.flat, strict=True)
+        values = zip(FEATURES, feature_row(syntax), strict=True)
+        value = {
+            "question": question,
+            "schema_id": schema_id(parser.fingerprint),
+            "notes": [],
+            "sentences": [
+                {"text": question[slice(*span)], "tree": str(tree), "flat": is_flat}
+                for span, tree, is_flat in parts
+            ],
+            "plan": plain(plan_by_dependencies(syntax.tokens, syntax.sentences)),
+            "features": [{"name": f.name, "group": f.group, "value": v} for f, v in values],
+        }
+        described.append(json.loads(rounded_json(value)))
+    return listed, described
+
+
 @contextmanager
 def served(index: Path, **more: str) -> Iterator[TestClient]:
     """A client of the app, once it is ready."""

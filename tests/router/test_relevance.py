@@ -16,28 +16,25 @@ from wye.backends.text import content_terms
 from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError
 from wye.router.relevance import (
-    ABSTAIN_BELOW,
     ANSWER_EVIDENCE,
     ASKING_WORDS,
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
-    SURE_FROM,
     Curve,
     CurveSum,
     Evidence,
     Judgement,
     RelevanceModel,
     RouteRanking,
-    answered,
     evidence_on,
     likely,
     load_relevance,
     relevance_json,
 )
 from wye.router.settings import MODELS, RELEVANCE_MODEL
-from wye.router.types import USUAL, FusedHit, Route
+from wye.router.types import ABSTAIN_BELOW, SURE_FROM, USUAL, FusedHit, Route, answered
 
 ROUTES = [*(str(route) for route in USUAL if route != Route.AUTO), FEW]
 TEXTS = st.text(st.sampled_from("aegilnorsty 's\u2019-éß北.,"), max_size=40)

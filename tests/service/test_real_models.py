@@ -20,9 +20,8 @@ from transformers import AutoConfig, AutoModel
 import wye
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.constituency.tree import parse_brackets
-from wye.router.relevance import ABSTAIN_BELOW
 from wye.router.session import Session
-from wye.router.types import USUAL, Ask, Route
+from wye.router.types import ABSTAIN_BELOW, USUAL, Ask, Route
 from wye.service.cli import run
 from wye.service.commands.demo import judged_questions, one_of_each_kind
 from wye.service.commands.index import BadLines, ingest_files

@@ -19,7 +19,8 @@ import numpy as np
 
 from wye.backends.types import Float64, Progress
 from wye.router.answers import best_sentences
-from wye.router.relevance import ABSTAIN_BELOW, FIRST
+from wye.router.relevance import FIRST
+from wye.router.types import ABSTAIN_BELOW
 from wye.training.data.dataset import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluation.evaluate import Evaluation, SystemRun

@@ -12,6 +12,7 @@ import pytest
 from tests.fakes import ReadingAnalyser
 from tests.live import listening
 from tests.service.fakes import Library
+from tests.service.test_cli import HEAVY, imported
 from wye.router.session import Session
 from wye.service.app import build
 from wye.service.http.edge import Scope
@@ -46,6 +47,12 @@ def test_a_server_is_asked_with_the_key_of_the_environment(
     assert code == 2
     assert "answered 401: " in err
     assert "API key is unknown" in err
+
+
+def test_asking_a_server_loads_no_model_and_no_arm(url: str) -> None:
+    out, packages = imported("search", "Which bridge is in Mostar?", "--url", url, "--explain")
+    assert "  1  " in out
+    assert not packages & HEAVY
 
 
 def test_what_a_server_finds_is_printed_as_what_is_found_here(
