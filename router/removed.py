@@ -22,6 +22,11 @@ COMMANDS: Mapping[str, str] = {
 """Command, or command and option as in "train --report"."""
 
 SETTINGS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("WYE_SERVE__REQUESTS_PER_SECOND", "WYE_SERVE__BURST"),
+        "API keys take turns; limit their rate in the proxy before the server.",
+    ),
+    "WYE_SERVE__TRACES": "FASTAPI_OTEL_AUTO_CONFIGURE=true sends spans, with FastAPI's extra.",
     "WYE_SERVE__WORKERS": "Start more `wye serve`, each with its own port, behind a proxy.",
     "WYE_SERVE__SHARDS": "Every server searches a whole index: give each WYE_INDEX.",
     "WYE_SERVE__SHARD_MS": "Every server searches a whole index, so there are no such calls.",

@@ -41,7 +41,6 @@ from wye.service.http.edge import (
     REQUEST_ID,
     BodyLimit,
     Edge,
-    RateLimit,
     refuse_unknown,
 )
 from wye.service.http.keys import KeyRing, refuse_open_server
@@ -49,7 +48,6 @@ from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.metrics import Metrics
 from wye.service.http.openapi import DESCRIPTION, TAGS, describe
-from wye.service.http.tracing import NAME, provider
 from wye.service.logs import configure
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, load_settings, router_settings
@@ -129,7 +127,6 @@ def build(
     arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
-    traces = provider(serve.traces)
     service = Service(
         settings,
         {
@@ -138,7 +135,6 @@ def build(
         },
         ring=ring,
         metrics=counts,
-        tracer=None if traces is None else traces.get_tracer(NAME),
         loaded=loaded,
         arms=arms,
     )
@@ -152,13 +148,7 @@ def build(
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
-        telemetry={
-            "tracing": traces is not None,
-            "tracer_provider": traces,
-            "metrics": False,
-            "logs": False,
-            "operation_spans": False,
-        },
+        telemetry={"metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.service = service
     app.state.models = models
@@ -174,7 +164,6 @@ def build(
     app.add_middleware(
         Edge,
         ring=ring,
-        rate=RateLimit(serve.requests_per_second, serve.burst),
         bodies=BodyLimit(LONGEST_BODY, settings.documents.upload_bytes),
         metrics=counts,
     )

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import Tool, ToolAnnotations
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
@@ -24,7 +24,6 @@ from wye.backends.chunks import is_chunk_id
 from wye.router.types import Answered, Route, answered
 from wye.service.commands.options import parse_filter_option
 from wye.service.errors import ServiceError
-from wye.service.http.edge import ASKING, Scope
 
 PAGE = 20_000
 """Most characters of a document that one `fetch` returns, some 5,000 tokens of English: clients cut
@@ -33,10 +32,10 @@ replies at 25,000."""
 _INSTRUCTIONS = (
     "Searches collections of passages. Ask `search` a question in plain words and quote what it "
     "returns; `answered` is `no` where the collection has probably no answer. `fetch` reads the "
-    "document of a result, page by page; `route` says how a question would be searched and why."
+    "document of a result, page by page; `ask` answers a question with citations."
 )
 # Headers of a tool's caller that are sent along with its request.
-_CREDENTIALS = ("authorization", "x-api-key", "origin", "x-request-id")
+_CREDENTIALS = ("authorization", "x-api-key", "x-request-id")
 _INSIDE = "http://127.0.0.1"
 _BETWEEN = "\n\n"
 
@@ -122,26 +121,6 @@ class Fetched(BaseModel):
     characters: int
 
 
-class NewDocument(BaseModel):
-    """A document to store; it replaces one with the same id."""
-
-    id: str
-    text: str
-    title: str = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class _Server(MCPServer[Any]):
-    async def list_tools(self) -> list[Tool]:
-        """The tools that the asking key may use."""
-        may_write = ASKING.get().may(Scope.WRITE)
-        return [
-            tool
-            for tool in await super().list_tools()
-            if may_write or (tool.annotations and tool.annotations.read_only_hint)
-        ]
-
-
 class Tools:
     """The tools; each sends one request through `client`."""
 
@@ -175,10 +154,11 @@ class Tools:
         """A server of these tools."""
         root = logging.getLogger()
         handlers, level = root.handlers[:], root.level
-        server = _Server("wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS)
+        server: MCPServer[Any] = MCPServer(
+            "wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS
+        )
         root.handlers, root.level = handlers, level  # undo the library's setup of logging
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        writes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
 
         @server.tool(annotations=reads)
         async def search(
@@ -249,37 +229,6 @@ class Tools:
             body = {"collection": collection, "k": k, "route": route, "filter": _filter(filter)}
             reply = await self.ask("POST", "/v1/answer", context, question=question, **body)
             return {**reply, "retrieval": tool_hits(reply["retrieval"]).model_dump()}
-
-        @server.tool(annotations=reads)
-        async def route(
-            question: Question, context: Context[Any], collection: Name = None
-        ) -> dict[str, Any]:
-            """Say which route a question would take and why; no passages are returned."""
-            body = {"question": question, "collection": collection, "explain": True}
-            reply = await self.ask("POST", "/v1/route", context, **body)
-            return dict(reply["route"])
-
-        @server.tool(annotations=reads)
-        async def collections(context: Context[Any]) -> dict[str, Any]:
-            """List the collections that can be searched."""
-            reply = await self.ask("GET", "/v1/vector_stores", context)
-            listed = [
-                {"name": each["name"], "passages": each["file_counts"]["total"]}
-                for each in reply["data"]
-            ]
-            return {"collections": listed}
-
-        @server.tool(annotations=writes)
-        async def add_documents(
-            documents: list[NewDocument], context: Context[Any], collection: Name = None
-        ) -> dict[str, Any]:
-            """Store documents; they replace those with the same ids.
-
-            Many documents become a job, whose `status` and address are returned.
-            """
-            dumps = [document.model_dump() for document in documents]
-            body = {"documents": dumps, "collection": collection}
-            return dict(await self.ask("POST", "/v1/documents", context, **body))
 
         return server
 

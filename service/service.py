@@ -11,7 +11,6 @@ from time import perf_counter, time
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
-from opentelemetry.trace import Tracer
 from pydantic import BaseModel, Field
 
 from wye.backends.files import plain
@@ -30,7 +29,6 @@ from wye.service.http.edge import ASKING
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, Problem
-from wye.service.http.tracing import record_retrieval
 from wye.service.ingest.bodies import FileReader, UploadSpace
 from wye.service.ingest.job_runner import JobRunner
 from wye.service.ingest.writer import CollectionWriter
@@ -82,7 +80,6 @@ class Service:
         *,
         ring: KeyRing,
         metrics: Metrics,
-        tracer: Tracer | None,
         loaded: Callable[[], None],
         arms: Mapping[str, Sequence[RemoteArm]] | None = None,
     ) -> None:
@@ -98,7 +95,6 @@ class Service:
         self._collections = collections
         self.ring = ring
         self.metrics = metrics
-        self.tracer = tracer
         self.started = int(time())
         self.arms = arms or {}
         self.generator = AnswerGenerator(settings.generator, metrics)
@@ -335,7 +331,7 @@ class Service:
         return await self.batcher.call(lambda: collection.decide(params, returned))
 
     def _record(self, result: SearchResult) -> None:
-        """Record a result in the metrics, the traces and the request log."""
+        """Record a result in the metrics and the request log."""
         params, reply, remote, metrics = result.params, result.reply, result.remote, self.metrics
         score = None if reply.decision is None else reply.decision.score
         for stage, seconds in result.seconds.items():
@@ -362,8 +358,6 @@ class Service:
                 degraded=result.degradation,
             )
         )
-        if self.tracer is not None:
-            record_retrieval(self.tracer, result)
         self.log(
             RETRIEVAL,
             result.entry.item.request_id,

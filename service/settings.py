@@ -88,8 +88,6 @@ class ServeSettings:
             applies to the questions that follow.
         keys: Hashed API keys, as printed by `wye keys new`, separated by commas.
         keys_file: File with such keys, one per line. It is watched, so keys can be withdrawn.
-        requests_per_second: Mean rate at which each API key may send; 0 sets no limit.
-        burst: Requests that a key may send at once before that rate applies.
         max_cost_per_day: Most that an API key's questions may cost in remote arms per day (UTC), if
             the key's line does not say; without it there is no limit.
         spent_file: File with what each key spent today; by default next to the arms file, with a
@@ -104,8 +102,6 @@ class ServeSettings:
             `wye tune --from-log`; none by default.
         cors_origins: Origins of web pages that may send requests; "*" for any.
         logs: "json" writes a line of JSON for each event, "text" a line for people.
-        traces: "otlp" sends OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT (extra "otlp");
-            "console" writes them to standard error.
     """
 
     host: str = "127.0.0.1"
@@ -115,8 +111,6 @@ class ServeSettings:
     thresholds: tuple[str, ...] = ()
     keys: tuple[str, ...] = field(default=(), repr=False)
     keys_file: Path | None = None
-    requests_per_second: Annotated[float, Field(ge=0)] = 0.0
-    burst: Positive = 20
     max_cost_per_day: Annotated[float, Field(ge=0)] | None = None
     spent_file: Path | None = None
     batch: Positive = 32
@@ -127,7 +121,6 @@ class ServeSettings:
     request_log: Path | None = None
     cors_origins: tuple[str, ...] = ()
     logs: Literal["json", "text"] = "json"
-    traces: Literal["off", "otlp", "console"] = "off"
 
     @property
     def has_keys(self) -> bool:

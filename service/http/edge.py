@@ -241,37 +241,6 @@ def _check_host(host: str) -> None:
     )
 
 
-class RateLimit:
-    """A token bucket for each key: limits its requests per second on average, and at once."""
-
-    def __init__(
-        self, per_second: float, burst: int, clock: Callable[[], float] = monotonic
-    ) -> None:
-        """Start with full buckets of `burst` requests; a `per_second` of 0 sets no limit."""
-        self._per_second = per_second
-        self._burst = burst
-        self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # tokens, and when they were counted
-
-    def take(self, name: str) -> None:
-        """Count one request of a key, or refuse it (429) until its bucket is no longer empty."""
-        if not self._per_second:
-            return
-        now = self._clock()
-        before, counted = self._buckets.get(name, (self._burst, now))
-        tokens = min(float(self._burst), before + (now - counted) * self._per_second)
-        is_empty = tokens < 1
-        self._buckets[name] = (tokens if is_empty else tokens - 1, now)
-        if is_empty:
-            raise Problem(
-                429,
-                "rate-limit",
-                f"The key '{name}' may send {self._per_second:g} requests a second. Try again in "
-                "the seconds that Retry-After gives.",
-                retry_after=(1 - tokens) / self._per_second,
-            )
-
-
 class RefusalPace:
     """Delays refusals once there are more than `per_second` of them.
 
@@ -389,8 +358,7 @@ class JsonValues:
 
 REQUEST_ID = "x-request-id"
 
-# Statuses whose replies are paced.
-_REFUSED = (429, 503)
+_BUSY = 503
 _CLIENT_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _REQUEST_ID = REQUEST_ID.encode()
 _SAFETY = (
@@ -411,11 +379,10 @@ class Edge:
     """ASGI middleware around the whole app."""
 
     def __init__(
-        self, app: ASGIApp, *, ring: "KeyRing", rate: RateLimit, bodies: BodyLimit, metrics: Metrics
+        self, app: ASGIApp, *, ring: "KeyRing", bodies: BodyLimit, metrics: Metrics
     ) -> None:
         self._app = app
         self._ring = ring
-        self._rate = rate
         self._bodies = bodies
         self._metrics = metrics
         self._pace = RefusalPace()
@@ -432,8 +399,6 @@ class Edge:
             key = identify(self._ring, visit.headers, path)
             visit.key = key.name
             ASKING.set(key)  # in the context of this request's task
-            if path.startswith(PROTECTED):
-                self._rate.take(key.name)
             limited = self._bodies.counting(scope, visit.headers, receive)
             await self._app(scope, limited, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
@@ -466,7 +431,7 @@ class _Visit:
         """Send a message of the reply; the first gets our headers and, if refused, a delay."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            if self._status in _REFUSED and (seconds := self._pace.delay()):
+            if self._status == _BUSY and (seconds := self._pace.delay()):
                 await asyncio.sleep(seconds)
             self._seconds = perf_counter() - self._started
             names = {name for name, _ in message["headers"]}

@@ -26,7 +26,7 @@ requests name one with `collection`. A new thresholds file applies to later ques
 contains the thresholds that its score was compared with.
 
 **Errors** are problem+json (RFC 9457): `detail` says what is wrong and what to do, and `errors`
-where in the request. 503 and 429 are sent at once with `Retry-After`. Every reply has an
+where in the request. 503 is sent at once with `Retry-After`. Every reply has an
 `x-request-id`; send one to choose it.
 
 **Keys.** A server that other machines can reach needs an API key, sent as a bearer token or in

@@ -16,12 +16,10 @@ from wye.service.http.edge import (
     LONGEST_BODY,
     MOST_VALUES,
     JsonValues,
-    RateLimit,
     RefusalPace,
     Scope,
 )
 from wye.service.http.keys import new_key
-from wye.service.http.problems import Problem
 from wye.service.logs import JsonLines, TextLines
 
 RIVER = {"question": "What river is it?", "route": "dense"}
@@ -74,19 +72,6 @@ def test_a_public_address_needs_a_key(serve: Serve, library: Library) -> None:
         with pytest.raises(ServiceError, match="there is no API key"):
             serve(library, host=host)
     serve(library, host="::1")
-
-
-def test_each_key_has_its_own_rate(serve: Serve, library: Library) -> None:
-    (ada, ada_key), (bob, bob_key) = (new_key(name, [Scope.READ]) for name in ("ada", "bob"))
-    client = serve(library, keys=(str(ada_key), str(bob_key)), requests_per_second=0.01, burst=2)
-    codes = [
-        client.post("/v1/retrieve", json=RIVER, headers=bearer(ada)).status_code for _ in range(4)
-    ]
-    assert codes == [200, 200, 429, 429]
-    refused = client.post("/v1/retrieve", json=RIVER, headers=bearer(ada))
-    assert int(refused.headers["retry-after"]) > 1
-    assert client.post("/v1/retrieve", json=RIVER, headers=bearer(bob)).status_code == 200
-    assert client.get("/health").status_code == 200
 
 
 def test_bodies_that_are_too_long(serve: Serve, library: Library) -> None:
@@ -222,32 +207,6 @@ def test_requests_are_counted(client: TestClient) -> None:
     assert 'wye_refused_total{problem="validation"} 1.0' in text
     assert 'wye_stage_seconds_count{stage="queue"} 1.0' in text
     assert 'wye_index_passages{collection="default"} 3.0' in text
-
-
-def test_a_burst_and_then_the_rate() -> None:
-    now = [0.0]
-    limit = RateLimit(2.0, 3, clock=lambda: now[0])
-    for _ in range(3):
-        limit.take("ada")
-    with pytest.raises(Problem, match="may send 2 requests a second") as refused:
-        limit.take("ada")
-    assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
-    limit.take("bob")
-    now[0] = 0.5
-    limit.take("ada")
-    with pytest.raises(Problem):
-        limit.take("ada")
-    now[0] = 1000
-    for _ in range(3):
-        limit.take("ada")
-    with pytest.raises(Problem):
-        limit.take("ada")
-
-
-def test_no_rate_no_limit() -> None:
-    limit = RateLimit(0, 1)
-    for _ in range(100):
-        limit.take("ada")
 
 
 BOUNDED = st.recursive(

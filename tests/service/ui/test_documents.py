@@ -105,20 +105,6 @@ def test_each_file_says_what_became_of_it(visit: Visit, tmp_path: Path, shelf: S
     assert not any(one.is_displayed() for one in page.all("#jobs button, #jobs progress"))
 
 
-def test_files_wait_where_the_server_limits_the_rate(
-    visit: Visit, tmp_path: Path, shelf: Shelf
-) -> None:
-    page = visit(shelf, refresh_seconds=0.05, requests_per_second=3.0, burst=12)
-    open_documents(page)
-    files = [tmp_path / f"note{n}.txt" for n in range(12)]
-    for file in files:
-        file.write_text(f"This is {file.stem}.")
-    send(page, *files)
-    page.wait(lambda: "waits: " in page.text("#jobs"))
-    page.wait(lambda: page.text("#documents-said") == "12 files sent.")
-    assert page.text("#jobs").count("stored: 1 added") == 12
-
-
 def test_a_key_that_may_only_read_cannot_delete_and_is_told_so(
     visit: Visit, tmp_path: Path
 ) -> None:
