@@ -37,7 +37,6 @@ NOT_SURE = "Not sure that this is here."
 UNLIKELY = (
     "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."
 )
-UNDONE = "This is left undone."
 # Most tokens and seconds of a language model to rewrite a question.
 _REWRITE_TOKENS = 128
 _REWRITE_SECONDS = 10.0
@@ -61,7 +60,6 @@ class AnswerParams:
         system: The client's own instructions to a language model.
         history: Earlier turns, oldest first.
         options: Sampling options, by OpenAI's names.
-        is_chore: Whether the message needs no passages; see `wye.service.api.chat`.
         answerability: Probability that the collection has an answer; None if unknown.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
     """
@@ -72,7 +70,6 @@ class AnswerParams:
     system: Sequence[str] = ()
     history: Sequence[Message] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    is_chore: bool = False
     answerability: float | None = None
     abstain_below: float = 0.0
 
@@ -150,13 +147,13 @@ class AnswerGenerator:
                 return
         answer.generator, answer.citable = EXTRACTIVE, len(params.passages)
         answer.finish_reason, answer.usage = "stop", {}
-        quotes = [] if params.is_chore else await _quotes(params, answer)
+        quotes = await _quotes(params, answer)
         answer.note += f"{QUOTED}." if quotes else "."
         if quotes and answer.answered == "unsure":
             quotes.insert(0, f"{NOT_SURE} ")
-        elif not quotes and not params.is_chore:
+        elif not quotes:
             answer.answered = "no"
-        for piece in quotes or [UNDONE if params.is_chore else NOTHING_FOUND]:
+        for piece in quotes or [NOTHING_FOUND]:
             answer.pieces.append(piece)
             yield piece
 
@@ -196,10 +193,7 @@ async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
 
 
 def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Message]:
-    """The messages to send; for a chore, only those of the client."""
-    if params.is_chore:
-        system = [Message("system", text) for text in params.system]
-        return [*system, Message("user", params.question)]
+    """The messages to send."""
     passages = params.passages[: settings.passages]
     texts = [passage.text[: settings.passage_characters] for passage in passages]
     if settings.context_tokens:

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -189,10 +188,6 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     resolves; `wye` holds what `/v1/retrieve` would reply. A stream has `wye` in its first chunk,
     and `segments` and `citations` in its last.
 
-    Clients such as Open WebUI also ask for titles and tags: in a single message that begins with
-    `### Task:` and holds the conversation in `<chat_history>`. It goes to the language model as it
-    is, nothing is searched for, and `wye` is null.
-
     ```python
     from openai import OpenAI
 
@@ -208,34 +203,26 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     route, collection = _route_of(service, body.model)
     unused = body.unused
     turns = _turns_of([(message.role, message.text) for message in body.messages])
+    history, options = turns[:-1], body.wye
+    last_words = turns[-1].content.strip()[-LONGEST_QUESTION:]
+    question = await service.generator.standalone(last_words, history)
+    params = options.params(collection, route)
+    (result,) = await service.search(request, params, [question], options.deadline_ms)
+    retrieval = retrieve_reply(result)
     answering = AnswerParams(
-        turns[-1].content,
-        (),
+        question,
+        passages_of(result),
         collection,
         system=[
             message.text for message in body.messages if message.role in _SYSTEM and message.text
         ],
-        history=turns[:-1],
+        history=history,
         options=body.sampling(),
-        is_chore=is_chore(turns),
+        answerability=retrieval.answerability,
+        abstain_below=options.abstain_below,
     )
-    retrieval: RetrieveReply | None = None
-    if not answering.is_chore:
-        last_words = answering.question.strip()[-LONGEST_QUESTION:]
-        question = await service.generator.standalone(last_words, answering.history)
-        options = body.wye
-        params = options.params(collection, route)
-        (result,) = await service.search(request, params, [question], options.deadline_ms)
-        retrieval = retrieve_reply(result)
-        answering = replace(
-            answering,
-            question=question,
-            passages=passages_of(result),
-            answerability=retrieval.answerability,
-            abstain_below=options.abstain_below,
-        )
     completion = Completion(request_id_of(request), body.model, answering, retrieval, unused)
-    head = {} if retrieval is None else headers(retrieval)
+    head = headers(retrieval)
     if body.stream:
         usage = body.stream_options is not None and body.stream_options.include_usage
         return event_stream(completion.chunks(service.generator, usage=usage), head)
@@ -295,21 +282,6 @@ def _model(service: Service, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": service.started, "owned_by": "wye"}
 
 
-def is_chore(turns: Sequence[Message]) -> bool:
-    """Whether the turns ask for a chore, such as a title or tags, rather than a question.
-
-    Open WebUI sends chores to the conversation's own model: a single message that begins with
-    "### Task:", says what to write, and ends with the conversation in `<chat_history>`. A search
-    would only find the conversation's topic again, and titles must not have citations. A client's
-    prompt that puts its own passages before a question has no `<chat_history>`, and counts as a
-    question.
-    """
-    if len(turns) != 1:
-        return False
-    text = turns[0].content.lstrip()
-    return text.startswith("### Task:") and "<chat_history>" in text
-
-
 class Completion:
     """One completion; all its chunks share an id, a time and a model."""
 
@@ -318,16 +290,16 @@ class Completion:
         request_id: str,
         model: str,
         params: AnswerParams,
-        retrieval: RetrieveReply | None,
-        note: str = "",
+        retrieval: RetrieveReply,
+        note: str,
     ) -> None:
-        """Begin a completion; `retrieval` is None if nothing was searched for."""
+        """Begin a completion; `note` says what of the request has no effect."""
         self._note = note
         self._request_id = request_id
         self._model = model
         self._params = params
         self._created = int(time.time())
-        self._retrieval = None if retrieval is None else retrieval.model_dump(mode="json")
+        self._retrieval = retrieval.model_dump(mode="json")
 
     def body(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """A complete answer as one reply."""

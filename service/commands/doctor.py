@@ -26,9 +26,7 @@ def doctor(
     arms: ServedArmsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check models, router, indexes, keys, address, generator and remote arms; say what to fix.
-
-    Remote arms that cost nothing are asked a question.
+    """Check models, router, indexes, keys, address and arms file, and say what to fix.
 
     Exits with code 1 if something would keep `wye serve` from working.
     """

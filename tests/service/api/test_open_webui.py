@@ -1,7 +1,6 @@
-"""As Open WebUI talks to a server: over a socket, with all that it sends along, chores included.
+"""As Open WebUI talks to a server: over a socket, with all that it sends along.
 
-What it sends is described after its backend's `routers/openai.py`, `routers/tasks.py` and the forms
-of its pages; its prompts are written anew in their form.
+What it sends is described after its backend's `routers/openai.py` and the forms of its pages.
 """
 
 import json
@@ -21,24 +20,8 @@ from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
-HISTORY = "USER: Which bridge is in Mostar?\nASSISTANT: Stari Most, the Old Bridge [1]."
-CHORES = {
-    "title": "Write a title of three to five words for the conversation.",
-    "tags": "Name one to three fields that the conversation belongs to.",
-    "follow_ups": "Suggest three questions that the user might ask next.",
-    "queries": "Decide whether a search of the web would help, and name what to search for.",
-    "text": "You are an autocompletion system. Continue the text in `<text>`.",
-}
 # Longest line that its HTTP client hands on as one, where it is not told otherwise.
 LONGEST_LINE = 131_072
-
-
-def chore(kind: str) -> str:
-    return (
-        f"### Task:\n{CHORES[kind]}\n### Guidelines:\n- Use the language of the conversation.\n"
-        f'### Output:\nJSON format: {{ "{kind}": "..." }}\n'
-        f"### Chat History:\n<chat_history>\n{HISTORY}\n</chat_history>"
-    )
 
 
 def conversation(last: str) -> dict[str, Any]:
@@ -116,21 +99,6 @@ class WebUI:
         events = raw.decode().split("\n\n")
         assert events.pop() == ""
         return events
-
-    def do(self, prompt: str, **more: object) -> dict[str, Any]:
-        """A chore, as the backend asks for it."""
-        body = {
-            "model": "wye-auto",
-            "messages": [{"role": "user", "content": prompt}],
-            "stream": False,
-            "max_completion_tokens": 1000,
-            "metadata": {"task": "title_generation", "chat_id": None, "task_body": {"id": 1}},
-            **more,
-        }
-        reply = self.http.post("/chat/completions", json=body)
-        assert reply.status_code == 200, reply.text
-        content: dict[str, Any] = reply.json()
-        return content
 
 
 Connect = Callable[..., WebUI]
@@ -211,68 +179,3 @@ def test_a_question_that_goes_on_is_searched_as_the_language_model_rewrites_it(
     messages = endpoint.seen[1][0]["messages"]
     assert "Stari Most, the Old Bridge [1]." in [message["content"] for message in messages]
     assert messages[-1]["content"].endswith(f"Question: {endpoint.text}")
-
-
-@pytest.mark.parametrize("kind", CHORES)
-def test_a_chore_is_the_language_models_alone(
-    connect: Connect, library: Library, endpoint: Endpoint, with_model: GeneratorSettings, kind: str
-) -> None:
-    client = connect(with_model)
-    endpoint.text = json.dumps({kind: "Bridges of Mostar"})
-    reply = client.do(chore(kind))
-    content = reply["choices"][0]["message"]["content"]
-    assert json.loads(content[content.find("{") : content.rfind("}") + 1]) == {
-        kind: "Bridges of Mostar"
-    }
-    ((payload, _),) = endpoint.seen
-    assert payload["messages"] == [{"role": "user", "content": chore(kind)}]
-    assert payload["max_completion_tokens"] == 1000
-    assert (reply["wye"], reply["citations"], library.batches) == (None, [], [])
-    events = client.lines({**conversation(""), "messages": payload["messages"]})
-    assert json.loads(events[0].removeprefix("data: "))["wye"] is None
-
-
-def test_without_a_language_model_a_chore_is_left_to_the_client(
-    connect: Connect, library: Library
-) -> None:
-    client = connect()
-    reply = client.do(chore("title"))
-    content = reply["choices"][0]["message"]["content"]
-    # What is no JSON object makes Open WebUI take the first question for a title.
-    assert "{" not in content
-    assert content == "This is left undone."
-    assert reply["note"] == "No language model is configured (WYE_GENERATOR__URL)."
-    assert library.batches == []
-
-
-def test_a_chore_that_fails_says_so(
-    connect: Connect, endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
-    client = connect(with_model)
-    endpoint.script = [(401, {})]
-    reply = client.do(chore("tags"))
-    assert reply["choices"][0]["message"]["content"] == "This is left undone."
-    assert reply["note"] == "degraded: the language model did not answer (it replied 401)."
-
-
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "### Task:\nAnswer the user from the context.\n<context>A river.</context>\nWhich river?",
-        "What does <chat_history> mean?",
-        "Which river is it? ### Task: none",
-    ],
-)
-def test_a_question_in_a_form_of_its_own_is_a_question(
-    connect: Connect, library: Library, prompt: str
-) -> None:
-    assert connect().do(prompt)["wye"]["passages"]
-    assert library.batches[0][1] == [prompt]
-
-
-def test_a_chore_in_the_middle_of_a_conversation_is_none(
-    connect: Connect, library: Library
-) -> None:
-    turns = conversation(chore("title"))["messages"]
-    assert connect().do("", messages=turns)["wye"]["passages"]
-    assert len(library.batches) == 1
