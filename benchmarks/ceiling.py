@@ -19,9 +19,9 @@ from benchmarks.harness import Table
 from wye.backends.types import Float64, Silent
 from wye.router.settings import load_settings
 from wye.router.types import Route
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replaying import QuestionSource, Replays
-from wye.training.evaluation.measures import MEASURES, interval, resampled_means
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.measures import MEASURES, interval, resampled_means
+from wye.training.replaying import QuestionSource, Replays
 from wye.training.train_cli import CACHE
 
 FOLDS = 5

@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 
 from wye.backends.types import Float64
-from wye.training.evaluation.measures import interval, resampled_means
+from wye.training.measures import interval, resampled_means
 
 DEMO = Path(str(files("wye.service"))) / "demo"
 WYE = (sys.executable, "-c", "from wye.service.cli import main; main()")

@@ -19,7 +19,7 @@ from wye.backends.types import Float64
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
-from wye.training.data.dataset import read_dataset
+from wye.training.data import read_dataset
 
 Hops = tuple[Float64, Float64]
 """(m, 4) signals of the hops of one question, and (m,) whether each is relevant."""

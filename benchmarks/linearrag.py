@@ -26,8 +26,8 @@ from benchmarks.harness import BenchmarkError, Table
 from wye.backends.sources import DocumentSource
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
-from wye.training.data.dataset import Dataset, read_dataset
-from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES, Run, score
+from wye.training.data import Dataset, read_dataset
+from wye.training.measures import ALL_EVIDENCE, MEASURES, Run, score
 
 DRIVER = Path(__file__).with_name("linearrag_driver.py")
 SHOWN = ("R@5", ALL_EVIDENCE, "Success@1")

@@ -37,11 +37,11 @@ from wye.router.batch import Batch
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
-from wye.training.data.dataset import Dataset, contains_any, read_dataset, words
-from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
+from wye.training.data import Dataset, contains_any, read_dataset, words
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Examples, train
 from wye.training.labels import MARGIN
+from wye.training.measures import ALL_EVIDENCE, MEASURES, score
 
 DEPTH = 10
 BATCH = 32

@@ -30,7 +30,7 @@ from wye.backends.types import Float64
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.training.data.dataset import read_dataset
+from wye.training.data import read_dataset
 
 PLAIN = "plain"
 DRAWS = 2_000

@@ -17,8 +17,8 @@ from benchmarks.harness import WYE, BenchmarkError, Table
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import USUAL
-from wye.training.data.dataset import read_dataset
-from wye.training.evaluation.evaluate import evaluate
+from wye.training.data import read_dataset
+from wye.training.evaluate import evaluate
 
 RECORDED = Path(__file__).with_name("quality.json")
 SHOWN = ("nDCG@10", "R@5")

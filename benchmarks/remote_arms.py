@@ -26,8 +26,8 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.harness import PATIENCE, Server, Table
 from wye.backends.types import Float64
-from wye.training.data.dataset import Dataset, read_dataset
-from wye.training.evaluation.measures import MEASURES, resampled_means, score
+from wye.training.data import Dataset, read_dataset
+from wye.training.measures import MEASURES, resampled_means, score
 
 DELAY = 3.0
 """Seconds that a GraphRAG server takes to answer a question."""

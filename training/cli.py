@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wye.backends.types import Progress
     from wye.router.remote import OpenArms
     from wye.router.types import Route
-    from wye.training.evaluation.answers import Judge, Writer
+    from wye.training.answers import Judge, Writer
 
 UNANSWERED = 1
 THRESHOLDS = Path("thresholds.json")
@@ -111,13 +111,13 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from wye.backends.files import rounded_json
         from wye.router.session import Session
         from wye.router.settings import load_settings
-        from wye.training.data.dataset import read_dataset
-        from wye.training.data.replaying import lacking
-        from wye.training.evaluation import answers as answer_report
-        from wye.training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
-        from wye.training.evaluation.evaluate import evaluate as evaluate_routes
-        from wye.training.evaluation.measures import write_json
+        from wye.training import answers as answer_report
+        from wye.training.data import read_dataset
+        from wye.training.evaluate import as_markdown, latency, metrics, write_runs
+        from wye.training.evaluate import evaluate as evaluate_routes
         from wye.training.markdown import show
+        from wye.training.measures import write_json
+        from wye.training.replaying import lacking
 
         compared = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
@@ -172,7 +172,7 @@ def answering(
         generator: Address and model of an endpoint; an empty address means none.
         judge: Likewise.
     """
-    from wye.training.evaluation.answers import Writer, answered_by, judged_by, quoted
+    from wye.training.answers import Writer, answered_by, judged_by, quoted
     from wye.training.judge import REPLIES, JudgeClient
 
     with ExitStack() as opened:
@@ -260,8 +260,8 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         With --index too, feedback that names passages serves as judgements.
         """
         from wye.training.log_replay import tune_on_log
-        from wye.training.thresholds.solve import ThresholdObjective
-        from wye.training.thresholds.tuning import Tuning, tune_on_replays
+        from wye.training.thresholds import ThresholdObjective
+        from wye.training.tuning import Tuning, tune_on_replays
 
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if from_log:

@@ -8,7 +8,7 @@ from typing import Annotated
 import openai
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
-from wye.training.data.dataset import keep_line, readable_lines
+from wye.training.data import keep_line, readable_lines
 from wye.training.errors import JudgeError
 
 REPLIES = Path("answers", "replies.jsonl")

@@ -14,10 +14,10 @@ import numpy as np
 from wye.backends.types import Float64, Int64, Mask
 from wye.router.fusion import FusionSettings
 from wye.router.types import Route
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import TrainingReplay
 from wye.training.errors import FitError
-from wye.training.evaluation.measures import ALL_EVIDENCE, MEASURES
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.measures import ALL_EVIDENCE, MEASURES
+from wye.training.replay import TrainingReplay
 
 ENOUGH = 50
 """With fewer questions on which the arms disagree, a router hardly generalises."""

@@ -24,11 +24,11 @@ from wye.router.request_log import FEEDBACK, read_texts
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.data.dataset import Dataset, Question
-from wye.training.data.replaying import folder_name, replay_dataset
+from wye.training.data import Dataset, Question
 from wye.training.errors import LogError
 from wye.training.markdown import escape, show, wide_console
-from wye.training.thresholds.solve import (
+from wye.training.replaying import folder_name, replay_dataset
+from wye.training.thresholds import (
     CUTS,
     RouteOutcomes,
     ThresholdObjective,
@@ -36,7 +36,7 @@ from wye.training.thresholds.solve import (
     outcome,
     solve,
 )
-from wye.training.thresholds.tuning import Tuning, compared, retune, show_retuned
+from wye.training.tuning import Tuning, compared, retune, show_retuned
 
 NEEDED = 100
 """Least number of judged questions to solve thresholds on.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.markdown import Markdown
 
-from wye.training.evaluation.measures import Interval
+from wye.training.measures import Interval
 
 FILE_WIDTH = 120
 # An underscore within a word, as in names of features, is not markup.

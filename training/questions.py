@@ -20,7 +20,7 @@ import numpy as np
 from wye.backends.files import write_atomically
 from wye.backends.types import Progress
 from wye.router.snapshot import Snapshot
-from wye.training.data.dataset import contains_any, words
+from wye.training.data import contains_any, words
 from wye.training.errors import DatasetError, TrainingError
 from wye.training.judge import JudgeClient
 

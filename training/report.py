@@ -17,22 +17,21 @@ from wye.backends.files import plain
 from wye.backends.types import Int64
 from wye.router.policy import SURE, bands, routes
 from wye.router.types import Route
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.evaluation.held_out import (
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.fit.calibration import Reliability, reliability
+from wye.training.fit.router import Fitted
+from wye.training.held_out import (
     AUTO,
     MEASURED,
     QUALITY,
     HeldOutEvaluation,
     Summary,
-    subsets,
     summarise,
 )
-from wye.training.evaluation.measures import Interval, mean_interval, write_json
-from wye.training.fit.calibration import Reliability, reliability
-from wye.training.fit.router import Fitted
 from wye.training.labels import ENOUGH
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
-from wye.training.thresholds.solve import Front, Outcome, front, keeps, of_each_route
+from wye.training.measures import Interval, mean_interval, write_json
+from wye.training.thresholds import Front, Outcome, front, keeps, of_each_route
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
@@ -198,19 +197,13 @@ def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCo
 def metrics(report: Report) -> dict[str, Any]:
     """Every number, as JSON."""
     fitted, held_out = report.fitted, report.held_out
-    parts: dict[str, Summary] = {}
-    if held_out is not None:
-        masks = subsets(held_out.questions)
-        parts = {name: summarise(held_out, rows) for name, rows in masks.items()}
     numbers = ("data", "calibration", "cross_fitted", "fixed", "front", "evaluation")
     content: dict[str, Any] = plain(
         {
             **report.facts,
             **{name: getattr(report, name) for name in numbers},
-            "parts": parts,
             "left_out": held_out.left_out if held_out else (),
             "untried": held_out.untried if held_out else {},
-            "strangers": held_out.strangers if held_out else (),
             "choices": fitted.choices,
             "recipe": fitted.trained.recipe,
             "features": fitted.scorer.names,
@@ -355,30 +348,20 @@ def judged(summary: Summary) -> str:
 
 def _away(report: Report) -> str:
     """How the router does on datasets that were not trained on, at its own operating point."""
-    policy, held_out, text = report.fitted.policy, report.held_out, ""
-    for outcomes, says in (
-        (
-            (
-                held_out.left_out,
-                "With each dataset routed by a router that learned from the others",
-            ),
-            (held_out.strangers, "On datasets and spellings that nothing was learned from"),
-        )
-        if held_out
-        else ()
-    ):
-        rows = [
-            row
-            for row in outcomes
-            if policy.points.get(row.point, policy.thresholds) == policy.thresholds
-        ]
-        ends = [pick(rows, key=lambda row: row.less_best.mean) for pick in (min, max) if rows]
-        if ends:
-            worst, best = (f"{gain_spread(r.less_best)} ({escape(r.dataset)})" for r in ends)
-            text += (
-                f" {says}, {QUALITY} less that of the best fixed route is from {worst} to {best}."
-            )
-    return text
+    policy, held_out = report.fitted.policy, report.held_out
+    rows = [
+        row
+        for row in (held_out.left_out if held_out else ())
+        if policy.points.get(row.point, policy.thresholds) == policy.thresholds
+    ]
+    if not rows:
+        return ""
+    ends = (pick(rows, key=lambda row: row.less_best.mean) for pick in (min, max))
+    worst, best = (f"{gain_spread(row.less_best)} ({escape(row.dataset)})" for row in ends)
+    return (
+        f" With each dataset routed by a router that learned from the others, {QUALITY} less that "
+        f"of the best fixed route is from {worst} to {best}."
+    )
 
 
 def _data(counts: Sequence[QuestionCounts]) -> str:

@@ -14,28 +14,26 @@ import numpy as np
 from wye.backends.types import Float64, Progress
 from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
-from wye.router.model_files import TrainedRouter, load_router, save_router
-from wye.router.policy import Policy, RoutingModel
-from wye.router.remote import PASSAGE_COLUMNS, load_passage_router, passage_schema
+from wye.router.model_files import TrainedRouter, save_router
+from wye.router.remote import PASSAGE_COLUMNS, passage_schema
 from wye.router.settings import Settings
 from wye.router.types import Route
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.remote import RemoteAnswers
-from wye.training.data.replay import Replay
-from wye.training.data.replaying import QuestionSource, Replays, lacking
 from wye.training.errors import FitError
-from wye.training.evaluation.held_out import (
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
+from wye.training.held_out import (
     Away,
     HeldOutEvaluation,
     RouterScores,
     away,
-    by_rank,
     run_systems,
 )
-from wye.training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
 from wye.training.labels import ENOUGH, HELPS, compared, disagreements
+from wye.training.remote import RemoteAnswers
+from wye.training.replay import Replay
+from wye.training.replaying import QuestionSource, Replays, lacking
 from wye.training.report import Report, card, make_report, write_report
-from wye.training.thresholds.solve import scores_of
+from wye.training.thresholds import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
@@ -52,14 +50,12 @@ class TrainingRun:
         cache: Path,
         progress: Callable[[], Progress],
         *,
-        start: RoutingModel | None = None,
         remote: RemoteAnswers | None = None,
     ) -> None:
         """Prepare a run.
 
         Args:
             cache: Folder of replays and features, which later runs use again.
-            start: Router to correct, for few questions; None to train a new one.
             remote: Remote arms; None without any.
         """
         self.clock = Stopwatch()
@@ -68,12 +64,11 @@ class TrainingRun:
         self._choices = choices
         # The graph is compared with the best route without it, or with one arm, as published.
         text = Route.HYBRID if choices.success == HELPS else Route.DENSE
-        self._simple = start.policy.simple if start else choices.simple or text
+        self._simple = choices.simple or text
         self._cache = cache
         self._progress = progress
         self._remote = remote
         self._replays = Replays(settings, cache / "replays", progress, remote)
-        self._start = start
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
         """Train on the train splits and choose on train and dev; no test split is read.
@@ -104,8 +99,6 @@ class TrainingRun:
         )
         training = self._training_set(say)
         with self.clock.stage("training"):
-            if self._start is not None:
-                return fit_from(self._start, training, self._choices)
             try:
                 return fit(training, training.questions.names, self._choices, self._progress())
             except FitError as error:  # the warnings may explain it
@@ -114,8 +107,7 @@ class TrainingRun:
     def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
         """Evaluate the router on the test splits; None without any.
 
-        Test splits of sources that were not trained on are reported separately, unless there are no
-        others.
+        Test splits of sources that were not trained on are left out.
         """
         # The only place that reads test questions.
         with self.clock.stage(f"replay of {TEST}"):
@@ -123,10 +115,7 @@ class TrainingRun:
         if not replays:
             return None
         choices, learned = self._choices, fitted.training.questions
-        origins = {replay.dataset for replay in learned.replays}
-        home = [replay for replay in replays if replay.dataset in origins] or replays
-        other = [replay for replay in replays if replay not in home]
-        questions = self._evaluation_set(home)
+        questions = self._evaluation_set(replays)
         with self.clock.stage("without each dataset"):
             routers, untried = self._without_each(fitted)
         with self.clock.stage("evaluation"):
@@ -135,8 +124,6 @@ class TrainingRun:
                 RouterScores(_scores(fitted, questions), fitted.policy),
                 compared(questions, self._simple, choices.success, choices.fusion),
                 fusion=choices.fusion,
-                published=self._published(fitted, questions),
-                seed=choices.seed,
             )
             return replace(
                 result,
@@ -146,7 +133,6 @@ class TrainingRun:
                     for name, router in routers.items()
                     for row in self._away(router, learned.only(learned.groups == name))
                 ],
-                strangers=[*self._away(fitted, self._evaluation_set(other))] if other else [],
             )
 
     def write(
@@ -198,27 +184,13 @@ class TrainingRun:
         datasets = np.unique(pool.groups).tolist()
         routers: dict[str, Fitted] = {}
         untried: dict[str, str] = {}
-        for dataset in datasets if len(datasets) > 1 and self._start is None else []:
+        for dataset in datasets if len(datasets) > 1 else []:
             others = training.only(pool.without(dataset))
             try:
                 routers[dataset] = fit(others, training.questions.names, choices)
             except FitError as error:
                 untried[dataset] = str(error)
         return routers, untried
-
-    def _published(self, fitted: Fitted, questions: EvaluationSet) -> RouterScores | None:
-        """EA-GraphRAG's own recipe on the same questions; None if it cannot be trained on them."""
-        if self._choices.success != HELPS or self._start is not None or self._remote is not None:
-            return None
-        fusion = by_rank(self._choices.fusion)
-        choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
-        learned = fitted.training.questions
-        labels = compared(learned, Route.DENSE, choices.success, fusion).labels
-        try:
-            router = fit(TrainingSet(learned, labels), COLUMNS, choices)
-        except FitError:
-            return None
-        return RouterScores(_scores(router, questions), router.policy)
 
 
 def write_router(
@@ -227,14 +199,11 @@ def write_router(
     models: Path,
     name: str,
     facts: Mapping[str, Any],
-    *,
-    policy: Policy | None = None,
 ) -> tuple[Path, Report]:
     """Write a router as the next version of a model, with its card, numbers and figures.
 
     Args:
         facts: `schema_id` of the features, `command`, and `seconds` by stage.
-        policy: Written instead of the fitted one.
 
     Returns:
         The version's folder, and the report.
@@ -247,7 +216,7 @@ def write_router(
     solution, choices = fitted.solution, fitted.choices
     router = TrainedRouter(
         scorer=fitted.scorer,
-        policy=policy or fitted.policy,
+        policy=fitted.policy,
         schema_id=facts["schema_id"],
         card=card(name, report),
         training={
@@ -273,22 +242,6 @@ def write_router(
 
 def _scores(fitted: Fitted, questions: EvaluationSet) -> Float64:
     return scores_of(fitted.scorer.logits(questions.features))
-
-
-def open_start(settings: Settings, name: str, *, has_index: bool = True) -> RoutingModel:
-    """Load the router that another one starts from.
-
-    Args:
-        name: "name/version", or a version's folder.
-        has_index: Whether its features come from an index, and not from a remote arm's passages.
-
-    Raises:
-        ModelFileError: It is missing, or was trained on other features.
-    """
-    folder = replace(settings.router, model=name).folder()
-    if not has_index:
-        return load_passage_router(folder)
-    return load_router(folder, schema_id=schema_of(settings), names=COLUMNS)
 
 
 def schema_of(settings: Settings) -> str:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from wye.backends.types import Progress
     from wye.router.remote import OpenArms
     from wye.router.settings import Settings
-    from wye.training.data.remote import RemoteAnswers
-    from wye.training.data.replaying import QuestionSource
     from wye.training.fit.router import Choices
+    from wye.training.remote import RemoteAnswers
+    from wye.training.replaying import QuestionSource
     from wye.training.report import Report
 
 NOT_BETTER = 1
@@ -132,13 +132,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
                 "or only graph succeeds.",
             ),
         ] = False,
-        start_from: Annotated[
-            str,
-            unset(
-                "Router to start from, such as router-en/v1: its scorer is corrected as far "
-                "as the questions allow, its thresholds are kept. For few questions, 50 or more."
-            ),
-        ] = "",
         simple: Annotated[
             str | None,
             unset("Simple route: dense, lexical or hybrid. Default: the best."),
@@ -194,11 +187,11 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         from wye.router.model_files import require_name
         from wye.router.settings import load_settings
         from wye.router.types import route_named
-        from wye.training.data.remote import RemoteAnswers
-        from wye.training.data.replaying import parse_source
         from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
-        from wye.training.run import TrainingRun, open_start
-        from wye.training.thresholds.solve import ThresholdObjective
+        from wye.training.remote import RemoteAnswers
+        from wye.training.replaying import parse_source
+        from wye.training.run import TrainingRun
+        from wye.training.thresholds import ThresholdObjective
 
         require_name(name)  # before anything takes time
         settings = load_settings(index=index)
@@ -237,7 +230,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         )
         if as_published:
             choices = published(choices)
-        start = open_start(settings, start_from, has_index=has_index) if start_from else None
         with ExitStack() as stack:
             remote = None
             if arms is not None:
@@ -246,9 +238,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
                 remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
                 ask_arms(remote, sources, progress(), yes=yes)
                 choices = weighed_for(remote, choices, has_index=has_index)
-            run = TrainingRun(
-                settings, sources, choices, cache, progress, start=start, remote=remote
-            )
+            run = TrainingRun(settings, sources, choices, cache, progress, remote=remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
             for warning in fitted.training.warnings:
                 typer.echo(f"Warning: {warning}", err=True)

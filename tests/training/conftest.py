@@ -9,8 +9,8 @@ import pytest
 
 from tests.fakes import ReadingAnalyser
 from tests.training.made import WIDTH, D, Line, questions_of
-from wye.training.evaluation.held_out import HeldOutEvaluation, RouterScores, away, run_systems
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
+from wye.training.held_out import HeldOutEvaluation, RouterScores, away, run_systems
 from wye.training.labels import compared
 from wye.training.report import Report, make_report
 
@@ -43,7 +43,7 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
         fusion=fusion,
     )
     untried = {"one": "On all disagreements the same arm wins."}
-    return replace(result, untried=untried, left_out=rows, strangers=rows)
+    return replace(result, untried=untried, left_out=rows)
 
 
 @pytest.fixture(scope="session")

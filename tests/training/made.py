@@ -15,9 +15,10 @@ from wye.router.policy import Policy
 from wye.router.request_log import FEEDBACK, RETRIEVAL
 from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
-from wye.training.data.dataset import Question
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import (
+from wye.training.data import Question
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.fit.trainer import Examples
+from wye.training.replay import (
     SCHEMA,
     Replay,
     Replayed,
@@ -26,7 +27,6 @@ from wye.training.data.replay import (
     file_name,
     write_rows,
 )
-from wye.training.fit.trainer import Examples
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 

@@ -17,7 +17,7 @@ from tests.training.made import write_town
 from tests.training.test_questions import told, writes_well
 from wye.backends.types import Float32
 from wye.featurizer.analyser import AnalyserSettings
-from wye.training.data.dataset import read_dataset
+from wye.training.data import read_dataset
 
 Wye = Callable[..., tuple[int, str, str]]
 

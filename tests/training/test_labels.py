@@ -4,10 +4,8 @@ import pytest
 from tests.training.made import replay_of, replayed
 from wye.router.fusion import FusionSettings
 from wye.router.types import Route
-from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.data.replay import Replayed, TrainingReplay
 from wye.training.errors import FitError
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.labels import (
     BETTER,
     ENOUGH,
@@ -18,6 +16,8 @@ from wye.training.labels import (
     disagreement_of,
     disagreements,
 )
+from wye.training.measures import MEASURES
+from wye.training.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()

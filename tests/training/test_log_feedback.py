@@ -17,7 +17,7 @@ from wye.router.types import Route
 from wye.service.app import build
 from wye.service.cli import run
 from wye.service.settings import load_settings
-from wye.training.data.dataset import Question
+from wye.training.data import Question
 from wye.training.log_replay import NEEDED, feedback_dataset, read_log
 
 STREETS = NEEDED // 2 + 5

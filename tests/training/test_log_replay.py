@@ -14,7 +14,7 @@ from wye.router.policy import Policy, bands
 from wye.router.types import Thresholds
 from wye.training.errors import FitError
 from wye.training.log_replay import DecisionLog, read_log, show_replay, within_bounds
-from wye.training.thresholds.solve import FUSION, GRAPH, ThresholdObjective, keeps, outcome
+from wye.training.thresholds import FUSION, GRAPH, ThresholdObjective, keeps, outcome
 
 KNOWN = np.array([10.0, 30.0, 20.0])
 """Milliseconds of the simple route, fusion and the graph."""

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from wye.training.evaluation.measures import Interval
 from wye.training.markdown import (
     by_measure,
     escape,
@@ -16,6 +15,7 @@ from wye.training.markdown import (
     spread,
     table,
 )
+from wye.training.measures import Interval
 
 
 @pytest.mark.parametrize(

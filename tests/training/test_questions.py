@@ -13,7 +13,7 @@ from tests.fakes import LanguageModel, speaking
 from wye.backends.types import Silent
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.training.data.dataset import read_dataset
+from wye.training.data import read_dataset
 from wye.training.errors import DatasetError, JudgeError, TrainingError
 from wye.training.judge import JudgeClient
 from wye.training.questions import (

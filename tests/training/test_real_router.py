@@ -17,12 +17,12 @@ from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.cli import run
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import read_training
-from wye.training.data.replaying import replay_demo
+from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Pool, train
 from wye.training.labels import BETTER, disagreements
+from wye.training.replay import read_training
+from wye.training.replaying import replay_demo
 from wye.training.run import schema_of
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)

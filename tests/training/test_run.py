@@ -12,10 +12,10 @@ from wye.router.evidence import schema_id
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
-from wye.training.data.dataset import respell
-from wye.training.data.replaying import QuestionSource
+from wye.training.data import respell
 from wye.training.errors import DatasetError, FitError
 from wye.training.fit.router import Choices, Fitted
+from wye.training.replaying import QuestionSource
 from wye.training.run import TrainingRun, command_line, schema_of
 
 pytestmark = pytest.mark.usefixtures("no_encoder")
@@ -85,22 +85,6 @@ def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
     assert copied == [respell(text) for text in as_typed] != as_typed
 
 
-def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
-    source: QuestionSource, tmp_path: Path
-) -> None:
-    """So a router can be tried on a dataset of another kind."""
-    other = write_town(tmp_path / "village", streets=24)
-    for split in ("train", "dev"):
-        (other / "qrels" / f"{split}.tsv").unlink()
-    own = run_of(tmp_path / "cache", source, replace(source, dataset=other))
-    held_out = own.evaluate(own.learn())
-    assert held_out is not None
-    assert held_out.questions.groups.tolist() == ["town"] * 12
-    rows = [(row.dataset, row.point, row.questions) for row in held_out.strangers]
-    assert rows == [("village", point, 12) for point in POINTS]
-    assert (held_out.left_out, held_out.untried) == ([], {})
-
-
 def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     source: QuestionSource, tmp_path: Path
 ) -> None:
@@ -114,7 +98,6 @@ def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     assert held_out is not None
     rows = [(row.dataset, row.point, row.questions) for row in held_out.left_out]
     assert rows == [(name, point, 36) for name in ("town", "village") for point in POINTS]
-    assert held_out.strangers == []
 
 
 def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> None:

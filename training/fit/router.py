@@ -4,21 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64, Mask, Progress
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
-from wye.router.policy import SURE, Policy, RoutingModel, bands
+from wye.router.policy import SURE, Policy
 from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from wye.router.types import Route, Thresholds
-from wye.training.data.dataset import respell
-from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.data import respell
 from wye.training.errors import FitError
-from wye.training.evaluation.measures import MEASURES, mean_interval
-from wye.training.fit.calibration import reliability
-from wye.training.fit.prior import correct, crossfit_correction
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import (
     Pool,
@@ -30,7 +26,8 @@ from wye.training.fit.trainer import (
     train,
 )
 from wye.training.labels import ALL_GOLD, SUCCESSES, Disagreement
-from wye.training.thresholds.solve import (
+from wye.training.measures import MEASURES
+from wye.training.thresholds import (
     CUTS,
     FUSION,
     GRAPH,
@@ -39,7 +36,6 @@ from wye.training.thresholds.solve import (
     RouteOutcomes,
     Solution,
     ThresholdObjective,
-    objective,
     outcome,
     scores_of,
     solve,
@@ -82,7 +78,6 @@ class Choices:
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
-        start: Name of the router that this one starts from; "" for none.
     """
 
     success: str = ALL_GOLD
@@ -96,7 +91,6 @@ class Choices:
     fusion: FusionSettings = field(default_factory=FusionSettings)
     elsewhere: bool = True
     seed: int = 0
-    start: str = ""
 
     def __post_init__(self) -> None:
         for what, value, names in (
@@ -272,52 +266,6 @@ def fit(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
     return Fitted(choices, training, trained, comparison, logits, policy, solutions, taken)
-
-
-def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fitted:
-    """Correct another router by a few questions.
-
-    Args:
-        prior: The router to start from; its thresholds and simple route stay.
-        choices: The options; those of the scorer are ignored.
-
-    Raises:
-        FitError: No correction is surely better, or answers get worse with it.
-    """
-    questions, policy, pool, seed = training.questions, prior.policy, training.pool, choices.seed
-    scorer = correct(prior.scorer, pool, np.ones(len(questions), np.bool_), seed=seed)
-    advice = f"Keep {prior.name}, or give more questions."
-    if scorer is prior.scorer:
-        raise FitError(
-            f"These {len(questions)} questions do not significantly correct {prior.name}. {advice}"
-        )
-    logits = crossfit_correction(prior.scorer, pool, seed=seed)
-    steps = policy.thresholds.steps
-    now, then = (
-        questions.outcomes(scores_of(logit), policy.simple, choices.fusion, choices.quality, steps)
-        for logit in (logits, prior.scorer.logits(questions.features))
-    )
-    pairs = [(result, bands(result.scores, policy.thresholds)) for result in (now, then)]
-    mine, others = (
-        objective(result, choices.goal)[np.arange(len(codes)), codes] for result, codes in pairs
-    )
-    difference = mean_interval(mine - others, seed)
-    if difference.high < 0:
-        raise FitError(
-            f"Corrected by these questions, {prior.name} is worse: {difference.mean:+.4f} "
-            f"[{difference.low:+.4f} {difference.high:+.4f}]. {advice}"
-        )
-    labelled = pool.labels >= 0
-    recipe = RouterRecipe(kind=prior.scorer.members[0].kind, among=scorer.names)
-    calibration = reliability(logits[labelled], pool.labels[labelled])
-    auc = float(roc_auc_score(pool.labels[labelled], logits[labelled]))
-    result = outcome(now, policy.thresholds)
-    solution = Solution(policy.thresholds, result, policy.thresholds, result, 0.0)
-    new_policy = replace(policy, latency_ms=questions.median_latency_ms(policy.simple), router="")
-    choices = replace(choices, start=prior.name, simple=policy.simple)
-    trained = Trained(scorer, recipe, auc, calibration)
-    solutions = {policy.simple: solution}
-    return Fitted(choices, training, trained, None, logits, new_policy, solutions, now)
 
 
 def solve_steps(

@@ -17,9 +17,9 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.types import Float64, Int64, Mask, Progress, Silent
 from wye.router.scorer import AttentionMlp, Familiarity, Linear, Scorer, Standard, Trees
 from wye.training.errors import FitError
-from wye.training.evaluation.measures import Interval, mean_interval
 from wye.training.fit.calibration import Reliability, calibrate, losses, reliability
 from wye.training.fit.scorers import RouterRecipe, SplitData, fit_members, grow
+from wye.training.measures import Interval, mean_interval
 
 FOLDS = 5
 MANY = 1000

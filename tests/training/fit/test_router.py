@@ -1,25 +1,22 @@
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from tests.training.made import replay_of, replayed
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
-from wye.router.policy import RoutingModel
 from wye.router.scorer import Linear
 from wye.router.types import Route
-from wye.training.data.dataset import respell
-from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.data import respell
 from wye.training.errors import FitError
-from wye.training.fit.router import STEPS, Choices, TrainingSet, fit, fit_from, solve_steps
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from wye.training.fit.router import STEPS, Choices, TrainingSet, fit, solve_steps
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import crossfit, leave_datasets_out
-from wye.training.thresholds.solve import ThresholdObjective, outcome, scores_of
+from wye.training.thresholds import ThresholdObjective, outcome, scores_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
@@ -125,30 +122,6 @@ def test_scores_are_never_quite_0_or_1() -> None:
 def test_choices_that_are_none(choice: dict[str, str], says: str) -> None:
     with pytest.raises(FitError, match=says):
         Choices(**choice)  # type: ignore[arg-type]
-
-
-def test_one_that_starts_from_another_keeps_its_thresholds_and_knows_better(
-    training: TrainingSet,
-) -> None:
-    # The other one learned where the second column decides, and not the first.
-    turned = EvaluationSet(training.questions.replays, training.questions.features[:, [1, 0, 2]])
-    else_ = fit(replace(training, questions=turned), NAMES, Choices(kind="linear", simple=D))
-    prior = RoutingModel("other/v1", else_.scorer, else_.policy, None)
-    found = fit_from(prior, training, Choices())
-    assert found.policy.thresholds == prior.policy.thresholds
-    assert (found.choices.start, found.choices.simple) == ("other/v1", D)
-    assert found.scorer.members[0] == prior.scorer.members[0]
-    known = training.labels >= 0
-    others = prior.scorer.logits(training.questions.features)
-    before = roc_auc_score(training.labels[known], others[known])
-    assert found.trained.dev_auc > before + 0.05
-
-
-def test_a_router_that_knows_all_that_the_questions_say_is_kept(training: TrainingSet) -> None:
-    taught = fit(training, NAMES, Choices(kind="linear", simple=D))
-    prior = RoutingModel("other/v1", taught.scorer, taught.policy, None)
-    with pytest.raises(FitError, match=r"do not significantly correct other/v1. Keep"):
-        fit_from(prior, training, Choices())
 
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS

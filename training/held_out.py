@@ -1,23 +1,21 @@
 """The final evaluation: a router beside every rival, on questions that it did not learn from."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64, Mask
-from wye.featurizer.registry import FEATURE_NAMES
-from wye.router.evidence import stages
 from wye.router.fusion import FusionSettings
-from wye.router.policy import Policy, bands, routes
+from wye.router.policy import Policy, routes
 from wye.router.types import Route
-from wye.training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.evaluation.measures import MEASURES, Interval, compare, mean_interval
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.labels import Disagreement
+from wye.training.measures import MEASURES, Interval, compare, mean_interval
 
-AUTO, RANDOM, ORACLE, PAPER, PUBLISHED = "auto", "random", "oracle", "paper wRRF", "as published"
+AUTO, ORACLE = "auto", "oracle"
 QUALITY = "nDCG@10"
 """The measure that the oracle maximises, and that reports show first."""
 MEASURED = (QUALITY, "R@5", "Success@1")
@@ -25,7 +23,6 @@ MEASURED = (QUALITY, "R@5", "Success@1")
 ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
 FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
 """The routes to compare with on such a dataset; steps are fusion for a question without a plan."""
-DRAWS = 200
 
 Shares = tuple[float, float, float, float]
 """Shares of the simple, the fusion and the graph route, and of steps."""
@@ -87,7 +84,6 @@ class HeldOutEvaluation:
         left_out: Results on train and dev of each dataset, with a router that was trained on the
             other datasets.
         untried: Dataset -> why no router could be trained on the other ones.
-        strangers: Results on test questions of sources that were not trained on.
     """
 
     questions: EvaluationSet
@@ -98,7 +94,6 @@ class HeldOutEvaluation:
     better: Int64
     left_out: Sequence[Away] = ()
     untried: Mapping[str, str] = field(default_factory=dict)
-    strangers: Sequence[Away] = ()
 
 
 def run_systems(
@@ -107,14 +102,11 @@ def run_systems(
     disagreement: Disagreement,
     *,
     fusion: FusionSettings,
-    published: RouterScores | None = None,
-    seed: int = 0,
 ) -> HeldOutEvaluation:
     """Compute every system's outcomes.
 
     Args:
         disagreement: The questions' labels.
-        published: EA-GraphRAG's own recipe; None if it was not fitted.
     """
     simple, thresholds = router.policy.simple, router.policy.thresholds
 
@@ -131,15 +123,6 @@ def run_systems(
     systems = {
         f"always {route}": _always(questions, route, fusion, routed=False) for route in ALWAYS
     }
-    systems[PAPER] = _always(questions, Route.FUSION, by_rank(fusion), router.scores)
-    if published is not None:
-        parsing = replace(questions, deciding=stages(FEATURE_NAMES))
-        arms = [
-            _always(parsing, route, by_rank(fusion), published.scores)
-            for route in routes(Route.DENSE)
-        ]
-        systems[PUBLISHED] = _mixed(arms, bands(published.scores, published.policy.thresholds))
-    systems[RANDOM] = _random(paths(None), auto.shares, seed)
     for point, pair in router.policy.points.items():
         if pair != thresholds:
             systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(router.scores, pair))
@@ -148,11 +131,6 @@ def run_systems(
     systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
     labels, better = disagreement.labels, disagreement.better
     return HeldOutEvaluation(questions, systems, codes, router.scores, labels, better)
-
-
-def by_rank(fusion: FusionSettings) -> FusionSettings:
-    """Settings of EA-GraphRAG's fusion: ranks of dense and graph, weighted by the score."""
-    return replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
 
 
 def _always(
@@ -177,16 +155,6 @@ def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
     values = np.stack([choice.values for choice in choices], axis=1)
     latency = np.stack([choice.latency_ms for choice in choices], axis=1)
     return SystemOutcomes(values[rows, codes], latency[rows, codes], shares_of(codes))
-
-
-def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> SystemOutcomes:
-    """Outcomes of random routes at the router's rates, averaged over many draws."""
-    count = len(choices[0].values)
-    draws = np.random.default_rng(seed).choice(4, size=(DRAWS, count), p=shares)
-    rates = np.stack([(draws == code).mean(axis=0) for code in range(4)])
-    values = sum(rate[:, None] * choice.values for rate, choice in zip(rates, choices, strict=True))
-    latency = sum(rate * choice.latency_ms for rate, choice in zip(rates, choices, strict=True))
-    return SystemOutcomes(np.asarray(values), np.asarray(latency), shares)
 
 
 def shares_of(codes: Int64) -> Shares:
@@ -289,17 +257,3 @@ def summarise(held_out: HeldOutEvaluation, rows: Mask | None = None) -> Summary:
         auc=float(roc_auc_score(labels, logits)) if both else float("nan"),
         calibration=reliability(logits, labels) if len(labels) else None,
     )
-
-
-def subsets(questions: EvaluationSet) -> dict[str, Mask]:
-    """Masks of each replay's questions, and of each dataset's within it if they differ."""
-    masks: dict[str, Mask] = {}
-    origins, groups = questions.origins, questions.groups
-    for origin in dict.fromkeys(origins.tolist()):
-        of_origin = origins == origin
-        datasets = list(dict.fromkeys(groups[of_origin].tolist()))
-        masks[origin] = of_origin
-        if datasets != [origin]:
-            for dataset in datasets:
-                masks[f"{origin}: {dataset}"] = of_origin & (groups == dataset)
-    return masks

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wye.training.errors import EvaluationError
-from wye.training.evaluation.measures import Interval, compare, interval, resampled_means
+from wye.training.measures import Interval, compare, interval, resampled_means
 
 
 def test_agrees_with_drawing_one_by_one() -> None:
@@ -18,7 +18,7 @@ def test_agrees_with_drawing_one_by_one() -> None:
 def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(2).random((9, 2))
     whole = resampled_means(values, resamples=50, seed=3)
-    monkeypatch.setattr("wye.training.evaluation.measures._CELLS", 20)
+    monkeypatch.setattr("wye.training.measures._CELLS", 20)
     assert np.array_equal(resampled_means(values, resamples=50, seed=3), whole)
 
 

@@ -15,7 +15,7 @@ from wye.backends.types import Passage, Progress, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.steps import STEPS
-from wye.training.data.dataset import (
+from wye.training.data import (
     Dataset,
     Question,
     hurried,
@@ -24,8 +24,9 @@ from wye.training.data.dataset import (
     read_dataset,
     readable_lines,
 )
-from wye.training.data.remote import RemoteAnswers
-from wye.training.data.replay import (
+from wye.training.errors import DatasetError, SplitError, TrainingError
+from wye.training.remote import RemoteAnswers
+from wye.training.replay import (
     SCHEMA,
     TRAINING_SPLITS,
     Replay,
@@ -40,7 +41,6 @@ from wye.training.data.replay import (
     row_of,
     write_rows,
 )
-from wye.training.errors import DatasetError, SplitError, TrainingError
 
 DEPTH = 100
 
@@ -59,7 +59,7 @@ def replay_dataset(
         depth: Most hits of an arm or of steps.
 
     Returns:
-        The file, for `wye.training.data.replay`.
+        The file, for `wye.training.replay`.
 
     Raises:
         QuestionError: A question is empty.

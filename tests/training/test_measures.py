@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wye.backends.types import RankedHit
-from wye.training.evaluation.measures import MEASURES, score, write_trec
+from wye.training.measures import MEASURES, score, write_trec
 
 PASSAGES = [f"p{number}" for number in range(14)]
 judged = st.dictionaries(st.sampled_from(PASSAGES), st.just(1), min_size=1, max_size=5)

@@ -20,10 +20,10 @@ from wye.router.policy import SURE, bands, is_nested, may_have_plan
 from wye.router.remote import PASSAGE_COLUMNS, passage_columns
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import FURTHER, Route, Thresholds
-from wye.training.data.replay import Replay, Replayed
 from wye.training.errors import TrainingError
-from wye.training.evaluation.measures import DEPTH, MEASURES
-from wye.training.thresholds.solve import Outcome, RouteOutcomes, of_other
+from wye.training.measures import DEPTH, MEASURES
+from wye.training.replay import Replay, Replayed
+from wye.training.thresholds import Outcome, RouteOutcomes, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""

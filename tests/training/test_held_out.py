@@ -9,22 +9,20 @@ from wye.router.evidence import COLUMNS, NAMES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands
 from wye.router.types import Route, Thresholds
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.evaluation.held_out import (
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.held_out import (
     AUTO,
     FIXED,
     MEASURED,
     ORACLE,
-    RANDOM,
     HeldOutEvaluation,
     RouterScores,
     away,
     run_systems,
-    subsets,
     summarise,
 )
-from wye.training.evaluation.measures import MEASURES
 from wye.training.labels import Disagreement
+from wye.training.measures import MEASURES
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
 FUSION = FusionSettings()
@@ -62,23 +60,8 @@ def outcomes_of(
 def test_nothing_beats_hindsight(evaluation_set: EvaluationSet) -> None:
     found = outcomes_of(evaluation_set)
     oracle = found.systems[ORACLE].values[:, QUALITY]
-    for name in ("always lexical", "always graph", "always fusion", AUTO, RANDOM):
+    for name in ("always lexical", "always graph", "always fusion", AUTO):
         assert (oracle >= found.systems[name].values[:, QUALITY] - 1e-12).all()
-
-
-def test_chance_takes_every_route_as_often_as_the_router(evaluation_set: EvaluationSet) -> None:
-    found = outcomes_of(evaluation_set)
-    auto, random = found.systems[AUTO], found.systems[RANDOM]
-    codes = bands(SCORES, POLICY.thresholds)
-    assert random.shares == auto.shares
-    assert auto.shares == tuple((np.bincount(codes, minlength=4) / 40).tolist())
-    means = np.stack(
-        [
-            found.systems[f"always {r}"].values.mean(axis=0)
-            for r in (L, Route.FUSION, G, Route.STEPS)
-        ]
-    )
-    np.testing.assert_allclose(random.values.mean(axis=0), auto.shares @ means, atol=0.02)
 
 
 def test_the_router_is_worth_what_its_routes_are(evaluation_set: EvaluationSet) -> None:
@@ -148,16 +131,6 @@ def test_shares_of_some_questions_are_the_routers_alone(held_out: HeldOutEvaluat
     shares = summarise(outcomes, outcomes.questions.groups == "other").shares
     assert list(shares) == [AUTO]
     assert math.fsum(shares[AUTO]) == pytest.approx(1)
-
-
-def test_parts_are_replays_and_datasets_within_them(held_out: HeldOutEvaluation) -> None:
-    found = subsets(held_out.questions)
-    assert list(found) == ["one", "other"]
-    replays = [replace(replay, dataset="union") for replay in held_out.questions.replays]
-    within = subsets(replace(held_out.questions, replays=tuple(replays)))
-    assert list(within) == ["union", "union: one", "union: other"]
-    assert within["union"].all()
-    assert np.array_equal(within["union: other"], found["other"])
 
 
 def test_each_point_beside_the_best_that_always_takes_one_route() -> None:

@@ -28,9 +28,9 @@ from wye.router.remote import (
     fuse_remote,
 )
 from wye.router.types import ArmResults, Route
-from wye.training.data.dataset import Dataset, Question, keep_line, readable_lines
-from wye.training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey, digest
+from wye.training.data import Dataset, Question, keep_line, readable_lines
 from wye.training.errors import TrainingError
+from wye.training.replay import RemoteReplay, Replay, Replayed, ReplayKey, digest
 
 CALLS = 0.01
 """Default cost of asking the remote arms for every question, in nDCG@10."""

@@ -21,17 +21,15 @@ from wye.backends.types import Float64, Progress
 from wye.router.answers import best_sentences
 from wye.router.relevance import FIRST
 from wye.router.types import ABSTAIN_BELOW
-from wye.training.data.dataset import Question, contains_any, words
+from wye.training.data import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
-from wye.training.evaluation.evaluate import Evaluation, SystemRun
-from wye.training.evaluation.measures import Means, compare
+from wye.training.evaluate import Evaluation, SystemRun
 from wye.training.judge import JudgeClient
 from wye.training.markdown import by_measure, spread, table
+from wye.training.measures import Means, compare
 
 MEASURES = ("Acc", "EM", "F1")
 JUDGED = "GPT-Acc"
-IN_CONTEXT = (5, 10)
-"""Depths to which the passages are searched for a right answer."""
 MOST_FAILURES = 5
 """The evaluation ends after this many failures of an endpoint in a row."""
 PROMPT = (
@@ -178,7 +176,7 @@ def evaluate_answers(
     for system, (called, writer) in product(result.runs, writers.items()):
         name = system.name if len(writers) == 1 else f"{system.name}, {called}"
         progress.start(len(questions), f"answering {name}")
-        hits = (system.answers.get(question.id, ())[: max(IN_CONTEXT)] for question in questions)
+        hits = (system.answers.get(question.id, ())[:FIRST] for question in questions)
         contexts = [
             (q, texts([hit.id for hit in top])) for q, top in zip(questions, hits, strict=True)
         ]
@@ -186,7 +184,7 @@ def evaluate_answers(
             runs[name] = _run(system, writer, judge, contexts, progress)
         finally:
             progress.close()
-    measures = (*MEASURES, *(f"in-context@{k}" for k in IN_CONTEXT), *([JUDGED] if judge else []))
+    measures = (*MEASURES, *([JUDGED] if judge else []))
     values = {name: run.values for name, run in runs.items()}
     means, _ = compare(values, [], measures, resamples=result.resamples, seed=result.seed)
     return AnswerEvaluation(measures, runs, means, len(result.dataset.questions) - len(questions))
@@ -206,7 +204,7 @@ def _run(
         answer, right = "", False
         try:
             if system.answerability.get(question.id, 1.0) >= ABSTAIN_BELOW and passages:
-                answer = writer(question.text, passages[:FIRST])
+                answer = writer(question.text, passages)
             if judge and answer:
                 right = judge(question.text, question.answers, answer)
             in_a_row = 0
@@ -215,11 +213,9 @@ def _run(
             if in_a_row == MOST_FAILURES:
                 raise
         answers[question.id] = answer
-        holding = [contained(f"{title}\n{text}", question.answers) for title, text in passages]
         rows.append(
             [
                 *(of(answer, question.answers) for of in (contained, exact_match, token_f1)),
-                *(max([0.0, *holding[:k]]) for k in IN_CONTEXT),
                 *([float(right)] if judge else []),
             ]
         )

@@ -10,7 +10,9 @@ import pytest
 
 from tests.training.made import KEY, replay_of, replayed, write_replay
 from wye.router.types import Route
-from wye.training.data.replay import (
+from wye.training.errors import ReplayError, SplitError
+from wye.training.measures import MEASURES
+from wye.training.replay import (
     TRAINING_SPLITS,
     Replay,
     Replayed,
@@ -22,8 +24,6 @@ from wye.training.data.replay import (
     read_training,
     write_rows,
 )
-from wye.training.errors import ReplayError, SplitError
-from wye.training.evaluation.measures import MEASURES
 
 MakeReplay = Callable[..., TrainingReplay]
 LEARNING = ("wye.training.fit.router", "wye.training.labels")

@@ -7,11 +7,11 @@ from rich.console import Console
 
 from wye.backends.types import RankedHit, Ranking
 from wye.router.types import Ask, Reply, Route
-from wye.training.data.dataset import Dataset, Question
+from wye.training.data import Dataset, Question
 from wye.training.errors import EvaluationError
-from wye.training.evaluation.evaluate import as_markdown, evaluate
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluate import as_markdown, evaluate
 from wye.training.markdown import show
+from wye.training.measures import MEASURES
 
 ANSWERS = {
     ("dense", "one"): ["a", "b"],

@@ -21,12 +21,12 @@ from wye.router.model_files import load_router, save_policy
 from wye.router.policy import Policy, RoutingModel, bands, routes
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import read_training
 from wye.training.errors import FitError, ReplayError
-from wye.training.evaluation.measures import MEASURES, Interval, mean_interval
+from wye.training.evaluation_set import EvaluationSet
 from wye.training.markdown import escape, show, table, wide_console
-from wye.training.thresholds.solve import (
+from wye.training.measures import MEASURES, Interval, mean_interval
+from wye.training.replay import read_training
+from wye.training.thresholds import (
     CUTS,
     Outcome,
     RouteOutcomes,
@@ -52,7 +52,7 @@ class Tuning:
     split, or your own.
 
     Attributes:
-        measure: The measure of quality, one of `wye.training.evaluation.measures.MEASURES`.
+        measure: The measure of quality, one of `wye.training.measures.MEASURES`.
     """
 
     evaluation_set: EvaluationSet

@@ -35,9 +35,9 @@ from wye.backends.types import (
 )
 from wye.router.remote import ReturnedPassages
 from wye.router.types import ArmResults, Route
-from wye.training.data.dataset import Judgements, Question
+from wye.training.data import Judgements, Question
 from wye.training.errors import ReplayError, SplitError
-from wye.training.evaluation.measures import score
+from wye.training.measures import score
 
 TRAINING_SPLITS = frozenset({"train", "dev"})
 """Splits to train and tune on."""
@@ -143,7 +143,7 @@ class Replay:
         """Every measure of every question, for any rankings.
 
         Returns:
-            (n, m) float64, columns in the order of `wye.training.evaluation.measures.MEASURES`.
+            (n, m) float64, columns in the order of `wye.training.measures.MEASURES`.
         """
         ids = [row.question.id for row in self.questions]
         run = {

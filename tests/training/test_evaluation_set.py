@@ -11,9 +11,9 @@ from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import Route, Thresholds
-from wye.training.data.evaluation_set import EvaluationSet, syntax_features
 from wye.training.errors import TrainingError
-from wye.training.evaluation.measures import MEASURES
+from wye.training.evaluation_set import EvaluationSet, syntax_features
+from wye.training.measures import MEASURES
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()
@@ -177,7 +177,7 @@ class Parser:
 
 @pytest.fixture
 def parser(monkeypatch: pytest.MonkeyPatch) -> Parser:
-    parser, module = Parser(), "wye.training.data.evaluation_set"
+    parser, module = Parser(), "wye.training.evaluation_set"
     monkeypatch.setattr(f"{module}._parser", lambda _: parser)
     monkeypatch.setattr(f"{module}.syntax_matrix", lambda rows: np.array([[len(t)] for t in rows]))
     monkeypatch.setattr(f"{module}.BLOCK", 1)

@@ -21,10 +21,11 @@ from wye.router.gateway import Gateway
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import FURTHER, Ask, Route
-from wye.training.data.dataset import Dataset, read_dataset
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import read_training
-from wye.training.data.replaying import (
+from wye.training.data import Dataset, read_dataset
+from wye.training.errors import SplitError, TrainingError
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.replay import read_training
+from wye.training.replaying import (
     QuestionSource,
     Replays,
     key_of,
@@ -32,7 +33,6 @@ from wye.training.data.replaying import (
     replay_dataset,
     replay_demo,
 )
-from wye.training.errors import SplitError, TrainingError
 
 DEMO = Path(str(files("wye.service"))) / "demo"
 FUSION = FusionSettings()
@@ -199,8 +199,8 @@ from tests.fakes import FakeAnalyser
 composition.Analyser = FakeAnalyser
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.training.data import replaying
-from wye.training.data.dataset import read_dataset
+from wye.training import replaying
+from wye.training.data import read_dataset
 dataset, index, out = map(Path, sys.argv[1:])
 with Session.open(load_settings(), index) as session:
     replaying.replay_dataset(session, read_dataset(dataset, "train"), out)

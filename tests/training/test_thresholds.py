@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wye.router.policy import bands, decide, routes
 from wye.router.types import Route, Thresholds
 from wye.training.errors import FitError
-from wye.training.thresholds.solve import (
+from wye.training.thresholds import (
     Cuts,
     RouteOutcomes,
     ThresholdObjective,

@@ -13,7 +13,7 @@ import numpy as np
 
 from wye.backends.files import rounded_json
 from wye.backends.types import Float64, RankedHit
-from wye.training.data.dataset import Judgements, judged_id
+from wye.training.data import Judgements, judged_id
 from wye.training.errors import EvaluationError
 
 ALL_EVIDENCE = "all-evidence@5"

@@ -17,11 +17,11 @@ from wye.router.model_files import TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.data.evaluation_set import EvaluationSet
-from wye.training.data.replay import TrainingReplay
 from wye.training.errors import FitError, ReplayError, SplitError
-from wye.training.thresholds.solve import ThresholdObjective, outcome
-from wye.training.thresholds.tuning import Tuning, retune, show_retuned
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.replay import TrainingReplay
+from wye.training.thresholds import ThresholdObjective, outcome
+from wye.training.tuning import Tuning, retune, show_retuned
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
@@ -140,7 +140,7 @@ def test_what_changes_is_shown_with_the_questions_that_gain_most(
 ) -> None:
     console = Console(width=110, file=io.StringIO(), record=True)
     found = retune(undecided, ThresholdObjective(), elsewhere=False)
-    monkeypatch.setattr("wye.training.thresholds.tuning.LISTED", 2)
+    monkeypatch.setattr("wye.training.tuning.LISTED", 2)
     show_retuned(console, undecided, found)
     text = console.export_text()
     assert "hand/v1 on 60 questions" in text

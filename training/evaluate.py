@@ -12,9 +12,10 @@ import numpy as np
 from wye.backends.text import is_blank
 from wye.backends.types import Float64, Progress, RankedHit, Silent
 from wye.router.types import Ask, Reply, Route
-from wye.training.data.dataset import Dataset, Question
+from wye.training.data import Dataset, Question
 from wye.training.errors import EvaluationError
-from wye.training.evaluation.measures import (
+from wye.training.markdown import by_measure, escape, gain, spread, table
+from wye.training.measures import (
     DEPTH,
     MEASURES,
     Differences,
@@ -24,7 +25,6 @@ from wye.training.evaluation.measures import (
     write_json,
     write_trec,
 )
-from wye.training.markdown import by_measure, escape, gain, spread, table
 
 PERCENTILES = (50, 95, 99)
 

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from tests.fakes import LanguageModel, speaking
 from wye.backends.types import RankedHit, Silent
-from wye.training.data.dataset import Dataset, Question
-from wye.training.errors import EvaluationError, JudgeError
-from wye.training.evaluation.answers import (
+from wye.training.answers import (
     AnswerEvaluation,
     answered_by,
     as_markdown,
@@ -23,7 +21,9 @@ from wye.training.evaluation.answers import (
     quoted,
     token_f1,
 )
-from wye.training.evaluation.evaluate import Evaluation, SystemRun
+from wye.training.data import Dataset, Question
+from wye.training.errors import EvaluationError, JudgeError
+from wye.training.evaluate import Evaluation, SystemRun
 from wye.training.judge import JudgeClient
 
 PASSAGES = {
@@ -67,7 +67,7 @@ def test_answers_without_an_endpoint() -> None:
     report = extractive()
     run = report.runs["auto"]
     assert run.answers == {"q1": "1566", "q2": "Ann Lee"}
-    assert run.values.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 1, 1]]
+    assert run.values.tolist() == [[1, 1, 1], [1, 1, 1]]
     assert report.without == 1
     assert "Left out, as no right answer is known: 1 questions." in as_markdown(report)
     assert metrics(report)["without_right_answer"] == 1
@@ -77,7 +77,7 @@ def test_what_is_probably_not_there_is_not_answered() -> None:
     run = extractive(q1=0.05, q2=0.5).runs["auto"]
     assert run.answers == {"q1": "", "q2": "Ann Lee"}
     assert run.silent == 1
-    assert run.values[0].tolist() == [0, 0, 0, 1, 1]
+    assert run.values[0].tolist() == [0, 0, 0]
 
 
 def test_a_dataset_without_right_answers_is_refused() -> None:
@@ -133,7 +133,7 @@ def test_hostile_replies_cost_their_own_question_alone(endpoint: LanguageModel) 
 def test_an_endpoint_that_only_fails_is_given_up(
     endpoint: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wye.training.evaluation.answers.MOST_FAILURES", 2)
+    monkeypatch.setattr("wye.training.answers.MOST_FAILURES", 2)
     endpoint.say = lambda *_: b"[" * 100_000
     says = "which is not a chat completion"
     client = JudgeClient(endpoint.url, "reader", tries=1)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from wye.training.data.dataset import Question, contains_any, hurried, read_dataset, respell, words
+from wye.training.data import Question, contains_any, hurried, read_dataset, respell, words
 from wye.training.errors import DatasetError
 
 QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'

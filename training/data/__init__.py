@@ -1,1 +1,0 @@
-"""Judged questions, and what every arm returned for them."""

@@ -1,1 +1,0 @@
-"""Measures, confidence intervals, and comparisons of systems."""

@@ -1,1 +1,0 @@
-"""Solving and tuning of thresholds."""
