@@ -48,6 +48,7 @@ FIELDS: dict[str, str] = {
         ("cache_entries", "cache_mb", "cache_seconds"),
         "An arm's replies are no longer kept; put a caching proxy before its address.",
     ),
+    "embeddings": '{vector} is the collection\'s; a kind = "python" arm may ask any endpoint.',
     "hedge_ms": "Slow calls are no longer made twice; set timeout_ms and retries.",
     **dict.fromkeys(
         ("price_per_token", "tokens"),
@@ -71,6 +72,7 @@ KINDS: Mapping[str, str] = {
         ),
         'Use kind = "http" with the recipe for it in docs/guides/remote-arms.md.',
     ),
+    "mcp": 'Use kind = "python" with an object whose search calls the tool.',
     "pgvector": 'Use kind = "python" with docs/examples/pgvector_arm.py.',
 }
 """Kind of a remote arm."""

@@ -104,7 +104,7 @@ class RemoteAnswers:
         counts = Counter(question.arm for question in missing)
         price = sum(arm.price * counts[arm.name] for arm in self._asker.arms)
         arms = " and ".join(f"'{name}' {count} questions" for name, count in counts.items())
-        cost = f"costs {price:g}, retries not counted" if price else "has no known price"
+        cost = f"costs {price:g}" if price else "has no known price"
         return f"Asks {arms}: that {cost}."
 
     def collect(self, missing: Sequence[ArmQuestion], progress: Progress) -> None:

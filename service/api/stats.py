@@ -60,7 +60,6 @@ class RemoteArmValue(BaseModel):
     state: Literal["closed", "open", "half-open"] = Field(
         description="State of its circuit breaker."
     )
-    usual_ms: float = Field(description="Median time of its last answers; 0 before the first.")
     spent: float = Field(description="What this server's calls of it cost since it started.")
     saved: float = Field(
         description="What the calls that the router avoided in that time would have cost."
@@ -144,7 +143,6 @@ async def stats(service: Served) -> StatsReply:
                 arm=arm.name,
                 collection=name,
                 state=arm.breaker.state.value,
-                usual_ms=arm.usual_ms,
                 spent=arm.spent,
                 saved=arm.saved,
             )

@@ -2,11 +2,9 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import median
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -21,7 +19,6 @@ RESERVE = 0.15
 MOST_RESERVE = 0.75
 """Most seconds of that share."""
 
-_RECENT_CALLS = 20
 _FIRST_WAIT = 0.05
 _EXACT = 1e-9  # tolerance for sums of prices
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
@@ -203,7 +200,6 @@ class RemoteArm:
         self._slots = asyncio.Semaphore(self.config.max_concurrency)
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
-        self._recent_seconds: deque[float] = deque(maxlen=_RECENT_CALLS)
         self.prefix = "" if self.config.same_ids or self.is_simple else f"{name}:"
         self.spent = 0.0
         self.saved = 0.0
@@ -217,11 +213,6 @@ class RemoteArm:
     def is_simple(self) -> bool:
         """Whether it replaces our text arms, in a collection without an index."""
         return self.config.role == "simple"
-
-    @property
-    def usual_ms(self) -> float:
-        """Median time of its last answers, in milliseconds; 0 before the first."""
-        return 1000 * median(self._recent_seconds) if self._recent_seconds else 0.0
 
     def use(self, encode: Encode) -> None:
         """Set the collection's encoder, for an arm that compares vectors and names no other."""
@@ -256,24 +247,16 @@ class RemoteArm:
                 "dense, lexical or hybrid, which do not ask it."
             ) from None
 
-    @property
-    def most_cost(self) -> float:
-        """Price of all calls that one question may take."""
-        return self.config.price * (self.config.retries + 1)
-
-    def over_budget(self, purse: "Purse", remaining_ms: float | None) -> str:
+    def over_budget(self, limits: Mapping[str, float]) -> str:
         """Why a limit does not allow a call, or "".
 
         Args:
-            remaining_ms: Milliseconds that remain of `max_latency_ms`; None if it is not set.
+            limits: What may still be spent, by the name of the limit.
         """
-        if limit := purse.lack(self.config.price):
-            return f"budget: a call costs {self.config.price:g}, more than is left of {limit}"
-        if remaining_ms is not None and self.usual_ms > remaining_ms:
-            return (
-                f"budget: it takes about {self.usual_ms:.0f} ms, more than is left of "
-                "max_latency_ms"
-            )
+        price = self.config.price
+        for name, amount in limits.items():
+            if price > amount + _EXACT:
+                return f"budget: a call costs {price:g}, more than is left of {name}"
         return ""
 
     def refusal(self) -> str:
@@ -289,27 +272,19 @@ class RemoteArm:
         )
 
     async def search(
-        self,
-        question: str,
-        k: int,
-        filter_: object | None,
-        seconds: float,
-        purse: "Purse | None" = None,
+        self, question: str, k: int, filter_: object | None, seconds: float
     ) -> ArmCall:
         """Call it and return the outcome; a failure is an outcome too, and raises nothing.
 
         Args:
             seconds: Time left for it.
-            purse: What pays for further attempts; the first one is paid already.
         """
-        purse = purse or Purse()
         if reason := self.refusal():
-            purse.pay(-self.config.price)
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
         is_trial = self.breaker.enter()
         started = perf_counter()
-        calls = _Calls(started + seconds, purse)
+        calls = _Calls(started + seconds)
         reason, outcome, note = "", "ok", ""
         hits: tuple[RemoteHit, ...] = ()
         try:
@@ -335,38 +310,37 @@ class RemoteArm:
             self.breaker.succeed()
         finally:
             self.breaker.leave(is_trial=is_trial)
-            calls.purse.pay((calls.count - calls.paid) * self.config.price)
-        duration, state = perf_counter() - started, self.breaker.state
         if reason:
-            extra = {"arm": self.name, "reason": reason, "state": str(state)}
+            extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}
             LOG.warning("remote arm failed", extra=extra)
-        else:
-            self._recent_seconds.append(duration)
-        spent = calls.count * self.config.price
-        outcomes = reason, outcome, note, calls.count, duration, spent
-        return ArmCall(self.name, self.config.kind, state, hits, *outcomes)
+        return ArmCall(
+            self.name,
+            self.config.kind,
+            self.breaker.state,
+            hits,
+            reason,
+            outcome,
+            note,
+            calls.charged,
+            perf_counter() - started,
+            calls.charged * self.config.price,
+        )
 
     async def _try(
         self, question: str, k: int, filter_: object | None, calls: "_Calls"
     ) -> Sequence[RemoteHit]:
-        """Call it, with as many retries as are safe and allowed."""
-        price, attempts = self.config.price, self.config.retries + 1
-        for attempt in range(attempts):
-            calls.count += 1
+        """Call it, with as many retries as are safe; what has its price is not paid for twice."""
+        for attempt in range(self.config.retries + 1):
+            calls.charged += 1
             try:
                 return await self._kind.search(question, k, filter_)
             except ArmError as error:
-                calls.count -= not error.charged
+                calls.charged -= not error.charged
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
                 is_in_time = perf_counter() + wait < calls.end
-                is_last = attempt + 1 == attempts
-                is_paid = calls.paid > calls.count  # what was not charged pays for the next one
-                is_affordable = is_paid or not calls.purse.lack(price)
-                if is_last or not (error.retry and is_in_time and is_affordable):
+                is_free = not (error.charged and self.config.price)
+                if attempt == self.config.retries or not (error.retry and is_in_time and is_free):
                     raise
-                if not is_paid:
-                    calls.purse.pay(price)
-                    calls.paid += 1
             await asyncio.sleep(wait * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
 
@@ -376,44 +350,16 @@ class RemoteArm:
 
 
 @dataclass(slots=True)
-class Limit:
-    """An amount that may still be spent, with the name that clients know the limit by."""
-
-    name: str
-    amount: float
-
-
-class Purse:
-    """What the calls for one question may still cost; without limits, anything."""
-
-    def __init__(self, *limits: Limit) -> None:
-        self._limits = limits
-
-    def within(self, name: str, amount: float) -> "Purse":
-        """A purse with one more limit, which shares those of this one."""
-        return Purse(*self._limits, Limit(name, amount))
-
-    def lack(self, price: float) -> str:
-        """The name of a limit that does not allow a price, or ""."""
-        return next((one.name for one in self._limits if price > one.amount + _EXACT), "")
-
-    def pay(self, price: float) -> None:
-        """Take a price from every limit; a negative one gives it back."""
-        for limit in self._limits:
-            limit.amount -= price
-
-
-@dataclass(slots=True)
 class _Calls:
-    """The calls for one question, of which so many are `paid`, the first of them in advance.
+    """The calls for one question; `end` is in `perf_counter` seconds.
 
-    Times are `perf_counter` seconds; `count` are calls that were made and are charged.
+    Attributes:
+        charged: Calls that were made and have to be paid for.
+        is_begun: Whether there was a free slot.
     """
 
     end: float
-    purse: Purse
-    paid: int = 1
-    count: int = 0
+    charged: int = 0
     is_begun: bool = False
 
 

@@ -19,7 +19,6 @@ from wye.service.settings import COLLECTION, DEFAULT, ServiceSettings, load_sett
 
 KINDS: Mapping[str, str] = {
     "http": "HttpKind",
-    "mcp": "McpKind",
     "python": "PythonKind",
 }
 """The class of each kind by its name in the arms file, which is also its file's name here."""

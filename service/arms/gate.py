@@ -14,7 +14,7 @@ from wye.router.errors import QuestionError
 from wye.router.evidence import FIRST_PASSAGES
 from wye.router.remote import INDEX_SIGNALS, RemoteList, ReturnedPassages, fuse_remote
 from wye.router.types import Decision, Reply, Route
-from wye.service.arms.arm import ArmCall, Limit, Purse, RemoteArm, RemoteOutcome, usable
+from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome, usable
 from wye.service.arms.budget import Budget
 from wye.service.batching import Entry
 from wye.service.http.problems import Problem
@@ -27,6 +27,7 @@ NO_RELEVANCE = (
     "list by k."
 )
 NOTHING = "degraded: the simple arm gave nothing to decide by"
+PER_DAY = "max_cost_per_day"
 _SHALLOWEST = 20
 _GRAPH_SHARE = 0.7
 
@@ -45,7 +46,7 @@ class _Query:
         budget: The asking key's daily budget, if it has one.
         version: Version of the index that is searched.
         started: When it began, in `monotonic` seconds.
-        purse: What is left of `max_cost`.
+        limits: What may still be spent, by the name of the limit.
     """
 
     params: SearchParams
@@ -54,11 +55,11 @@ class _Query:
     budget: Budget | None
     version: int = 0
     started: float = field(default_factory=monotonic)
-    purse: Purse = field(init=False)
+    limits: dict[str, float] = field(init=False)
 
     def __post_init__(self) -> None:
         max_cost = self.params.max_cost
-        self.purse = Purse() if max_cost is None else Purse(Limit("max_cost", max_cost))
+        self.limits = {} if max_cost is None else {"max_cost": max_cost}
 
     @property
     def end(self) -> float:
@@ -70,62 +71,60 @@ class _Query:
         """Seconds until it must be answered."""
         return self.end - monotonic()
 
-    def remaining_ms(self) -> float | None:
-        """Milliseconds that remain of `max_latency_ms`; None if the request does not set it."""
-        limit = self.params.max_latency_ms
-        return None if limit is None else limit - 1000 * (monotonic() - self.started)
-
     async def refusals(self, arms: Sequence[RemoteArm]) -> dict[str, ArmCall]:
         """The arms that may not be called, each with the outcome that says why."""
         if self.params.min_relevance > 0:
             reason = "relevance: that of its passages is unknown, and min_relevance is given"
             return {arm.name: arm.skipped(reason, "budget") for arm in arms}
-        purse = self.purse
         if self.budget is not None and any(arm.config.price for arm in arms):
-            purse = purse.within("max_cost_per_day", await self.budget.remaining())
+            self.limits[PER_DAY] = await self.budget.remaining()
         calls = {}
         for arm in arms:
-            if reason := arm.over_budget(purse, self.remaining_ms()):
+            if reason := arm.over_budget(self.limits):
                 calls[arm.name] = arm.skipped(reason, "budget")
             elif reason := arm.refusal():
                 calls[arm.name] = arm.skipped(reason, "open")
         return calls
 
-    async def ask(self, arms: Sequence[RemoteArm]) -> dict[str, ArmCall]:
-        """Ask the arms concurrently, within the budget and `max_cost`."""
-        most = sum(arm.most_cost for arm in arms)
-        if self.budget is None or not most:
-            return await self._ask(arms, self.purse)
-        advance = await self.budget.take(most)
-        calls = await self._ask(arms, self.purse.within("max_cost_per_day", advance[0]))
-        await self.budget.settle(advance, sum(call.spent for call in calls.values()))
-        return calls
+    async def ask(self, arms: Sequence[RemoteArm], *, is_fused: bool = True) -> dict[str, ArmCall]:
+        """Ask those arms concurrently whose price the limits allow.
+
+        Args:
+            is_fused: Whether the lists are fused, so that they have to be deeper than the answer.
+        """
+        price = sum(arm.config.price for arm in arms)
+        advance = await self.budget.take(price) if self.budget is not None and price else None
+        if advance is not None:
+            self.limits[PER_DAY] = advance[0]
+        params, seconds = self.params, self.started + usable(self.seconds) - monotonic()
+        if params.max_latency_ms is not None:
+            seconds = min(seconds, self.started + params.max_latency_ms / 1000 - monotonic())
+        calls, searches = {}, []
+        for arm in arms:
+            reason = arm.over_budget(self.limits)
+            if reason or seconds <= 0:
+                reason = reason or "was not asked: no time was left"
+                calls[arm.name] = arm.skipped(reason, "budget")
+                continue
+            self._pay(arm.config.price)
+            depth = max(params.k, arm.config.depth) if is_fused else params.k
+            searches.append(arm.search(self.item.text, depth, params.filter, seconds))
+        answers = {call.name: call for call in await asyncio.gather(*searches)}
+        spent = sum(call.spent for call in answers.values())
+        self._pay(spent - sum(arm.config.price for arm in arms if arm.name in answers))
+        if self.budget is not None and advance is not None:
+            await self.budget.settle(advance, spent)
+        return {arm.name: answers.get(arm.name) or calls[arm.name] for arm in arms}
 
     async def ask_one(self, arm: RemoteArm) -> ArmCall:
         """Ask one arm, unless it may not be called."""
         refusals = await self.refusals([arm])
         return refusals.get(arm.name) or (await self.ask([arm]))[arm.name]
 
-    async def _ask(self, arms: Sequence[RemoteArm], purse: Purse) -> dict[str, ArmCall]:
-        """Ask those arms whose price the purse has; further attempts are paid as they come."""
-        params, remaining_ms = self.params, self.remaining_ms()
-        seconds = self.started + usable(self.seconds) - monotonic()
-        if remaining_ms is not None:
-            seconds = min(seconds, remaining_ms / 1000)
-        calls, searches = {}, []
-        for arm in arms:
-            reason = arm.over_budget(purse, remaining_ms)
-            if reason or seconds <= 0:
-                reason = reason or "was not asked: no time was left"
-                calls[arm.name] = arm.skipped(reason, "budget")
-                continue
-            purse.pay(arm.config.price)
-            # Only lists that are fused are deeper than the answer.
-            is_fused = params.route != Route.GRAPH
-            depth = max(params.k, arm.config.depth) if is_fused else params.k
-            searches.append(arm.search(self.item.text, depth, params.filter, seconds, purse))
-        calls |= {call.name: call for call in await asyncio.gather(*searches)}
-        return {arm.name: calls[arm.name] for arm in arms}
+    def _pay(self, amount: float) -> None:
+        """Take an amount from every limit; a negative one gives it back."""
+        for name in self.limits:
+            self.limits[name] -= amount
 
 
 class Gate:
@@ -241,7 +240,7 @@ class Gate:
         """Answer with arms that may be called, and say what their calls took."""
         params = query.params
         if params.route == Route.GRAPH:  # only the arm that replaces the graph
-            calls = await query.ask(arms)
+            calls = await query.ask(arms, is_fused=False)
             (call,) = calls.values()
             if not call.reason:
                 return _list_as_answer(arms[0], call, query, Route.GRAPH), RemoteOutcome(calls)
@@ -313,10 +312,7 @@ class _SimpleSearch:
     async def _find(self) -> SearchResult:
         query, arm = self._query, self.arm
         params = query.params
-        # It replaces our text arms, so it has the depth of hybrid search.
-        hybrid = replace(query, params=replace(params, route=Route.HYBRID))
-        hybrid.purse = query.purse
-        self.call = await hybrid.ask_one(arm)
+        self.call = await query.ask_one(arm)
         answer = _list_as_answer(arm, self.call, query, Route.HYBRID)
         if params.route != Route.AUTO:
             return answer

@@ -4,24 +4,22 @@ Requests go to an address from the arms file, and to no other.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import httpx2
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from wye.backends.errors import FilterError
 from wye.service.arms.kind import (
     MISSING,
-    ArmConfig,
     ArmError,
     Encode,
     Garbled,
     HitConfig,
     Kind,
     RemoteHit,
-    at,
     fill,
     names_in,
     parse_json,
@@ -51,20 +49,6 @@ Address = Annotated[str, AfterValidator(_an_address)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 
 
-class WebConfig(ArmConfig):
-    """An arm that is asked over HTTP.
-
-    Attributes:
-        url: Its address; redirects are not followed.
-        key_env: Name of the environment variable that holds its API key.
-        key_header: Header that carries the key; in Authorization, "Bearer" precedes it.
-    """
-
-    url: Address
-    key_env: str = ""
-    key_header: HeaderName = "Authorization"
-
-
 def secret_of(variable: str) -> str:
     """The value of the environment variable that `key_env` names; "" if it names none.
 
@@ -81,67 +65,6 @@ def secret_of(variable: str) -> str:
             f"key_env names the variable {variable}, which contains what a header cannot have"
         )
     return value
-
-
-def headers_of(config: WebConfig) -> dict[str, str]:
-    """The header with the arm's key, if it has one; a `ServiceError` if its variable is not set."""
-    secret = secret_of(config.key_env)
-    if not secret:
-        return {}
-    is_bearer = config.key_header.lower() == "authorization"
-    return {config.key_header: f"Bearer {secret}" if is_bearer else secret}
-
-
-class WebClient:
-    """A pool of connections to one address; they are made at the first request."""
-
-    def __init__(self, url: str, headers: Mapping[str, str], config: ArmConfig) -> None:
-        self._url = url
-        self._client = httpx2.AsyncClient(
-            headers={"accept": "application/json", **headers},
-            timeout=config.timeout_ms / 1000,
-            limits=httpx2.Limits(
-                max_connections=config.max_concurrency,
-                max_keepalive_connections=config.max_concurrency,
-            ),
-            follow_redirects=False,
-            trust_env=False,
-        )
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._client.aclose()
-
-    async def ask(
-        self,
-        path: str = "",
-        body: object = None,
-        *,
-        method: str = "POST",
-        query: Mapping[str, Any] | None = None,
-    ) -> object:
-        """Send a request and return the reply, parsed as JSON.
-
-        Raises:
-            ArmError: It failed; the message does not repeat what the arm sent.
-        """
-        try:
-            async with self._client.stream(
-                method, self._url + path, json=body, params=query
-            ) as reply:
-                _refuse(reply)
-                return parse_json(await _body(reply))
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
-            raise ArmError(
-                "cannot be reached", outcome="unreachable", retry=True, charged=False
-            ) from None
-        except httpx2.TimeoutException:
-            raise ArmError("gave no answer in time", outcome="timeout") from None
-        except httpx2.RemoteProtocolError:
-            # A pooled connection that the arm had closed ends like this; repeating is harmless.
-            raise ArmError("broke off", outcome="broken", retry=True) from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
 
 
 def _refuse(reply: httpx2.Response) -> None:
@@ -178,45 +101,32 @@ async def _body(reply: httpx2.Response) -> bytes:
     return b"".join(pieces)
 
 
-class EmbeddingsConfig(BaseModel):
-    """An endpoint for embeddings in OpenAI's protocol.
-
-    Attributes:
-        url: Its address, including /v1.
-        model: Name of the model there.
-        key_env: Name of the environment variable that holds its API key.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    url: Address
-    model: str
-    key_env: str = ""
-
-
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
 
-class HttpConfig(WebConfig, HitConfig):
+class HttpConfig(HitConfig):
     """A search over HTTP.
 
     Attributes:
+        url: Its address; redirects are not followed.
+        key_env: Name of the environment variable that holds its API key.
+        key_header: Header that carries the key; in Authorization, "Bearer" precedes it.
         method: "POST" sends the template as JSON, "GET" as parameters.
-        request: Template, with "{question}", "{vector}", "{k}" and "{filter}" as placeholders.
-        embeddings: The endpoint that makes "{vector}"; without one, the collection's own encoder.
+        request: Template, with "{question}", "{vector}" (the question's, by the collection's
+            encoder), "{k}" and "{filter}" as placeholders.
     """
 
+    url: Address
+    key_env: str = ""
+    key_header: HeaderName = "Authorization"
     method: Literal["POST", "GET"] = "POST"
     request: dict[str, Any]
-    embeddings: EmbeddingsConfig | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         names = names_in(self.request)
         if names.isdisjoint((QUESTION, VECTOR)):
             raise ValueError('request: put "{question}" or "{vector}" where the question goes')
-        if self.embeddings and VECTOR not in names:
-            raise ValueError('embeddings: put "{vector}" into request, or leave them out')
         if self.method == "GET" and not all(
             isinstance(value, str | int | float) for value in self.request.values()
         ):
@@ -240,14 +150,22 @@ class HttpKind(Kind[HttpConfig]):
 
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
-        self._web = WebClient(config.url, headers_of(config), config)
+        headers = {"accept": "application/json"}
+        if secret := secret_of(config.key_env):
+            is_bearer = config.key_header.lower() == "authorization"
+            headers[config.key_header] = f"Bearer {secret}" if is_bearer else secret
+        self._client = httpx2.AsyncClient(
+            headers=headers,
+            timeout=config.timeout_ms / 1000,
+            limits=httpx2.Limits(
+                max_connections=config.max_concurrency,
+                max_keepalive_connections=config.max_concurrency,
+            ),
+            follow_redirects=False,
+            trust_env=False,
+        )
         self._names = names_in(config.request)
         self._encode: Encode | None = None
-        self._endpoint: WebClient | None = None
-        if (endpoint := config.embeddings) is not None:
-            secret = secret_of(endpoint.key_env)
-            headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-            self._endpoint = WebClient(endpoint.url, headers, config)
 
     def translate(self, filter_: object) -> object:
         """Pass a filter on, if the template has `{filter}`."""
@@ -256,43 +174,43 @@ class HttpKind(Kind[HttpConfig]):
         return filter_
 
     def use(self, encode: Encode) -> None:
-        """Set the collection's encoder, for vectors that no endpoint makes."""
+        """Set the collection's encoder."""
         self._encode = encode
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the reply's order."""
-        config = self.config
         values: dict[str, object] = {QUESTION: question, K: k}
         values[FILTER] = MISSING if filter_ is None else filter_
         if VECTOR in self._names:
-            values[VECTOR] = await self._vector(question)
-        request: Any = fill(config.request, values)
-        if config.method == "GET":
-            reply = await self._web.ask(method="GET", query=request)
-        else:
-            reply = await self._web.ask(body=request)
-        return config.read(reply, k)
-
-    async def _vector(self, question: str) -> list[float]:
-        """The question's vector."""
-        endpoint = self.config.embeddings
-        if self._endpoint is None or endpoint is None:
             if self._encode is None:
                 raise ArmError("has no encoder", charged=False)
-            return list(map(float, await self._encode(question)))
-        body = {"model": endpoint.model, "input": question, "encoding_format": "float"}
+            values[VECTOR] = [float(number) for number in await self._encode(question)]
+        return self.config.read(await self._reply(fill(self.config.request, values)), k)
+
+    async def _reply(self, request: Any) -> object:  # noqa: ANN401 - JSON
+        """Send a request and return the reply, parsed as JSON.
+
+        Raises:
+            ArmError: It failed; the message does not repeat what the arm sent.
+        """
+        method = self.config.method
+        content: dict[str, Any] = {"params" if method == "GET" else "json": request}
         try:
-            vector = at(await self._endpoint.ask("/embeddings", body), "/data/0/embedding")
-        except ArmError as error:
-            error.args = (f"has no vector of the question: the embeddings endpoint {error}",)
-            error.charged = False
-            raise
-        if not isinstance(vector, list) or not all(isinstance(x, int | float) for x in vector):
-            raise Garbled("there is no vector of the question")
-        return [float(number) for number in vector]
+            async with self._client.stream(method, self.config.url, **content) as reply:
+                _refuse(reply)
+                return parse_json(await _body(reply))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            raise ArmError(
+                "cannot be reached", outcome="unreachable", retry=True, charged=False
+            ) from None
+        except httpx2.TimeoutException:
+            raise ArmError("gave no answer in time", outcome="timeout") from None
+        except httpx2.RemoteProtocolError:
+            # A pooled connection that the arm had closed ends like this; repeating is harmless.
+            raise ArmError("broke off", outcome="broken", retry=True) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._web.close()
-        if self._endpoint is not None:
-            await self._endpoint.close()
+        await self._client.aclose()

@@ -34,7 +34,8 @@ class ArmConfig(BaseModel):
         timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
         price: Price of a call, in any currency; the greatest if calls differ.
         max_concurrency: Most concurrent calls of each worker.
-        retries: Most further attempts after errors that make another one safe.
+        retries: Most further attempts after errors that make another one safe; a call that has
+            its price is not repeated.
         scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
             "rank" only the order counts.
         weight: Weight of its list in fusion; our own lists have 1.

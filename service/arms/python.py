@@ -1,9 +1,10 @@
-"""A Python object: a retriever of LangChain or LlamaIndex, or anything that searches."""
+"""An object of Python that searches."""
 
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,15 +13,14 @@ from pydantic import Field
 from wye.service.arms.kind import ArmConfig, Garbled, Kind, RemoteHit, remote_hit
 from wye.service.errors import ServiceError
 
-_METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
-
 
 class PythonConfig(ArmConfig):
     """A Python object that searches.
 
     Attributes:
-        target: "module:object", where the object searches, or is a class or function that makes one
-            without arguments.
+        target: "module:object", where the object has `search(question, k)`, or is a class or
+            function that makes one without arguments. A hit is an object or a dict with `id`,
+            `text` and perhaps `title`, `score` and `metadata`.
         filters: Whether its `search` takes a filter as a third argument.
     """
 
@@ -29,20 +29,16 @@ class PythonConfig(ArmConfig):
 
 
 class PythonKind(Kind[PythonConfig]):
-    """Calls `search(question, k)`, LangChain's `invoke` or LlamaIndex's `retrieve`."""
+    """Calls `search`, in a thread unless it is a coroutine function."""
 
     Config = PythonConfig
 
     def __init__(self, config: PythonConfig) -> None:
         super().__init__(config)
         searcher = _load(config.target)
-        name = next((name for name in _METHODS if callable(getattr(searcher, name, None))), "")
-        if not name:
-            raise ServiceError(f"target: {config.target} has none of {', '.join(_METHODS)}")
-        if config.filters and name != "search":
-            raise ServiceError("filters: only an object with `search` can take a filter")
-        self._call: Callable[..., Any] = getattr(searcher, name)
-        self._is_search = name == "search"
+        if not callable(getattr(searcher, "search", None)):
+            raise ServiceError(f"target: {config.target} has no search(question, k)")
+        self._call: Callable[..., Any] = searcher.search
         # A thread cannot be stopped after a timeout, so their number is limited to that of calls.
         self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
 
@@ -52,9 +48,7 @@ class PythonKind(Kind[PythonConfig]):
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the object's order."""
-        arguments: tuple[object, ...] = (question, k) if self._is_search else (question,)
-        if self.config.filters:
-            arguments = (*arguments, filter_)
+        arguments = (question, k, filter_) if self.config.filters else (question, k)
         if inspect.iscoroutinefunction(self._call):
             results = await self._call(*arguments)
         else:
@@ -71,7 +65,7 @@ class PythonKind(Kind[PythonConfig]):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _load(target: str) -> object:
+def _load(target: str) -> Any:  # noqa: ANN401 - foreign code
     module, _, path = target.partition(":")
     try:
         value: Any = import_module(module)
@@ -85,22 +79,10 @@ def _load(target: str) -> object:
         ) from None
 
 
-def _hit(hit: Any) -> RemoteHit:  # noqa: ANN401 - of several libraries
-    """Make a hit of a scored node (LlamaIndex), a document (LangChain), a dict or an object."""
-    node = getattr(hit, "node", None)
-    if node is not None:
-        metadata = dict(node.metadata)
-        title = metadata.get("title", "")
-        return remote_hit(node.node_id, node.get_content(), title, hit.score, metadata)
-    if hasattr(hit, "page_content"):
-        metadata = dict(hit.metadata)
-        id_ = getattr(hit, "id", None) or metadata.get("id") or hit.page_content
-        return remote_hit(id_, hit.page_content, metadata.get("title", ""), None, metadata)
-    if isinstance(hit, dict):
-        get = hit.get
-    else:
-
-        def get(name: str, default: object = None) -> object:
-            return getattr(hit, name, default)
-
+def _hit(hit: Any) -> RemoteHit:  # noqa: ANN401 - a dict or an object
+    get = hit.get if isinstance(hit, dict) else partial(_attribute, hit)
     return remote_hit(get("id"), get("text"), get("title", ""), get("score"), get("metadata"))
+
+
+def _attribute(hit: object, name: str, default: object = None) -> object:
+    return getattr(hit, name, default)

@@ -213,8 +213,8 @@ def test_a_call_that_cost_nothing_leaves_the_money(gateway: Gateway, remote: Rem
     assert ask(client, SIMPLE)["missing"] == []
 
 
-def test_a_further_try_needs_its_own_money(gateway: Gateway, remote: Remote) -> None:
-    client = gateway(most=0.03)
+def test_what_was_paid_is_not_tried_again(gateway: Gateway, remote: Remote) -> None:
+    client = gateway(most=0.05)
     remote.modes = ["drop"]
     reply = ask(client)
     assert (reply["spent"], reply["missing"][0]["reason"]) == (0.02, "broke off")

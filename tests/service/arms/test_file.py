@@ -45,7 +45,7 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         ("[arms]\nfar = 3", "arms: write a table"),
         (table(URL, "Far"), r"\[arms.Far\].*cannot be called"),
         (table(URL, "dense"), "cannot be called 'dense'"),
-        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Use one of http, m"),
+        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Use one of http, p"),
         (table(URL, kind="htp"), "kind: 'htp' is not a kind. Did you mean http"),
         (table(URL, pirce=1), r"\[arms.far\] pirce: there is no such key.*price"),
         (table(URL, role=None), r"\[arms.far\] role: it is missing"),
@@ -67,11 +67,9 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         ),
         (table(URL) + table(URL, "two"), r"\[arms.two\] role: another arm replaces"),
         (table(URL, key_env="NOT_SET"), r"\[arms.far\] key_env names the variable NOT_SET"),
-        (table(URL, kind="mcp"), r"\[arms.far\] request: there is no such key"),
         (table(URL, kind="qdrant"), "kind: 'qdrant' was removed. Use kind = \"http\" with the rec"),
         (table(URL, request={"q": ["{vector}"], "where": "{filter}"}, metadata=None), "metadata: "),
         (table(URL, method="GET", request={"q": "{vector}"}), "are no single values"),
-        (table(URL, embeddings={"url": URL, "model": "m"}), 'embeddings: put "{vector}" into'),
     ],
 )
 def test_a_mistake_names_file_table_and_key(tmp_path: Path, text: str, says: str) -> None:

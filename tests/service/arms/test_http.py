@@ -35,7 +35,7 @@ TEXTS = [row[2] for row in ROWS]
 
 
 def test_every_removed_kind_has_a_recipe() -> None:
-    for kind in {*removed.KINDS} - {"elasticsearch", "openai-vector-store", "pgvector"}:
+    for kind in {*removed.KINDS} - {"elasticsearch", "mcp", "openai-vector-store", "pgvector"}:
         assert recipes()[kind]["kind"] == "http"
     assert recipes()["openai"]["kind"] == "http"
 
@@ -204,28 +204,6 @@ def test_opensearch_is_asked_for_words_or_vectors(
     assert call.hits[0].score == 3.5
     assert remote.paths == ["/notes/_search"]
     assert remote.asked == [{"size": 4, "query": query}]
-
-
-def test_vectors_may_come_from_an_endpoint(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QDRANT_KEY", "k")
-    monkeypatch.setenv("EMBEDDINGS_KEY", "k")
-    given = {"url": f"{remote.url}/v1", "model": "large", "key_env": "EMBEDDINGS_KEY"}
-    remote.reply = {"data": [{"embedding": [1, 2.5]}], "result": {"points": []}}
-    keys = recipe("qdrant", remote.url, embeddings=given)
-    assert ask(arm_of(tmp_path, **keys), "Which?").reason == ""
-    assert remote.paths == ["/v1/embeddings", "/collections/notes/points/query"]
-    assert remote.asked[0] == {"model": "large", "input": "Which?", "encoding_format": "float"}
-    assert remote.asked[1]["query"] == [1.0, 2.5]
-    remote.modes = [401]
-    call = ask(arm_of(tmp_path, **keys), "Which?")
-    assert call.reason == (
-        "has no vector of the question: the embeddings endpoint rejects our key (401)"
-    )
-    assert call.spent == 0
-    remote.reply = {"data": []}
-    assert ask(arm_of(tmp_path, **keys), "Which?").outcome == "garbled"
 
 
 def test_http_asks_by_parameters_as_well(tmp_path: Path, remote: Remote) -> None:

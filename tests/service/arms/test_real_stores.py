@@ -7,12 +7,10 @@ import importlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx2
@@ -169,41 +167,6 @@ def test_chroma_gives_the_nearest_documents(chroma: str, tmp_path: Path) -> None
     keys["url"] = keys["url"].replace(collection["id"], "00000000-0000-0000-0000-000000000000")
     refused = ask(arm_of(tmp_path, **keys, timeout_ms=20_000), "tower")
     assert refused.reason == "rejects the request (404)"
-
-
-def test_retrievers_of_langchain_and_llama_index_are_arms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    documents = installed("langchain_core.documents")
-    retrievers = installed("langchain_core.retrievers")
-    schema = installed("llama_index.core.schema")
-    llama = installed("llama_index.core.retrievers")
-
-    class Chain(retrievers.BaseRetriever):  # type: ignore[misc, name-defined]
-        def _get_relevant_documents(self, query: str, *, run_manager: object) -> list[Any]:
-            return [
-                documents.Document(page_content=text, metadata={"title": title, **facts}, id=id_)
-                for id_, title, text, facts in ROWS
-            ]
-
-    class Llama(llama.BaseRetriever):  # type: ignore[misc, name-defined]
-        def _retrieve(self, query_bundle: object) -> list[Any]:
-            return [
-                schema.NodeWithScore(
-                    node=schema.TextNode(text=text, id_=id_, metadata={"title": title, **facts}),
-                    score=0.5,
-                )
-                for id_, title, text, facts in ROWS
-            ]
-
-    module = ModuleType("their_retrievers")
-    module.__dict__.update(Chain=Chain, Llama=Llama)
-    monkeypatch.setitem(sys.modules, "their_retrievers", module)
-    for name in ("Chain", "Llama"):
-        call = ask(arm_of(tmp_path, kind="python", target=f"their_retrievers:{name}"), "?", k=3)
-        assert call.reason == "", name
-        assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS[:3]]
-        assert call.hits[0].metadata["year"] == 1566
 
 
 def test_qdrant_understands_the_recipe(

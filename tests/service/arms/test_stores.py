@@ -1,4 +1,4 @@
-"""Tools of MCP servers and objects of Python as arms."""
+"""Objects of Python as arms."""
 
 import asyncio
 import json
@@ -9,29 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.live import listening
 from tests.service.arms.stores import ROWS, arm_of, ask, compared
-from tests.service.fakes import Library
 from wye.backends.errors import FilterError
-from wye.service.app import build
 from wye.service.arms.file import read_arms
 from wye.service.errors import ServiceError
-from wye.service.settings import ServiceSettings
-
-
-def test_a_tool_of_another_server_is_called(tmp_path: Path, library: Library) -> None:
-    app = build(ServiceSettings(), {"default": lambda: library})
-    with listening(app) as url:
-        keys = {"kind": "mcp", "url": f"{url}/mcp", "score": "/score", "metadata": "/metadata"}
-        given = {"query": "{question}", "k": "{k}", "route": "dense"}
-        call = ask(arm_of(tmp_path, **keys, arguments=given), "Which river is the Neretva?", k=2)
-        assert call.reason == ""
-        assert [hit.id for hit in call.hits] == ["neretva", "mostar"]
-        assert call.hits[0].metadata == {"y": 1}
-        wrong = ask(arm_of(tmp_path, **keys, tool="nope"), "Which?")
-        assert wrong.reason in ("says that its tool failed", "failed (MCPError)")
-    unreachable = ask(arm_of(tmp_path, **keys, retries=0), "Which?")
-    assert (unreachable.outcome, unreachable.reason) == ("unreachable", "cannot be reached")
 
 
 class Searches:
@@ -100,7 +81,7 @@ def test_one_that_takes_long_holds_nobody_up(tmp_path: Path) -> None:
     [
         ("their_code:nope", r"target: their_code:nope cannot be loaded \(AttributeError"),
         ("no_such_module:x", "target: no_such_module:x cannot be loaded"),
-        ("their_code:nothing", "target: their_code:nothing has none of search"),
+        ("their_code:nothing", "target: their_code:nothing has no search"),
         ("their_code", "target: string should match"),
     ],
 )
