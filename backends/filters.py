@@ -1,8 +1,12 @@
-"""Metadata filters, written as in OpenAI's vector stores.
+"""Metadata filters, written as in OpenAI's vector stores, or as text: year<1850 and topic=bridges.
 
-A comparison is `{"type": "eq", "key": "year", "value": 1999}`; the types are eq, ne, gt, gte, lt,
-lte, in and nin, the last two with a list as value. A combination is `{"type": "and", "filters":
-[...]}`, or with "or". Where the type alone leaves the meaning open:
+As text, a comparison has one of the signs =, !=, <, <=, > and >=, and a word or a value as in JSON,
+so that "1850" is text and 1850 a number. With = and != the value may be a list, and several
+comparisons are joined by "and".
+
+In JSON, a comparison is `{"type": "eq", "key": "year", "value": 1999}`; the types are eq, ne, gt,
+gte, lt, lte, in and nin, the last two with a list as value. A combination is `{"type": "and",
+"filters": [...]}`, or with "or". Where the type alone leaves the meaning open:
 
 - A passage without the key, or with null as its value, satisfies only ne and nin.
 - A list satisfies a comparison if one of its elements does. ne and nin are the exact opposites of
@@ -20,6 +24,8 @@ archived, and a deletion can be repeated. An empty list with nin is refused in a
 
 import json
 import math
+import re
+import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -58,6 +64,10 @@ _KINDS = {
 }
 _EXACT = 2**53
 """Integers up to here are exact as float64."""
+_SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+_LISTS = {"eq": "in", "ne": "nin"}
+_COMPARED = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*")
+_AND = re.compile(r"\s+and\s+")
 _AS_IN = 'Write a filter as in {"type": "gte", "key": "year", "value": 1999}.'
 
 
@@ -111,8 +121,51 @@ class Fixed(dict[str, object]):
         super().__init__(type="and", filters=filters)
 
 
+def as_json(value: object) -> object:
+    """A filter as parsed JSON, from that or from text.
+
+    Raises:
+        FilterError: A text is neither comparisons nor JSON.
+    """
+    if not isinstance(value, str):
+        return value
+    # An "and" may also be part of a value: "country=Trinidad and Tobago" is one comparison.
+    for texts in (_AND.split(value), [value]):
+        comparisons = [*map(_compared, texts)]
+        if all(comparisons):
+            filters = {"type": "and", "filters": comparisons}
+            return comparisons[0] if len(comparisons) == 1 else filters
+    reason = "It is no object"
+    try:
+        parsed: object = json.loads(value)
+        if isinstance(parsed, dict):
+            return parsed
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+    raise FilterError(
+        f"The filter {value!r:.60} is neither a comparison, like year<1850, nor JSON, like "
+        f'{{"type": "lt", "key": "year", "value": 1850}} ({reason}).'
+    )
+
+
+def _compared(text: str) -> dict[str, object] | None:
+    """A comparison in text as parsed JSON; None if it is none."""
+    match = _COMPARED.fullmatch(text)
+    if match is None:
+        return None
+    key, sign, word = match.groups()
+    kind, value = _SIGNS[sign], word
+    try:
+        value = json.loads(word)
+    except (ValueError, RecursionError):  # a word needs no quotes
+        if word[0] in '"[{':
+            return None
+    kind = _LISTS.get(kind, kind) if isinstance(value, list) else kind
+    return {"type": kind, "key": key, "value": value}
+
+
 def parse_filter(value: object) -> Filter:
-    """The filter that parsed JSON describes.
+    """The filter that text or parsed JSON describes.
 
     Raises:
         FilterError: It describes none (names the offending path, as in `filters[1].key`), is nested
@@ -377,6 +430,7 @@ class _Parser:
 
     def parse(self, value: object, path: str, depth: int) -> Filter:
         """One node of a filter."""
+        value = as_json(value)
         if not isinstance(value, Mapping):
             raise FilterError(f"{path} must be an object with a type, not {value!r:.60}. {_AS_IN}")
         kind = value.get("type")
@@ -411,14 +465,14 @@ class _Parser:
         if not isinstance(key, str):
             raise FilterError(f"{path}.key must be a string, not {key!r:.60}")
         if kind not in ("in", "nin"):
-            return Comparison(kind, key, (_parse_value(value, f"{path}.value", kind),))
+            return Comparison(kind, _composed(key), (_parse_value(value, f"{path}.value", kind),))
         if not isinstance(value, list | tuple):
             raise FilterError(f"{path}.value must be a list of values for {kind}")
         self._values -= len(value)
         if self._values < 0:
             raise FilterError(f"the lists in filter have more than {MAX_VALUES} values in total")
         values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
-        return Comparison(kind, key, tuple(values))
+        return Comparison(kind, _composed(key), tuple(values))
 
 
 def _parse_value(value: object, path: str, kind: str) -> Value:
@@ -427,7 +481,12 @@ def _parse_value(value: object, path: str, kind: str) -> Value:
         raise FilterError(f"{path} must be a string, a number or a boolean, not {value!r:.60}")
     if kind in _ORDERS and isinstance(value, bool):
         raise FilterError(f"{path} must be a string or a number: booleans have no order ({kind})")
-    return value
+    return _composed(value) if isinstance(value, str) else value
+
+
+def _composed(text: str) -> str:
+    """A text as metadata is stored, with letters and their accents as one character."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str) -> None:

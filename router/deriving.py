@@ -1,7 +1,6 @@
 """Makes a new base, in a process of its own, for an index that has outgrown the present one."""
 
 import logging
-import multiprocessing
 import os
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -12,7 +11,7 @@ from filelock import FileLock, Timeout
 from wye.backends.errors import BackendError
 from wye.backends.store.derived import FOLDER
 from wye.backends.store.index import PassageStore
-from wye.featurizer.spacy.parser import end_with_parent
+from wye.featurizer.spacy.parser import HelperProcess, end_with_parent
 from wye.router.settings import Settings
 from wye.router.snapshot import Snapshot
 
@@ -27,8 +26,7 @@ def start_deriving(folder: Path, settings: Settings) -> BaseProcess:
     It has the lowest priority, and a lock lets only one such process run per index. If it is
     killed, the present base stays. Readers move to the new base once it is complete.
     """
-    spawn = multiprocessing.get_context("spawn")
-    process = spawn.Process(target=derive, args=(folder, settings), daemon=True)
+    process = HelperProcess(target=derive, args=(folder, settings), daemon=True)
     process.start()
     return process
 

@@ -82,12 +82,21 @@ _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 Opener = Callable[[], Session]
 
 
-def from_environment() -> FastAPI:
-    """Build the app that `wye serve` runs, from the environment alone."""
+def from_environment(ready: Callable[[], None] = lambda: None) -> FastAPI:
+    """Build the app that `wye serve` runs, from the environment alone.
+
+    Args:
+        ready: Called when all collections are loaded.
+    """
+
+    def loaded() -> None:
+        _settle()
+        ready()
+
     settings = load_settings()
     configure(settings.serve.logs)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    return build(settings, loaded=_settle)
+    return build(settings, loaded=loaded)
 
 
 def _settle() -> None:

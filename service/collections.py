@@ -374,7 +374,7 @@ class Refresher:
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
-        if collections:
+        if collections and all(each.is_ready for each in collections):
             await self._models.call(self._loaded)
 
     async def _load_and_follow(self) -> None:

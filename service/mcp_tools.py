@@ -22,8 +22,6 @@ from starlette.types import ASGIApp
 
 from wye.backends.chunks import is_chunk_id
 from wye.router.types import Answered, Route, answered
-from wye.service.commands.options import parse_filter_option
-from wye.service.errors import ServiceError
 
 PAGE = 20_000
 """Most characters of a document that one `fetch` returns, some 5,000 tokens of English: clients cut
@@ -174,7 +172,7 @@ class Tools:
         ) -> ToolHits:
             """Find passages for a question."""
             body = {"question": query, "collection": collection, "duplicates": duplicates, "k": k}
-            limits = {"route": route, "filter": _filter(filter), "min_relevance": min_relevance}
+            limits = {"route": route, "filter": filter, "min_relevance": min_relevance}
             return tool_hits(await self.ask("POST", "/v1/retrieve", context, **body, **limits))
 
         # Without structured output, so that the text is sent once.
@@ -226,7 +224,7 @@ class Tools:
 
             The server's language model writes it; without one, sentences are quoted.
             """
-            body = {"collection": collection, "k": k, "route": route, "filter": _filter(filter)}
+            body = {"collection": collection, "k": k, "route": route, "filter": filter}
             reply = await self.ask("POST", "/v1/answer", context, question=question, **body)
             return {**reply, "retrieval": tool_hits(reply["retrieval"]).model_dump()}
 
@@ -266,16 +264,6 @@ def tool_hits(reply: Mapping[str, Any]) -> ToolHits:
     chance = answered(reply["answerability"])
     values = {"results": results, "route": route, "reason": reason, "answered": chance}
     return ToolHits(**{**reply, **values})
-
-
-def _filter(value: dict[str, Any] | str | None) -> object | None:
-    """A filter as JSON, from JSON or as on the command line."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_filter_option(value)
-    except ServiceError as error:
-        raise ToolError(str(error)) from None
 
 
 def _detail(reply: httpx2.Response) -> str:

@@ -40,7 +40,7 @@ class SearchOptions(TypedDict, total=False):
         route: "auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue" or
             "zoom".
         k: Most passages to return.
-        filter: Filter on metadata, such as {"type": "gte", "key": "year", "value": 1850}.
+        filter: Filter on metadata, such as "year>=1850", or in JSON's form.
         collection: Name of a collection; by default the server's first.
         min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
         max_latency_ms: Most time for an answer, if the router chooses the route.
@@ -52,7 +52,7 @@ class SearchOptions(TypedDict, total=False):
 
     route: str
     k: int
-    filter: Mapping[str, Any] | None
+    filter: Mapping[str, Any] | str | None
     collection: str | None
     min_relevance: float
     max_latency_ms: float | None

@@ -4,15 +4,20 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby, tee
+from multiprocessing.context import SpawnContext, SpawnProcess
 from operator import itemgetter
 from threading import Thread
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from wye.featurizer.errors import ModelError
 from wye.featurizer.lines import blocks, cell_names, cells
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
 from wye.featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
@@ -164,12 +169,23 @@ class SpacyParser:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 self._processes,
-                mp_context=multiprocessing.get_context("spawn"),
+                mp_context=HelperContext(),
                 initializer=_start_worker,
                 initargs=(self._name, self._fast),
             )
         shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
-        return chain.from_iterable(self._pool.map(_parse_share, shares))
+        return self._from_pool(self._pool.map(_parse_share, shares))
+
+    def _from_pool(self, shares: Iterator[list[Parse]]) -> Iterator[Parse]:
+        try:
+            yield from chain.from_iterable(shares)
+        except BrokenProcessPool as error:
+            self.close()
+            raise ModelError(
+                "A process that parses was ended from outside, as systems do when memory is short. "
+                "Try again with WYE_ANALYSER__PROCESSES=1, which needs less; what was committed is "
+                "kept."
+            ) from error
 
 
 def readable(question: str) -> str:
@@ -345,6 +361,24 @@ def _token(token: "SpacyToken", positions: dict[int, int]) -> Token:
         is_stop=token.is_stop,
         like_num=token.like_num,
     )
+
+
+class HelperProcess(SpawnProcess):
+    """A process that does not run the program's script, which may have no guard against that."""
+
+    def start(self) -> None:
+        """Start with an empty module in the place of the script, which Python would run first."""
+        script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = script
+
+
+class HelperContext(SpawnContext):
+    """Makes such processes."""
+
+    Process = HelperProcess
 
 
 # The parser of a pool's process, as a one-element list: the pool offers no other place for it.

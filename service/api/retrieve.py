@@ -14,7 +14,7 @@ from pydantic import (
     StrictBool,
 )
 
-from wye.backends.filters import parse_filter
+from wye.backends.filters import as_json, parse_filter
 from wye.backends.text import is_blank
 from wye.backends.types import Ranking
 from wye.router.errors import QuestionError
@@ -75,8 +75,10 @@ def _check_words(text: str) -> str:
 
 def _check_filter(value: object) -> object:
     """Check a filter here, so that a bad one is refused before the request waits in a queue."""
-    if value is not None:
-        parse_filter(value)
+    if value is None:
+        return None
+    value = as_json(value)
+    parse_filter(value)
     return value
 
 
@@ -96,15 +98,15 @@ Passages = Annotated[
 ]
 Filter = Annotated[
     dict[str, Any] | None,
-    BeforeValidator(_check_filter),
+    BeforeValidator(_check_filter, json_schema_input_type=dict[str, Any] | str | None),
     Field(
         description=(
             "A metadata filter as in OpenAI's vector stores: a comparison with `type` (eq, ne, gt, "
-            "gte, lt, lte, in, nin), `key` and `value`, or `and`/`or` with `filters`. Every arm "
-            "applies it exactly: a passage that it keeps out is neither returned nor used to find "
-            "another."
+            "gte, lt, lte, in, nin), `key` and `value`, or `and`/`or` with `filters`; or as text, "
+            "`year>=1850 and topic=bridges`. Every arm applies it exactly: a passage that it keeps "
+            "out is neither returned nor used to find another."
         ),
-        examples=[{"type": "gte", "key": "year", "value": 1850}],
+        examples=[{"type": "gte", "key": "year", "value": 1850}, "year>=1850"],
     ),
 ]
 CollectionName = Annotated[

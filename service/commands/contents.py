@@ -12,7 +12,6 @@ from wye.service.commands.options import (
     IndexOption,
     JsonOption,
     folder_of,
-    parse_filter_option,
 )
 from wye.service.errors import ServiceError
 from wye.service.terminal import output, say
@@ -71,7 +70,7 @@ def delete(
     from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
-    removal = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))
+    removal = Removal(tuple(ids or ()), tuple(document or ()), filter)
     if removal.is_empty:
         raise ServiceError("Delete what? Give ids, --document or --filter.")
     deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)

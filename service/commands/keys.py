@@ -32,8 +32,8 @@ def new(
     filter: Annotated[  # noqa: A002 - the option's name
         str | None,
         typer.Option(
-            help="Metadata filter (JSON): the key sees only passages that match it, and cannot "
-            "write.",
+            help="Metadata filter, as in acl=public: the key sees only what it lets through, and "
+            "cannot write.",
         ),
     ] = None,
     max_cost_per_day: Annotated[
@@ -51,10 +51,10 @@ def new(
 
     To revoke a key, remove its line from the file; a running server follows.
     """
-    from wye.service.commands.options import parse_filter_option
+    from wye.backends.filters import as_json
     from wye.service.http.keys import append_key, new_key
 
-    bound = collections or (), parse_filter_option(filter), max_cost_per_day
+    bound = collections or (), as_json(filter), max_cost_per_day
     secret, key = new_key(name, _scopes(scopes), *bound)
     if file is not None:
         append_key(file, key)

@@ -1,7 +1,5 @@
 """Options that several commands share, and how their values are read."""
 
-import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,15 +84,13 @@ FilterOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILTER",
-        help="Metadata filter: year<1850, topic=bridges, or JSON as in the HTTP API.",
+        help="Metadata filter: year<1850, topic=bridges and year>=1800, or JSON as over HTTP.",
     ),
 ]
 
 
 KEY = "WYE_KEY"
 """Variable with the API key for a server, as in `wye.router.settings`, which takes .3 s to load."""
-_COMPARISON_TYPES = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
-_COMPARISON = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*")
 
 
 def folder_of(settings: "Settings") -> Path:
@@ -102,35 +98,6 @@ def folder_of(settings: "Settings") -> Path:
     if settings.index is None:
         raise ServiceError("Which index? Give --index DIR, or set WYE_INDEX.")
     return settings.index
-
-
-def parse_filter_option(text: str | None) -> object | None:
-    """Parse a filter of the command line: a comparison, such as year<1850, or JSON.
-
-    Raises:
-        ServiceError: It is neither, or null.
-    """
-    if text is None:
-        return None
-    if short := _COMPARISON.fullmatch(text):
-        key, sign, value = short.groups()
-        try:
-            parsed_value = json.loads(value)
-        except ValueError:  # a word needs no quotes
-            parsed_value = value
-        return {"type": _COMPARISON_TYPES[sign], "key": key, "value": parsed_value}
-    try:
-        parsed: object = json.loads(text)
-    except ValueError as error:
-        raise ServiceError(
-            "--filter is neither a comparison, like 'year<1850', nor JSON, like "
-            f'\'{{"type": "eq", "key": "year", "value": 1887}}\' ({error}).'
-        ) from None
-    if parsed is None:
-        raise ServiceError(
-            "--filter is null, which filters nothing; write a filter, or leave it out."
-        )
-    return parsed
 
 
 def questions_of(argument: str) -> list[str]:

@@ -79,10 +79,7 @@ def serve(
     clear_away(Path(tempfile.gettempdir()))
     for name, group in remote.items():
         say(f"Remote arms of {name}: {', '.join(arm.name for arm in group)} ({settings.arms}).")
-    say(
-        f"Serving {', '.join(names)} at {_address(serve_settings.host, serve_settings.port)}. "
-        "It answers when /ready says so."
-    )
+    say(f"Loading {', '.join(names)}.")
     _run(serve_settings)
 
 
@@ -129,7 +126,7 @@ def _run(serve_settings: "ServeSettings") -> None:
     # exits normally, and temporary files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        from_environment(),
+        from_environment(lambda: say(f"Ready: {_address(serve_settings)}")),
         host=serve_settings.host,
         port=serve_settings.port,
         workers=1,
@@ -145,6 +142,9 @@ def _run(serve_settings: "ServeSettings") -> None:
     )
 
 
-def _address(host: str, port: int) -> str:
+def _address(settings: "ServeSettings") -> str:
+    """Where to find the console, as an imperative."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
     name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}" if port else f"a free port of {name}, which the log names"
+    port = settings.port
+    return f"open http://{name}:{port}/" if port else f"the log names the free port of {name}."

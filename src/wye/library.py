@@ -168,7 +168,8 @@ class Index:
             k: Number of hits.
             route: "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue" or "zoom"; with
                 "auto" the router chooses.
-            filter: A metadata filter, such as {"type": "gte", "key": "year", "value": 1800}.
+            filter: A metadata filter, such as "year>=1800", or parsed JSON in the form of OpenAI's
+                vector stores.
             max_latency_ms: Latency limit for the router's choice; the route steps takes no further
                 step after it.
             min_relevance: Leave out hits with a lower probability of relevance, 0 to 1.

@@ -3,6 +3,7 @@
 import operator
 import re
 import time
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
@@ -224,6 +225,56 @@ def test_a_malformed_filter_is_refused_with_its_place(node: object, message: str
 
 def nested(depth: int) -> dict[str, object]:
     return {"type": "and", "filters": [nested(depth - 1)]} if depth else dict(EQ)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("year<1850", {"type": "lt", "key": "year", "value": 1850}),
+        (' year >= "1850" ', {"type": "gte", "key": "year", "value": "1850"}),
+        ("a = Trinidad and Tobago", {"type": "eq", "key": "a", "value": "Trinidad and Tobago"}),
+        ('a="Rock and roll=noise"', {"type": "eq", "key": "a", "value": "Rock and roll=noise"}),
+        ("topic!=[1, \"b\"]", {"type": "nin", "key": "topic", "value": [1, "b"]}),
+        ('topic=["a"] and year>1 and is it=true', {"type": "and", "filters": [
+            {"type": "in", "key": "topic", "value": ["a"]},
+            {"type": "gt", "key": "year", "value": 1},
+            {"type": "eq", "key": "is it", "value": True},
+        ]}),
+        ('{"type": "eq", "key": "a", "value": 1}', {"type": "eq", "key": "a", "value": 1}),
+        ("cafe\u0301=de\u0301ja\u0300", {"type": "eq", "key": "café", "value": "déjà"}),
+    ],
+)  # fmt: skip
+def test_a_filter_may_be_text(text: str, node: object) -> None:
+    assert parse_filter(text) == parse_filter(node)
+    nested = {"type": "and", "filters": [text]}
+    assert parse_filter(nested) == parse_filter({"type": "and", "filters": [node]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "year",
+        "<5",
+        "year<",
+        "near Mostar",
+        "{",
+        "topic=[a",
+        'name="x',
+        "[" * 9_999,
+        "null",
+        "5",
+    ],
+)
+def test_a_text_that_is_no_filter_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(FilterError, match="is neither a comparison, like year<1850, nor JSON"):
+        parse_filter(text)
+
+
+@given(st.text() | st.text('ab =<>!"[]{} and', max_size=60))
+def test_any_text_is_a_filter_or_an_error(text: str) -> None:
+    with suppress(FilterError):
+        parse_filter(text)
 
 
 def test_nesting_is_limited() -> None:

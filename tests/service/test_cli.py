@@ -183,7 +183,7 @@ def test_every_route_answers_and_says_when_nothing_passes_the_filter(
     code, out, err = wye(*command)
     assert (code, "Babbage built engines." in out) == (0, True)
     assert re.fullmatch(
-        r"\d+\.\d s in all(; `wye serve` loads the models once, and --url asks it)?\.\n", err
+        r"Loading took \d+\.\d s(; `wye serve` loads once, and --url asks it)?\.\n", err
     )
     code, out, _ = wye(*command, "--filter", '{"type": "eq", "key": "year", "value": 1}')
     assert (code, "nothing found" in out) == (0, True)
@@ -214,10 +214,7 @@ def test_questions_on_standard_input(
         (["search", "\u200b"], "The question is empty"),
         (["search", "x", "--route", "sideways"], "There is no route 'sideways'. Use one of auto,"),
         (["search", "x", "--route", "grph"], "There is no route 'grph'. Did you mean graph?"),
-        (
-            ["search", "x", "--filter", "{"],
-            "--filter is neither a comparison, like 'year<1850', nor JSON",
-        ),
+        (["search", "x", "--filter", "{"], "is neither a comparison, like year<1850, nor JSON"),
         (["search", "x", "--filter", '{"type": "like"}'], "filter.type must be one of"),
         (["search", "x", "--filter", "year"], "nor JSON"),
         (["search", "x", "--filter", "yeer<1850"], "No passage has the key 'yeer'. Did you mean"),
@@ -369,12 +366,11 @@ def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.Monkey
     )
     code, out, err = wye("demo", "--serve", "--port", "8123")
     assert (code, "199 passages" in out) == (0, True)
-    assert "Serving demo at http://127.0.0.1:8123" in err
+    assert "Loading demo.\n" in err
     assert served == [8123]
     assert load_settings().serve.indexes == ("demo=demo-index",)
     code, _, err = wye("demo", "--serve", "--port", "0")
     assert (code, served) == (0, [8123, 0])
-    assert "at a free port of 127.0.0.1, which the log names." in err
 
 
 def test_version(wye: Run) -> None:

@@ -71,6 +71,24 @@ def test_a_file_gets_a_line_every_few_seconds(
     assert capsys.readouterr().err.startswith("passages: 1,000 of 2,000")
 
 
+def test_the_time_left_does_not_count_how_long_models_load(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(terminal, "monotonic", lambda: now)
+    bar = Bar(expected=1_000)
+    bar.start(None, "passages")
+    for seconds, steps in ((9, 1), (6, 50), (6, 69)):
+        now += seconds
+        bar.advance(steps)
+    bar.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "passages: 1 of 1,000",
+        "passages: 51 of 1,000",
+        "passages: 120 of 1,000, 9.9/s, 0:01:29 left",
+    ]
+
+
 def test_nothing_is_drawn_into_a_file_at_once_or_outside_a_stage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,6 +1,6 @@
 // What the address says: a view, or a question with how it was asked, so that a link carries it.
 
-const KEPT = ["route", "k", "collection"];
+const KEPT = ["route", "k", "collection", "filter"];
 
 // {view, asked}: `asked` is a body for the API, or null.
 export function read() {
@@ -11,17 +11,11 @@ export function read() {
   const asked = { question: fields.get("q") };
   for (const name of KEPT) if (fields.get(name)) asked[name] = fields.get(name);
   if (asked.k) asked.k = Number(asked.k);
-  try {
-    if (fields.get("filter")) asked.filter = JSON.parse(fields.get("filter"));
-  } catch {
-    // A filter that was cut off: the question is asked without it, and the form shows so.
-  }
   return { view: "ask", asked };
 }
 
-export function hashOf({ question, filter, ...body }) {
+export function hashOf({ question, ...body }) {
   const fields = new URLSearchParams({ q: question });
   for (const name of KEPT) if (body[name]) fields.set(name, body[name]);
-  if (filter) fields.set("filter", JSON.stringify(filter));
   return `#${fields}`;
 }

@@ -16,13 +16,8 @@ let shown = "";
 function bodyOfForm() {
   const body = { question: $("question").value, route: $("route").value, k: Number($("k").value) };
   if ($("collection").value) body.collection = $("collection").value;
-  const filter = $("filter").value.trim();
-  if (!filter) return body;
-  try {
-    return { ...body, filter: JSON.parse(filter) };
-  } catch (error) {
-    throw new Problem({ title: "Filter", detail: `The filter is not JSON: ${error.message}.` });
-  }
+  if ($("filter").value.trim()) body.filter = $("filter").value.trim();
+  return body;
 }
 
 // Fills the form in as a link has it; what it does not name stays as it is.
@@ -31,7 +26,7 @@ function fillIn({ question, route, k, collection, filter }) {
   if (route) $("route").value = route;
   if (k) $("k").value = k;
   if (collection) $("collection").value = collection;
-  $("filter").value = filter ? JSON.stringify(filter) : "";
+  $("filter").value = filter ?? "";
   $("filter").closest("details").open = Boolean(filter);
 }
 

@@ -20,6 +20,7 @@ from spacy.tokens import Doc
 import wye.featurizer.spacy.parser
 import wye.featurizer.spacy.pipeline
 from tests.live import is_running, until
+from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import (
     MAX_WORDS,
     QUESTION_CHARACTERS,
@@ -282,6 +283,34 @@ def test_several_processes_find_what_one_finds(
         assert [*several.parse_many(texts[:3])] == expected[:3]
     finally:
         several.close()
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from wye.featurizer.spacy.parser import SpacyParser\n"
+        "parser = SpacyParser(processes=1)\n"
+        "print(len([*parser.parse_many(['A boat.'] * 300)]))\n"
+        "parser.close()\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == "300\n"
+
+
+def test_a_killed_helper_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "PARALLEL_FROM", 40)
+    parser = SpacyParser(processes=1)
+    try:
+        parses = parser.parse_many([STORY] * 2_000)
+        next(parses)
+        assert parser._pool is not None
+        for process in parser._pool._processes.values():
+            process.kill()
+        with pytest.raises(ModelError, match="ended from outside"):
+            list(parses)
+        assert len([*parser.parse_many([STORY] * 40)]) == 40
+    finally:
+        parser.close()
 
 
 def test_few_texts_and_single_processes_start_no_pool(

@@ -48,6 +48,7 @@ def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
 
 def test_a_filter_holds(client: TestClient) -> None:
     body = ask(client, filter={"type": "gt", "key": "y", "value": 1500}, k=9)
+    assert ask(client, filter="y>1500", k=9)["passages"] == body["passages"]
     assert {passage["id"] for passage in body["passages"]} == {"mostar", "tower"}
     assert body["arms"]["graph"]["candidates"] == 2
 

@@ -52,7 +52,7 @@ def test_a_key_can_be_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--name", "a b"], "cannot be called 'a b'"),
         (["--scopes", "write", "--filter", "acl=public"], "can only read"),
         (["--filter", '{"type": "about"}'], "filter.type must be one of"),
-        (["--filter", "null"], "--filter is null"),
+        (["--filter", "null"], "is neither a comparison"),
         (["--collection", "a b"], "collection cannot be called 'a b'"),
         (["--file", "/proc/nowhere/keys"], "cannot be written"),
     ],

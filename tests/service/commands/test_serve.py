@@ -121,6 +121,7 @@ def test_a_day_in_its_life(tmp_path: Path, start: Start) -> None:
         time.sleep(0.05)
     assert running.ask("What does Plan 28 intend?")["passages"][0]["id"] == "plan"
 
+    assert "Ready: the log names" in running.said
     first = json.loads(running.log.read_text().splitlines()[0])
     assert first["question"] == "Who designed the Analytical Engine?"
     finishes_what_it_accepted(running)
@@ -318,7 +319,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
         assert said.startswith(
             f"Error: 127.0.0.1 port {port} cannot be used (Address already in use)"
         )
-        assert ("Serving" in said, said.count("\n")) == (False, 1)
+        assert ("Loading" in said, said.count("\n")) == (False, 1)
         run(["doctor", "--index", "/nowhere", "--port", port])
     printed = capsys.readouterr().out
     assert f"BAD      address: 127.0.0.1 port {port} cannot be used" in printed
@@ -343,7 +344,7 @@ def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_
     assert run(["serve", "--index", f"a={tmp_path}/index", *given]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert says in said
-    assert "Serving" not in said
+    assert "Loading" not in said
 
 
 @pytest.mark.usefixtures("fake_models")
