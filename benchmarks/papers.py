@@ -26,8 +26,9 @@ from sklearn.svm import LinearSVC
 from benchmarks import harness
 from benchmarks.harness import Table
 from wye.backends.numerics import logistic
-from wye.backends.papers.clue import ClueRetriever, ClueSettings
-from wye.backends.papers.zoom import ZoomRetriever, ZoomSettings
+from wye.backends.papers.clue import ClueRetriever
+from wye.backends.papers.settings import ClueSettings, ZoomSettings
+from wye.backends.papers.zoom import ZoomRetriever
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings

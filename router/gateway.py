@@ -22,15 +22,14 @@ from wye.router.duplicates import FOLD, KEEP, fold, require_choice, width
 from wye.router.errors import QuestionError
 from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
-from wye.router.policy import RoutingModel, in_steps, is_nested
+from wye.router.policy import FORCED, RoutingModel, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
-from wye.router.step_search import StepSearch
+from wye.router.step_search import StepSearch, with_sentences
 from wye.router.steps import InnerResult, StepsResult, step_through
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
 from wye.router.wording import asked_in, by_wording, read_wording
 
 if TYPE_CHECKING:
-    from wye.backends.store.corpus import Corpus
     from wye.router.snapshot import Snapshot
 
 EMPTY_INDEX = "the index is empty"
@@ -112,6 +111,7 @@ class Gateway:
         model: Returns the router. Not called where the route is named.
         relevance_model: Makes probabilities of scores; None where none was fitted to these scores.
         duplicates: What becomes of near-duplicates where `Ask.duplicates` does not say.
+        route: The route where `Ask.route` is `Route.AUTO`; that too lets the router choose.
     """
 
     arms: Callable[[], "Snapshot"]
@@ -120,6 +120,7 @@ class Gateway:
     model: Callable[[], RoutingModel]
     relevance_model: RelevanceModel | None = None
     duplicates: str = KEEP
+    route: Route = Route.AUTO
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         """Answer questions, in order.
@@ -149,6 +150,8 @@ class Gateway:
         """
         check(questions, ask.k)
         require_choice(ask.duplicates)
+        if ask.route == Route.AUTO:
+            ask = replace(ask, route=self.route)
         if ask.min_relevance > 0 and self.relevance_model is None:
             raise QuestionError(NO_RELEVANCE)
         if ask.min_relevance > 0 and ask.route in FURTHER:
@@ -189,6 +192,8 @@ class Gateway:
         arms = self.arms()
         if not len(arms):
             return [_UNDECIDED] * len(questions)
+        if self.route != Route.AUTO:
+            return [Decision(self.route, None, None, None, FORCED)] * len(questions)
         return [
             decision
             for part in batches(questions, len(arms))
@@ -318,7 +323,7 @@ class Gateway:
         if course.ask.explain:
             with batch.stage("explaining", positions):
                 corpus = batch.arms.corpus
-                stepped = {row: _with_sentences(result, corpus) for row, result in stepped.items()}
+                stepped = {row: with_sentences(result, corpus) for row, result in stepped.items()}
         return self._replies(course, stepped)
 
     def _lists(self, route: Route) -> tuple[Route, ...]:
@@ -471,23 +476,6 @@ def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
             reason = in_steps(decision.reason, has_plan=has_plan)
             routed[row] = replace(decision, route=Route.STEPS, reason=reason)
     return routed
-
-
-def _with_sentences(stepped: StepsResult, corpus: "Corpus") -> StepsResult:
-    """Fill in the texts of the sentences that gave the candidates."""
-    chain = tuple(
-        replace(
-            step,
-            candidates=tuple(
-                replace(name, sentence=corpus.sentence_texts([name.row])[0])
-                if name.row >= 0
-                else name
-                for name in step.candidates
-            ),
-        )
-        for step in stepped.chain
-    )
-    return replace(stepped, chain=chain)
 
 
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:

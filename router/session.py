@@ -25,7 +25,7 @@ from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
 from wye.router.snapshot import Snapshot, later_files
-from wye.router.types import ARMS, Ask, Decision
+from wye.router.types import ARMS, Ask, Decision, Route
 
 
 class ModelCache:
@@ -206,6 +206,7 @@ class Session:
             model=lambda: self.router,
             relevance_model=relevance,
             duplicates=self.settings.duplicates,
+            route=Route(self.settings.router.route),
         )
 
     @property

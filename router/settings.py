@@ -6,7 +6,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
@@ -18,16 +18,21 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from wye.backends.dense import DenseSettings
 from wye.backends.errors import suggestion
 from wye.backends.lexical import LexicalSettings
-from wye.backends.trigraph.settings import PRESETS, TriGraphSettings
+from wye.backends.papers.settings import ClueSettings, ZoomSettings
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.featurizer.analyser import AnalyserSettings
-from wye.router.errors import ModelFileError, SettingsError
+from wye.router.errors import ModelFileError, QuestionError, SettingsError
 from wye.router.fusion import FusionSettings
+from wye.router.presets import PRESETS
 from wye.router.removed import setting
+from wye.router.types import Route, route_named
 
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
 RELEVANCE_MODEL = "relevance-en"
+SYNTAX_ROUTER = "router-syntax-en/v1"
+"""The router that decides by a question's syntax alone; it needs no index."""
 PASSAGE_ROUTER = "router-passages-en/v1"
 """The router that decides without an index, by what another search returned."""
 
@@ -50,10 +55,18 @@ class RoutingSettings:
             the path of a folder that `wye train` wrote.
         thresholds: A thresholds file that `wye tune` wrote and a person reviewed; empty for the
             router's own thresholds.
+        route: Route of a question for which none is named; with "auto" the router chooses.
     """
 
     model: str = DEFAULT_ROUTER
     thresholds: str = ""
+    route: str = Route.AUTO
+
+    def __post_init__(self) -> None:
+        try:
+            route_named(self.route)
+        except QuestionError as error:
+            raise SettingsError(f"WYE_ROUTER__ROUTE: {error}") from None
 
     def folder(self) -> Path:
         """The folder of the router's version.
@@ -110,7 +123,7 @@ class RerankerSettings:
 
     Attributes:
         model: A folder with a cross-encoder, or the address of an API that has /rerank; empty for
-            none. A server refuses to start with one, since other questions would have to wait.
+            none. In a server, other questions wait while it reads the texts of one.
         name: Name of the model at that address.
     """
 
@@ -125,21 +138,11 @@ class IngestSettings:
     Attributes:
         batch_passages: Most passages per commit; after 30 s there is one with fewer. An ingest that
             is killed loses what follows the last commit.
-        entity_vectors: Keep a vector of every entity's name, which the "published" preset needs.
+        entity_vectors: Keep a vector of every entity's name, which the preset "linearrag" needs.
     """
 
     batch_passages: Annotated[int, Field(ge=1)] = 2048
     entity_vectors: bool = False
-
-
-# What a preset sets besides the graph's settings; all others keep their defaults.
-_INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
-    "default": {},
-    "published": {
-        "analyser": {"sentence_vectors": "plain", "title_in_text": True},
-        "ingest": {"entity_vectors": True},
-    },
-}
 
 
 _FIXED_FIELDS: Mapping[str, str] = {
@@ -170,8 +173,8 @@ class Settings(BaseSettings):
 
     Attributes:
         index: Folder of the index that commands use when they are not given one.
-        preset: Where the analyser's and the graph's settings start from: "default" is the measured
-            best, "published" is LinearRAG as published.
+        preset: A published system from which all other settings start: "ea-graphrag", "linearrag",
+            "clue-rag" or "zoom-rag"; empty for Wye's own.
         analyser: Models, and how texts become vectors.
         ingest: How passages get into an index.
         dense: The dense arm.
@@ -181,6 +184,8 @@ class Settings(BaseSettings):
         router: Which router decides, and by which thresholds.
         relevance: Which curves make probabilities of scores.
         reranker: Which model reranks the texts that `clue` and the graph by facts start from.
+        clue: The clue arm.
+        zoom: The zoom arm.
         duplicates: "fold" for one place among the hits for near-duplicates, "keep" for one each.
     """
 
@@ -189,7 +194,7 @@ class Settings(BaseSettings):
     )
 
     index: Path | None = None
-    preset: str = "default"
+    preset: str = ""
     analyser: AnalyserSettings = Field(default_factory=AnalyserSettings)
     ingest: IngestSettings = Field(default_factory=IngestSettings)
     dense: DenseSettings = Field(default_factory=DenseSettings)
@@ -199,19 +204,24 @@ class Settings(BaseSettings):
     router: RoutingSettings = Field(default_factory=RoutingSettings)
     relevance: RelevanceSettings = Field(default_factory=RelevanceSettings)
     reranker: RerankerSettings = Field(default_factory=RerankerSettings)
+    clue: ClueSettings = Field(default_factory=ClueSettings)
+    zoom: ZoomSettings = Field(default_factory=ZoomSettings)
     duplicates: Literal["fold", "keep"] = "fold"
 
     @model_validator(mode="before")
     @classmethod
     def _start_from_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Start from the preset, and put what is set explicitly on top of it."""
-        preset = values.get("preset", "default")
-        if preset not in PRESETS:
-            raise SettingsError(f"There is no preset '{preset}'; use {' or '.join(PRESETS)}.")
-        bases = {"graph": asdict(PRESETS[preset]), **_INGEST_PRESETS[preset]}
-        for name, base in bases.items():
+        preset = values.get("preset", "")
+        if preset and preset not in PRESETS:
+            raise SettingsError(f"There is no preset '{preset}'; use one of {', '.join(PRESETS)}.")
+        for name, base in PRESETS[preset].items() if preset else ():
+            if name not in cls.model_fields:  # of a part that only a layer above has
+                continue
             changes = values.get(name, {})
-            if isinstance(changes, Mapping):
+            if not isinstance(base, Mapping):
+                values.setdefault(name, base)
+            elif isinstance(changes, Mapping):
                 values[name] = _merged(base, changes)
         return {name: _with_lists(value, cls._default(name)) for name, value in values.items()}
 

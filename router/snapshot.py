@@ -42,9 +42,14 @@ class FurtherArm(Retriever, Protocol):
         ...
 
 
-FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
-    Route.CLUE: lambda graph: import_module("wye.backends.papers.clue").ClueRetriever(graph),
-    Route.ZOOM: lambda graph: import_module("wye.backends.papers.zoom").ZoomRetriever(graph),
+_PAPERS = "wye.backends.papers"
+FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever, Settings], FurtherArm]] = {
+    Route.CLUE: lambda graph, settings: import_module(f"{_PAPERS}.clue").ClueRetriever(
+        graph, settings.clue
+    ),
+    Route.ZOOM: lambda graph, settings: import_module(f"{_PAPERS}.zoom").ZoomRetriever(
+        graph, settings.zoom
+    ),
 }
 """Makes each further arm from the graph arm; see `types.FURTHER`."""
 
@@ -263,7 +268,7 @@ class Snapshot:
         """An arm that is asked only where it is named; the first call builds it."""
         with self._building:
             if arm not in self._further:
-                self._further[arm] = FURTHER_ARMS[arm](self.graph)
+                self._further[arm] = FURTHER_ARMS[arm](self.graph, self._settings)
             return self._further[arm]
 
     @cached_property

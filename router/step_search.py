@@ -9,7 +9,8 @@ whole question's passages and the lexical hits of any of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +20,12 @@ from wye.featurizer.encoder import EncodedText, unit
 from wye.featurizer.types import Span
 from wye.router.batch import Batch
 from wye.router.fusion import fuse_all, fuse_text, lists_of, numbered
-from wye.router.steps import STEPS, InnerResult, StepSettings, SubQuestion, Whole
+from wye.router.steps import STEPS, InnerResult, StepSettings, StepsResult, SubQuestion, Whole
 from wye.router.types import ArmResults, Route
 from wye.router.wording import without_namesakes
+
+if TYPE_CHECKING:
+    from wye.backends.store.corpus import Corpus
 
 
 @dataclass(slots=True)
@@ -173,3 +177,20 @@ class _Listed:
     text: Float32
     together: Float32
     names: Mapping[str, Float32]
+
+
+def with_sentences(stepped: StepsResult, corpus: "Corpus") -> StepsResult:
+    """Fill in the texts of the sentences that gave the candidates."""
+    chain = tuple(
+        replace(
+            step,
+            candidates=tuple(
+                replace(name, sentence=corpus.sentence_texts([name.row])[0])
+                if name.row >= 0
+                else name
+                for name in step.candidates
+            ),
+        )
+        for step in stepped.chain
+    )
+    return replace(stepped, chain=chain)

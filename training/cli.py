@@ -19,6 +19,7 @@ from wye.training.train_cli import (
     GeneratorUrl,
     Index,
     Latency,
+    Preset,
     Quality,
     Share,
     Weight,
@@ -61,8 +62,8 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         routes: Annotated[
             str,
             typer.Option(
-                help="Routes to compare, separated by commas: auto, dense, lexical, hybrid, graph, "
-                "fusion, steps."
+                help="Routes to compare, separated by commas: auto (what --preset takes, if there "
+                "is one), dense, lexical, hybrid, graph, fusion, steps."
             ),
         ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, typer.Option(help="Split of the judged questions.")] = "test",
@@ -102,6 +103,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         ] = "",
         judge_model: Annotated[str, typer.Option(help="Name of the model at that API.")] = "",
         cache: Cache = CACHE,
+        preset: Preset = None,
     ) -> None:
         """Ask every judged question by each route, and score the results.
 
@@ -121,7 +123,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 
         compared = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
-        settings = load_settings(index=index)
+        settings = load_settings(index=index, preset=preset)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
         if warning := lacking(questions, settings.index):

@@ -7,7 +7,7 @@ arm is better, but not what both are worth together.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -145,4 +145,8 @@ def compared(
         )
     if success == BETTER:
         return disagreement_of(ours > graph, graph > ours)
-    return disagreement_of(ours == 1, graph == 1)
+    verdict = disagreement_of(ours == 1, graph == 1)
+    # Datasets count the same, however many of their questions the arms disagree on.
+    _, dataset = np.unique(questions.groups, return_inverse=True)
+    counts = np.bincount(dataset, verdict.stakes)
+    return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))

@@ -28,7 +28,7 @@ from wye.training.held_out import (
     Summary,
     summarise,
 )
-from wye.training.labels import ENOUGH
+from wye.training.labels import ALL_GOLD, ENOUGH
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import Interval, mean_interval, write_json
 from wye.training.thresholds import Front, Outcome, front, keeps, of_each_route
@@ -288,7 +288,7 @@ def card(name: str, report: Report) -> str:
         calibration=share(report.calibration[CROSSFIT].ece),
         away=_away(report),
         command=report.facts["command"].replace("\n", " "),
-        data=_data(report.data),
+        data=_data(report.data, by_arm=choices.success == ALL_GOLD),
         enough=ENOUGH,
         disagreements=report.disagreements,
     )
@@ -364,13 +364,20 @@ def _away(report: Report) -> str:
     )
 
 
-def _data(counts: Sequence[QuestionCounts]) -> str:
+def _data(counts: Sequence[QuestionCounts], *, by_arm: bool = False) -> str:
     sizes = Counter[tuple[str, str]]()
+    graph, simple = Counter[str](), Counter[str]()
     for row in counts:
         sizes[row.dataset, row.split] += row.questions
+        if row.split != TEST:
+            graph[row.dataset] += row.graph
+            simple[row.dataset] += row.simple
     return "\n".join(
         f"- {escape(dataset)}: "
-        + ", ".join(f"{sizes[dataset, split]} {split}" for split in ("train", "dev", "test"))
+        + ", ".join(f"{sizes[dataset, split]} {split}" for split in ("train", "dev", TEST))
+        + by_arm
+        * f"; of train and dev, {graph[dataset]} only by the graph, {simple[dataset]} "
+        "only by the simple arm"
         for dataset in dict.fromkeys(row.dataset for row in counts)
     )
 

@@ -99,6 +99,7 @@ class ThresholdObjective:
             fusion.
         steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
             more. It is separate, since few questions go in steps.
+        least_share: Share of the questions that each of the three routes must have at least.
         max_loss: Most mean quality that may be lost against always taking fusion, on any dataset
             that the router was not trained on. It is dropped if no thresholds keep all bounds.
     """
@@ -108,6 +109,7 @@ class ThresholdObjective:
     max_graph_share: float | None = None
     steps_weight: float = 0.0
     max_loss: float | None = None
+    least_share: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.latency_weight >= 0:
@@ -237,6 +239,10 @@ def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Tabl
         (replay.latency_ms, goal.max_mean_ms, len(replay)),
         (runs_graph, goal.max_graph_share, len(replay)),
     ]
+    for route in range(3) if goal.least_share else ():
+        taken = np.zeros((len(replay), 3))
+        taken[:, route] = -1.0
+        bounds.append((taken, -goal.least_share, len(replay)))
     if replay.strange is not None:  # the loss against fusion, by dataset that is not trained on
         loss = replay.quality[:, [FUSION]] - replay.quality
         for dataset in range(1, int(replay.strange.max()) + 1):

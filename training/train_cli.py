@@ -46,6 +46,14 @@ GeneratorModel = Annotated[
     str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model at that API.")
 ]
 Quality = Annotated[str, typer.Option(help="Measure that thresholds are solved for.")]
+Preset = Annotated[
+    str | None,
+    unset(
+        "A published system: ea-graphrag, linearrag, clue-rag or zoom-rag. `wye train` with "
+        "ea-graphrag takes the paper's recipe for --success, --kind, --features, --simple, "
+        "--elsewhere and --latency-weight."
+    ),
+]
 Elsewhere = Annotated[
     bool,
     typer.Option(
@@ -123,15 +131,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
                 "parse; syntax, the question's structure alone; or all."
             ),
         ] = "text",
-        as_published: Annotated[
-            bool,
-            typer.Option(
-                "--as-published",
-                help="Use EA-GraphRAG's recipe instead of --success, --kind, --features and "
-                "--simple: the attention-MLP on syntax alone, from questions on which only dense "
-                "or only graph succeeds.",
-            ),
-        ] = False,
+        preset: Preset = None,
         simple: Annotated[
             str | None,
             unset("Simple route: dense, lexical or hybrid. Default: the best."),
@@ -185,6 +185,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         test split than always taking fusion; it is written all the same.
         """
         from wye.router.model_files import require_name
+        from wye.router.presets import EA_GRAPHRAG
         from wye.router.settings import load_settings
         from wye.router.types import route_named
         from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
@@ -194,7 +195,8 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         from wye.training.thresholds import ThresholdObjective
 
         require_name(name)  # before anything takes time
-        settings = load_settings(index=index)
+        settings = load_settings(index=index, preset=preset)
+        as_published = settings.preset == EA_GRAPHRAG
         if not questions:
             raise FitError("Learn from what? Give --questions.")
         if write_questions is not None:
@@ -214,7 +216,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         if not has_index and (as_published or features != "text"):
             raise FitError(
                 "Without an index a router uses what the simple arm returned; leave "
-                "--as-published and --features out."
+                "--preset and --features out."
             )
         choices = Choices(
             success=success,

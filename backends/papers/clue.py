@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from wye.backends.numerics import batches, distinct, half_products, rank_rows, require_k, top_rows
-from wye.backends.papers.units import QUESTION, Scoring, Set, Units
+from wye.backends.papers.settings import ClueSettings
+from wye.backends.papers.units import QUESTION, Set, Units
 from wye.backends.trigraph.bridging import HUB, Activation, Bridge
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph
@@ -33,30 +34,6 @@ NO_CLUE = (
 )
 SHARPNESS = 10
 """A passage's restart mass is e to the power of this times its score."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClueSettings:
-    """How units are followed. Symbols are those of Clue-RAG.
-
-    Attributes:
-        nearest: K, number of units taken from each entity, and of units that anchor.
-        rounds: D, largest number of units in a set.
-        sets: M, number of best sets of a round that are followed.
-        score: Score of a set: the share of the question's words that it has ("overlap"), the
-            cosine of its summed vectors ("cosine"), or both ("mix").
-        names: Whether the entities that the question names are anchors (Spreading Activation).
-        units: Whether the entities in the closest units are anchors (Knowledge Anchoring).
-        updating: Whether the units taken are subtracted from the question (Query Updating).
-    """
-
-    nearest: int = 3
-    rounds: int = 3
-    sets: int = 5
-    score: Scoring = "overlap"
-    names: bool = True
-    units: bool = True
-    updating: bool = True
 
 
 _Way = tuple[int, int]

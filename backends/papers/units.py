@@ -19,11 +19,11 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import chain, compress, islice
-from typing import Literal
 
 import numpy as np
 
 from wye.backends.numerics import distinct, half_products, spans, top_rows
+from wye.backends.papers.settings import Scoring
 from wye.backends.store.corpus import Corpus
 from wye.backends.strings import Words
 from wye.backends.text import content_terms
@@ -33,9 +33,6 @@ from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
 
 Set = tuple[int, ...]
 """Rows of sentences, ascending."""
-
-
-Scoring = Literal["overlap", "cosine", "mix"]
 
 MOST_READ = 64
 """Sets that a model reads for a question at a time."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
+from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
@@ -38,29 +39,6 @@ CELLS = 4_000_000
 
 SHOWN = 30
 """Entities that an explanation shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ZoomSettings:
-    """How the graph is weighted and walked. Symbols are those of ZoomRAG.
-
-    Attributes:
-        restart: Probability of going back to the question.
-        steps: T, the number of steps.
-        deviations: An edge between passages, or from the question to one, needs a similarity this
-            many standard deviations above the mean of its row. The paper has 3; with 4 every
-            measure but one was higher on the train and dev questions of five datasets.
-        neighbours: Largest number of passages that a passage is linked to by similarity.
-        least: Least confidence of a name in the question that gives an edge.
-        most: Number of passages to link if none stands out and nothing is named.
-    """
-
-    restart: float = 0.8
-    steps: int = 5
-    deviations: float = 4.0
-    neighbours: int = 0
-    least: float = 0.9
-    most: int = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,10 @@ class Priors:
         naming = seed_question[is_sure][sizes[position[is_sure]] > 0]
         self._weight[naming] = settings.lexical_weight_titled
         self.named: Int64 = distinct(np.concatenate([mentioned, titled[sizes[owners] <= HUB]]))
+        # Without an entity to start from, passages rank by their prior, whatever its weight.
+        lengths = np.array([len(each.entities) for each in activations])
+        usual = settings.passage_weight
+        self._passage_weight = np.where(lengths > 0, usual, usual or 1.0)
         self._lowest = np.zeros(len(seeds))
         self._highest = np.zeros(len(seeds))
         self._best_lexical = np.zeros(len(seeds))
@@ -111,7 +115,7 @@ class Priors:
         bonus = self._bonus(keys)
         mentioned = np.flatnonzero(bonus)
         prior[mentioned] += np.log1p(bonus[mentioned])
-        prior *= self._settings.passage_weight
+        prior *= self._passage_weight[question]
         self._add_titles(prior, keys, similarity)
         return prior
 

@@ -168,8 +168,8 @@ def _entity_vectors(graph: TriGraph, corpus: Corpus) -> Float32:
     missing = np.isnan(vectors).any(axis=1)
     if len(vectors) and missing.all():
         raise BackendError(
-            "This index holds no entity vectors, which the graph setting seeds.nearest needs. "
-            "Index the corpus again with --entity-vectors, or leave the setting off."
+            "This index has no vectors of names, by which LinearRAG links a question. Make one "
+            "that has, with `wye index SOURCE --index DIR --preset linearrag`, or use no preset."
         )
     vectors[missing] = 0
     return vectors

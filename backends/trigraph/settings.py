@@ -100,22 +100,3 @@ class TriGraphSettings:
     def weighs_lexical(self) -> bool:
         """Whether BM25 counts in the prior."""
         return bool(self.lexical_weight or self.lexical_weight_titled)
-
-
-# LinearRAG as its public code runs by default, but without its edges between neighbours in the
-# file: in published corpora these are each other's gold evidence.
-PUBLISHED = TriGraphSettings(
-    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
-    seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
-    steps=3,
-    threshold=0.5,
-    similarity_weight=1.5,
-    lexical_weight=0.0,
-    lexical_weight_titled=0.0,
-    degree_power=0.0,
-    title_weight=0.0,
-    promotion=0.0,
-    candidates=0,
-)
-
-PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wye.service.commands.options import KEY
+from wye.service.commands.options import KEY, PresetOption
 from wye.service.errors import ServiceError
 
 _PATIENCE = 0.05  # seconds
@@ -27,13 +27,14 @@ def mcp(
         Path | None,
         typer.Option(help="Folder of the index. Default: WYE_SERVE__INDEXES or WYE_INDEX."),
     ] = None,
+    preset: PresetOption = None,
 ) -> None:
     """Offer search tools to an agent by the Model Context Protocol, over standard input."""
     if url is not None and index is not None:
         raise ServiceError("Give --url or --index, not both.")
     import asyncio
 
-    asyncio.run(_of_server(url) if url else _of_index(index))
+    asyncio.run(_of_server(url) if url else _of_index(index, preset))
 
 
 async def _of_server(url: str) -> None:
@@ -54,7 +55,7 @@ async def _of_server(url: str) -> None:
         ) from None
 
 
-async def _of_index(index: Path | None) -> None:
+async def _of_index(index: Path | None, preset: str | None) -> None:
     import asyncio
 
     from wye.backends.store.index import PassageStore
@@ -63,7 +64,7 @@ async def _of_index(index: Path | None) -> None:
     from wye.service.mcp_tools import inside, run_stdio
     from wye.service.settings import load_settings
 
-    settings = load_settings(index=index)
+    settings = load_settings(index=index, preset=preset)
     # Whoever starts this can read the folder, so no key is needed, and no port is opened.
     base = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
     if index is not None:

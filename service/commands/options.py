@@ -71,7 +71,13 @@ PointOption = Annotated[
         "in use.",
     ),
 ]
-PresetOption = Annotated[str | None, typer.Option(help="Preset: default or published.")]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        help="A published system: ea-graphrag, linearrag, clue-rag or zoom-rag. Default: "
+        "WYE_PRESET, or Wye's own settings."
+    ),
+]
 EntityVectorsOption = Annotated[
     bool, typer.Option("--entity-vectors", help="Also store a vector of each entity's name.")
 ]

@@ -1,5 +1,6 @@
 """`wye route`: which route questions would take, and why."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from wye.service.commands.options import (
     JsonOption,
     LatencyOption,
     PointOption,
+    PresetOption,
     QuestionArgument,
     questions_of,
 )
@@ -24,28 +26,37 @@ def route(
     ] = False,
     max_latency_ms: LatencyOption = None,
     point: PointOption = "",
+    preset: PresetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show which route a question takes, without answering it.
 
-    An index is needed only if the router uses what the text arms find, as the shipped one does.
+    Without an index, a router decides that looks at the question's syntax alone.
     """
     from rich.text import Text
 
     import wye
     from wye.backends.files import plain, rounded_json
     from wye.router.gateway import check
+    from wye.router.policy import FORCED
     from wye.router.session import ModelCache, decide_without_index, open_router
-    from wye.router.types import Ask
+    from wye.router.settings import DEFAULT_ROUTER, SYNTAX_ROUTER
+    from wye.router.types import Ask, Decision, Route
     from wye.service.render import decision_value, show_decision, show_plan
     from wye.service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k=1)
     params: dict[str, Any] = {"explain": explain, "point": point}
-    settings = load_settings(index=index)
+    settings = load_settings(index=index, preset=preset)
     with messages().status("Loading the models"):
-        if settings.index is None:
+        if settings.router.route != Route.AUTO:
+            forced = Decision(Route(settings.router.route), None, None, None, FORCED)
+            decisions = [forced] * len(questions)
+        elif settings.index is None:
+            if settings.router.model == DEFAULT_ROUTER:
+                routing = replace(settings.router, model=SYNTAX_ROUTER)
+                settings = settings.model_copy(update={"router": routing})
             with ModelCache() as models:
                 decisions = decide_without_index(
                     questions,

@@ -15,6 +15,7 @@ from wye.service.commands.options import (
     JsonOption,
     LatencyOption,
     PointOption,
+    PresetOption,
     QuestionArgument,
     RouteOption,
     folder_of,
@@ -56,6 +57,7 @@ def search(
         typer.Option(min=0.0, max=1.0, help="Omit passages less likely to be relevant than this."),
     ] = 0.0,
     point: PointOption = "",
+    preset: PresetOption = None,
     duplicates: Annotated[str, typer.Option(help="`keep` near-duplicates in place.")] = "",
     explain: Annotated[
         bool,
@@ -86,7 +88,7 @@ def search(
     from wye.router.gateway import EMPTY_INDEX
     from wye.service.settings import load_settings
 
-    settings = load_settings(index=index)
+    settings = load_settings(index=index, preset=preset)
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
         if not as_json:  # load what this route needs, so that the times shown are those of searches

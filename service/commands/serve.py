@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from wye.service.commands.options import (
     IndexesOption,
     PortOption,
+    PresetOption,
     RoutersOption,
     ServedArmsOption,
     ThresholdsOption,
@@ -38,6 +39,7 @@ def serve(
     ] = None,
     port: PortOption = None,
     arms: ServedArmsOption = None,
+    preset: PresetOption = None,
 ) -> None:
     """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
@@ -59,7 +61,7 @@ def serve(
         "THRESHOLDS": ",".join(thresholds or ()),
     }
     env = {f"WYE_SERVE__{name}": str(v) for name, v in flags.items() if v not in (None, "")}
-    os.environ.update(env)
+    os.environ.update(env | ({} if preset is None else {"WYE_PRESET": preset}))
     settings = settings_with_arms(arms)
     if settings.arms is not None:
         os.environ["WYE_ARMS"] = str(settings.arms)

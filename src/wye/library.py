@@ -293,32 +293,45 @@ class Index:
 
 
 @_errors()
-def open(path: str | Path, *, settings: Settings | None = None) -> Index:  # noqa: A001 - wye.open
+def open(  # noqa: A001 - wye.open
+    path: str | Path, *, settings: Settings | None = None, preset: str | None = None
+) -> Index:
     """Open the newest version of an index; models are loaded when they are first needed.
 
     Args:
         path: Folder of the index.
         settings: None for those of the environment.
+        preset: A published system, "ea-graphrag", "linearrag", "clue-rag" or "zoom-rag", from
+            which the environment's settings start; None for WYE_PRESET. Leave out with `settings`.
 
     Raises:
-        Error: There is no index, or another version of Wye wrote it.
+        Error: There is no index or no such preset, or another version of Wye wrote the index.
     """
-    return Index(Session.open(settings or load_settings(), Path(path)))
+    return Index(Session.open(_settings(settings, preset), Path(path)))
 
 
 @_errors()
-def create(path: str | Path, *, settings: Settings | None = None) -> Index:
+def create(
+    path: str | Path, *, settings: Settings | None = None, preset: str | None = None
+) -> Index:
     """Create an empty index, or open an existing one for writing.
 
     Args:
         path: A folder that is missing, empty, or an index.
         settings: None for those of the environment.
+        preset: As in `open`; "linearrag" needs an index that was created with it.
 
     Raises:
         Error: The folder holds something else, the existing index was written with other models, or
             models are missing.
     """
-    return Index(Session.create(settings or load_settings(), Path(path)))
+    return Index(Session.create(_settings(settings, preset), Path(path)))
+
+
+def _settings(settings: Settings | None, preset: str | None) -> Settings:
+    if settings is not None and preset is not None:
+        raise Error("Give settings or a preset, not both: load_settings(preset=…) has both.")
+    return settings or load_settings(preset=preset)
 
 
 class Reading(Iterator[Passage]):

@@ -13,7 +13,6 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
@@ -44,8 +43,7 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.trigraph.bridging.HUB": 3,
     "wye.backends.trigraph.prior.HUB": 3,
 }
-_GRAPH_PRESETS = "wye.backends.trigraph.settings.PRESETS"
-COMPRESSED = {"WYE_DENSE__KIND": "compressed"}
+COMPRESSED = {"WYE_DENSE__KIND": "compressed", "WYE_GRAPH__CANDIDATES": "20"}
 # What must have run then: codes, derived files, and layers on a derived base.
 ONLY_IF_LARGE = (
     "wye.backends.dense:_Codes.nearest",
@@ -179,12 +177,9 @@ def served(index: Path, **more: str) -> Iterator[TestClient]:
 @contextmanager
 def as_if_large() -> Iterator[None]:
     """Let this process treat every index as a large one; `COMPRESSED` is needed too."""
-    presets = resolve_name(_GRAPH_PRESETS)
     with ExitStack() as changed:
         for name, value in AS_IF_LARGE.items():
             changed.enter_context(patch(name, value))
-        few = replace(presets["default"], candidates=20)
-        changed.enter_context(patch.dict(presets, default=few))
         yield
 
 

@@ -118,7 +118,23 @@ def test_further_arms_are_imported_where_they_are_named() -> None:
 
 def test_the_index_says_how_its_sentences_were_encoded(folder: Path) -> None:
     """So an index can be searched with another preset than it was written with."""
-    assert found(Session.open(load_settings(preset="published"), folder)) == 4
+    assert found(Session.open(load_settings(preset="linearrag"), folder)) == 4
+
+
+def test_a_route_of_the_settings_is_taken_where_none_is_named(folder: Path) -> None:
+    with Session.open(load_settings(preset="zoom-rag"), folder) as session:
+        for asked, taken in ((Route.AUTO, Route.ZOOM), (Route.LEXICAL, Route.LEXICAL)):
+            (reply,) = session.gateway.search(["Who met Ada?"], Ask(asked, 2))
+            assert (reply.route, reply.decision) == (taken, None)
+        (decision,) = session.gateway.decide(["Who met Ada?"])
+        assert (decision.route, decision.score, decision.reason) == (Route.ZOOM, None, "forced")
+
+
+def test_settings_reach_the_further_arms(folder: Path) -> None:
+    settings = load_settings(clue={"sets": 2}, zoom={"steps": 3})
+    with Session.open(settings, folder) as session:
+        clue, zoom = (session.snapshot.further(arm) for arm in FURTHER)
+        assert (vars(clue)["settings"].sets, vars(zoom)["settings"].steps) == (2, 3)
 
 
 def test_fusion_is_no_single_arm(folder: Path) -> None:

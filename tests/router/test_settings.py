@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 
 from wye.backends.dense import DenseSettings
-from wye.backends.trigraph.settings import PRESETS
+from wye.backends.papers.settings import ZoomSettings
+from wye.backends.trigraph.settings import TriGraphSettings
 from wye.router.errors import ModelFileError, SettingsError
+from wye.router.presets import PRESETS
 from wye.router.settings import (
     DEFAULT_ROUTER,
     FIXED,
@@ -21,7 +23,7 @@ from wye.router.settings import (
 
 def test_defaults_are_each_parts_own() -> None:
     settings = load_settings()
-    assert (settings.dense, settings.graph) == (DenseSettings(), PRESETS["default"])
+    assert (settings.dense, settings.graph) == (DenseSettings(), TriGraphSettings())
     assert (settings.router, settings.index) == (RoutingSettings(DEFAULT_ROUTER, ""), None)
 
 
@@ -41,21 +43,40 @@ def test_the_environment_reaches_every_level(monkeypatch: pytest.MonkeyPatch) ->
     assert settings.router == RoutingSettings("mine/v2", "reviewed.json")
 
 
-def test_a_preset_is_where_the_graph_starts_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_set_goes_on_top_of_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WYE_GRAPH__STEPS", "2")
-    settings = load_settings(preset="published")
-    assert settings.graph.steps == 2
-    assert settings.graph.threshold == PRESETS["published"].threshold
-    assert settings.graph.seeds == PRESETS["published"].seeds
-    assert settings.analyser.sentence_vectors == "plain"
-    assert settings.analyser.title_in_text
-    assert settings.ingest.entity_vectors
+    monkeypatch.setenv("WYE_DUPLICATES", "fold")
+    monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", "reviewed.json")
+    settings = load_settings(preset="linearrag")
+    assert (settings.graph.steps, settings.graph.damping) == (2, 0.85)
+    assert settings.graph.seeds.nearest
+    assert settings.duplicates == "fold"
+    assert settings.router == RoutingSettings(thresholds="reviewed.json", route="graph")
 
 
 def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WYE_PRESET", "published")
-    assert load_settings(preset="default").graph == PRESETS["default"]
-    assert load_settings(preset=None).graph == PRESETS["published"]
+    monkeypatch.setenv("WYE_PRESET", "linearrag")
+    assert load_settings(preset="").graph == TriGraphSettings()
+    assert load_settings(preset="zoom-rag").router.route == "zoom"
+    assert load_settings(preset=None).graph.activation == "eq5"
+
+
+def test_presets_are_the_published_systems() -> None:
+    """The equations and numbers of the papers, as far as settings have them."""
+    ea, linear, clue, zoom = (load_settings(preset=name) for name in PRESETS)
+    assert ea.router == RoutingSettings("router-syntax-en/v1")
+    assert (ea.fusion.method, ea.fusion.lists, ea.fusion.rrf_k) == ("rrf", ("dense", "graph"), 60)
+    assert (ea.fusion.rank_weight("graph", 0.3), ea.fusion.rank_weight("dense", 0.3)) == (0.3, 0.7)
+    walk = ea.graph  # restarts at entities alone: equation 6
+    assert (walk.activation, walk.passage_weight, walk.title_weight) == ("facts", 0, 0)
+    assert (walk.promotion, walk.candidates) == (0, 0)
+    walk = linear.graph
+    assert (walk.activation, walk.similarity_weight, walk.damping) == ("eq5", 0.05, 0.85)
+    assert (linear.analyser.sentence_vectors, linear.ingest.entity_vectors) == ("plain", True)
+    own = clue.clue
+    assert (clue.router.route, own.nearest, own.rounds, own.sets) == ("clue", 3, 3, 5)
+    assert (zoom.router.route, zoom.zoom) == ("zoom", ZoomSettings(deviations=3, neighbours=64))
+    assert {one.duplicates for one in (ea, linear, clue, zoom)} == {"keep"}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +97,14 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("WYE_FUSION__LISTS", "dense,dense", "each once"),
         ("WYE_FUSION__LISTS", "", "is empty"),
         ("WYE_LEXICAL__B", "2", "WYE_LEXICAL__…: .*0 <= b <= 1"),
-        ("WYE_PRESET", "paper", "no preset 'paper'; use default or published"),
+        (
+            "WYE_PRESET",
+            "paper",
+            "no preset 'paper'; use one of ea-graphrag, linearrag, clue-rag, zoom-rag",
+        ),
+        ("WYE_ROUTER__ROUTE", "both", "WYE_ROUTER__ROUTE: There is no route 'both'"),
+        ("WYE_CLUE__SETS", "0", "WYE_CLUE__SETS is '0'; use 1 or more"),
+        ("WYE_ZOOM__RESTART", "0", "WYE_ZOOM__RESTART is '0'; use a number above 0"),
     ],
 )
 def test_mistakes_name_the_variable(
@@ -89,7 +117,7 @@ def test_mistakes_name_the_variable(
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        Settings().preset = "published"
+        Settings().preset = "linearrag"
 
 
 def test_every_variable_has_a_name_and_a_meaning() -> None:

@@ -119,6 +119,14 @@ def test_success_by_name(replay: TrainingReplay, success: str, labels: list[int]
     assert disagreements([replay], D, success, FUSION).labels.tolist() == labels
 
 
+def test_as_published_datasets_count_the_same(replay: TrainingReplay) -> None:
+    """Two questions of "here" and one of "there" tell the arms apart."""
+    more = replay_of(replayed("graph too", "a", {D: "bcdefa", G: "a"}), split="dev")
+    found = disagreements([replay, more], D, "all-gold@5", FUSION)
+    assert found.labels.tolist() == [-1, 1, 0, -1, 1]
+    assert found.stakes.tolist() == [0, 0.5, 1, 0, 0.5]
+
+
 def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
     found = disagreements([replay, replay], D, "all-gold@5", FUSION)
     assert found.labels.tolist() == [-1, 1, 0, -1] * 2

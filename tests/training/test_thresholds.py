@@ -224,6 +224,13 @@ def test_the_front_within_bounds() -> None:
         assert shares[1] + shares[2] <= 0.4
 
 
+def test_each_route_has_its_least_share() -> None:
+    replay = random_replay(50, 3)
+    assert 0 in solve(replay, errors=0).outcome.shares
+    goal = ThresholdObjective(least_share=0.2)
+    assert min(solve(replay, goal, errors=0).outcome.shares) >= 0.2
+
+
 def test_no_dataset_that_was_not_seen_loses_more_than_allowed_by_leaving_fusion() -> None:
     scores = np.linspace(0.1, 0.8, 8)
     quality = np.zeros((8, 3))

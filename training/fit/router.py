@@ -49,6 +49,8 @@ LEFT_OUT = 100
 hold elsewhere too: what fewer show does not generalise."""
 UNFAMILIAR = 0.01
 """Share of dev questions that count as unlike all of training."""
+LEAST_SHARE = 0.1
+"""Share of the questions that each of EA-GraphRAG's three routes must have at least."""
 _FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
 
 
@@ -116,6 +118,8 @@ def published(choices: Choices) -> Choices:
         hidden=(256, 128, 64),
         unfamiliar=0.0,
         simple=Route.DENSE,
+        goal=replace(choices.goal, latency_weight=0.0, least_share=LEAST_SHARE),
+        elsewhere=False,
     )
 
 

@@ -13,7 +13,8 @@ from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages, shares_of
 from tests.backends.trigraph.test_retriever import NO_LEXICAL, VARIANTS, questions, random_vectors
 from wye.backends.numerics import RequestError
-from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
+from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever
+from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import OVERLAP_SHARE, Units
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms

@@ -13,7 +13,8 @@ from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages
 from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
 from wye.backends.numerics import RequestError
-from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, ZoomSettings, chunk_zoom
+from wye.backends.papers.settings import ZoomSettings
+from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, chunk_zoom
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.types import Float64, Passage, Query

@@ -23,13 +23,7 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph import bridging, prior
 from wye.backends.trigraph.prior import DOUBT
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
-from wye.backends.trigraph.settings import (
-    PRESETS,
-    PUBLISHED,
-    AssemblySettings,
-    SeedSettings,
-    TriGraphSettings,
-)
+from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
 from wye.backends.types import (
     Float32,
     Float64,
@@ -41,11 +35,15 @@ from wye.backends.types import (
     Ranking,
     Scores,
 )
+from wye.router.settings import load_settings
 
 CorpusOf = Callable[..., Corpus]
+PRESETS = {name: load_settings(preset=name).graph for name in ("ea-graphrag", "linearrag")}
+LINEARRAG = PRESETS["linearrag"]
 NO_LEXICAL = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
 PHRASED = AssemblySettings(noun_phrases="on")
 VARIANTS = {
+    "default": TriGraphSettings(),
     **PRESETS,
     "largest values": TriGraphSettings(summed=False, degree_power=0.5, steps=4, threshold=0.1),
     "no titles": TriGraphSettings(
@@ -167,7 +165,8 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     titles = [allowed & np.isin(np.arange(n), graph.titled.one(e)) for e in range(size)]
     sure = any(seeds[e] == 1 and titles[e].any() for e in seeds)
     share = chosen.lexical_weight_titled if sure else chosen.lexical_weight
-    prior = chosen.passage_weight * np.array(
+    passage_weight = chosen.passage_weight or float(not value)
+    prior = passage_weight * np.array(
         reference.passage_prior(
             counts[:, :size], near + share * bm25, value, level, chosen.similarity_weight
         )
@@ -226,7 +225,8 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         bridged += sum(
             len(batch.traces([place])[0].activation.bridges) for place in range(len(asked))
         )
-    assert bridged > 10 or variant == "equation 5"  # which goes along all sentences at once
+    # Equation 5 goes along all sentences at once.
+    assert bridged > 10 or VARIANTS[variant].activation == "eq5"
 
 
 def knowing(retriever: TriGraphRetriever, share: float) -> TriGraphRetriever:
@@ -335,7 +335,8 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     asked = questions(40)
     together = retriever.search(asked, 10, allowed)
     assert together == [retriever.search([query], 10, allowed)[0] for query in asked]
-    unnamed = {NO_SEED} if variant != "facts" else set()  # facts need no name
+    facts = VARIANTS[variant].activation == "facts"
+    unnamed = set() if facts else {NO_SEED}  # facts need no name
     assert {ranking.degraded for ranking in together} == {"", *unnamed}
     random.Random(0).shuffle(passages)
     shuffled = make(corpus_of, passages, VARIANTS[variant])
@@ -361,7 +362,7 @@ HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.floa
 # Nothing but the walk: no titles, no similarity.
 BARE = replace(
     NO_LEXICAL,
-    assembly=PUBLISHED.assembly,
+    assembly=LINEARRAG.assembly,
     similarity_weight=0,
     title_weight=0,
     degree_power=0,
@@ -449,17 +450,10 @@ def test_a_corpus_of_one_passage_or_none(
             assert found == Ranking("graph", (), 0, NO_SEED)
 
 
-def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: CorpusOf) -> None:
-    assert {"default": TriGraphSettings(), "published": PUBLISHED} == PRESETS
-    bare = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
-    assert PUBLISHED.assembly == bare
-    assert PUBLISHED.seeds == SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0)
-    assert (PUBLISHED.steps, PUBLISHED.threshold, PUBLISHED.sentences_per_entity) == (3, 0.5, 1)
-    assert (PUBLISHED.similarity_weight, PUBLISHED.passage_weight) == (1.5, 0.05)
-    assert PUBLISHED.damping == 0.5
+def test_linearrag_links_tagged_names_alone_by_their_vectors(corpus_of: CorpusOf) -> None:
     passages = [Passage("a", "Como", "[Ada] sang."), Passage("b", "Ada", "Como with [Bo Ek].")]
     published, default = (
-        make(corpus_of, passages, chosen) for chosen in (PUBLISHED, TriGraphSettings())
+        make(corpus_of, passages, chosen) for chosen in (LINEARRAG, TriGraphSettings())
     )
     # Titles and names in running text are entities of the default alone.
     assert list(published.graph.keys) == ["ada", "bo ek"]

@@ -1,0 +1,103 @@
+"""The published systems on the demo, each by one setting, with the models that ship."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import wye
+from wye.backends.sources import DocumentSource
+from wye.router.presets import PRESETS
+from wye.router.session import Session
+from wye.service.app import build
+from wye.service.cli import run
+from wye.service.settings import load_settings
+
+DEMO = Path(__file__).parents[2] / "service" / "demo"
+BRIDGE = "Which phrase was coined by the designer of Lisp?"
+ROUTE = {"linearrag": "graph", "clue-rag": "clue", "zoom-rag": "zoom"}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's index, by the settings that `make demo` has."""
+    folder: Path = tmp_path_factory.mktemp("demo") / "index"
+    with Session.create(load_settings(), folder) as session:
+        session.ingest(DocumentSource(DEMO).passages())
+    return folder
+
+
+def titles(question: str, *options: object, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert run(["search", question, "--json", "-k", "3", *map(str, options)]) == 0
+    (reply,) = json.loads(capsys.readouterr().out)
+    return [hit["title"] for hit in reply["hits"]]
+
+
+@pytest.fixture
+def client(demo: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    monkeypatch.setenv("WYE_PRESET", "ea-graphrag")
+    app = build(load_settings(index=demo))
+    with TestClient(app, base_url="http://localhost") as client:
+        while client.get("/ready").status_code != 200:
+            pass
+        yield client
+
+
+def test_presets_answer_on_the_command_line_and_in_python(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    linear = tmp_path / "linear"
+    assert run(["search", BRIDGE, "--index", str(demo), "--preset", "linearrag"]) == 2
+    assert "`wye index SOURCE --index DIR --preset linearrag`" in capsys.readouterr().err
+    assert run(["index", str(DEMO), "--index", str(linear), "--preset", "linearrag"]) == 0
+    capsys.readouterr()
+    for preset in PRESETS:
+        index = linear if preset == "linearrag" else demo
+        shown = titles(BRIDGE, "--index", index, "--preset", preset, capsys=capsys)
+        assert "Lisp" in shown
+        with wye.open(index, preset=preset) as opened:
+            hits = opened.search(BRIDGE, k=3)
+        assert [hit.title for hit in hits] == shown
+        assert hits.route == ROUTE.get(preset, hits.route)
+
+
+def test_ea_graphrag_takes_three_routes(demo: Path) -> None:
+    questions = [json.loads(line)["text"] for line in (DEMO / "queries.jsonl").open()]
+    with wye.open(demo, preset="ea-graphrag") as index:
+        decisions = index.route_many(questions)
+        assert {decision.route for decision in decisions} == {"dense", "fusion", "graph"}
+        fused = next(
+            text
+            for text, decision in zip(questions, decisions, strict=True)
+            if decision.route == "fusion"
+        )
+        hits = index.search(fused, k=3)
+    assert all({source.arm for source in hit.sources} <= {"dense", "graph"} for hit in hits)
+    assert hits.decision is not None
+    assert hits.decision.model == "router-syntax-en/v1"
+
+
+def test_a_server_has_them(client: TestClient) -> None:
+    reply = client.post("/v1/retrieve", json={"question": BRIDGE, "k": 3}).json()
+    assert reply["route"]["model"] == "router-syntax-en/v1"
+    assert reply["route"]["path"] in ("dense", "fusion", "graph")
+
+
+def test_a_question_is_routed_by_its_syntax_without_an_index(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["route", BRIDGE]) == 0
+    assert "router-syntax-en/v1" in capsys.readouterr().out
+    assert run(["route", BRIDGE, "--preset", "clue-rag"]) == 0
+    assert "clue" in capsys.readouterr().out
+
+
+def test_an_unknown_preset_lists_the_four(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", BRIDGE, "--index", str(demo), "--preset", "hipporag"]) == 2
+    said = capsys.readouterr().err
+    assert "no preset 'hipporag'" in said
+    assert all(preset in said for preset in PRESETS)
+    with pytest.raises(wye.Error, match="Give settings or a preset"):
+        wye.open(demo, settings=load_settings(), preset="clue-rag")
