@@ -15,6 +15,7 @@ COMMANDS: Mapping[str, str] = {
     "search --arms": "Run `wye serve --arms FILE`, and `wye search --url` of it.",
     "serve --workers": "Start more `wye serve`, each with its own port, behind a proxy.",
     "train --relevance --arms": "Relevance is fitted for an index only; leave --arms out.",
+    "train --as-published": "Give --preset ea-graphrag, which also sets the arms.",
     "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",
     "train --per-second": "Set max_concurrency of the arm in the arms file.",
     "tune --arms": "Run `wye train --arms` again; replies are kept, so nothing is asked again.",

@@ -25,7 +25,7 @@ from wye.router.errors import ModelFileError, QuestionError, SettingsError
 from wye.router.fusion import FusionSettings
 from wye.router.presets import PRESETS
 from wye.router.removed import setting
-from wye.router.types import Route, route_named
+from wye.router.routes import Route, route_named
 
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"

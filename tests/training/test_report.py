@@ -151,7 +151,8 @@ def test_the_card_has_figures_with_their_command(report: Report) -> None:
         assert f"| {name} | {spread(cells['nDCG@10'])} | {spread(cells['R@5'])} |" in text
     assert "\n    wye train --questions one --questions other\n" in text
     assert "schema `9f2c`" in text
-    assert "\n- one: 90 train, 90 dev, 40 test\n- other: 60 train, 60 dev, 20 test\n" in text
+    assert "\n- one: 90 train, 90 dev, 40 test; of train and dev, " in text
+    assert " only by the graph, " in text
     assert re.findall(r"!\[[^\]]+\]\((\S+)\)", text) == ["front.svg", "reliability.svg"]
     for row in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({line.count("|") for line in row.splitlines()}) == 1
