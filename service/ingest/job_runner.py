@@ -246,7 +246,7 @@ class JobRunner:
         Returns:
             Whether there were any, so that some may be left.
         """
-        if not await writer.off_loop(writer.jobs.unfinished):
+        if not await writer.off_loop(writer.jobs.due):
             return False
         with suppress(Timeout), writer.jobs.claim():
             while not self._stopping.is_set():
@@ -259,9 +259,9 @@ class JobRunner:
     def _next(self, jobs: JobStore) -> Job | None:
         """The first job that may run: behind one that pauses, none about the same documents."""
         pausing: list[Job] = []
-        for job in jobs.unfinished():
+        for job in jobs.due():
             pauses = self._pauses.get(job.id)
-            if pauses is not None and jobs.is_cancelled(job):
+            if job.state.has_ended or (pauses is not None and jobs.is_cancelled(job)):
                 return job
             is_due = pauses is None or pauses.end <= monotonic()
             if is_due and not (pausing and jobs.shares_documents(job, pausing)):
@@ -274,6 +274,9 @@ class JobRunner:
 
         It fails by what its documents cause; if something else does not work, it is put back.
         """
+        if job.state.has_ended:  # cancelled before it ran
+            await self._save(writer, job)
+            return
         # If this process has begun it before, it has not killed the process.
         attempts = 1 if job.id in self._pauses else job.attempts + 1
         self._pauses.setdefault(job.id, _Pauses())

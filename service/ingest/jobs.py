@@ -1,40 +1,44 @@
 """Jobs: uploads that are written in the background, in the order in which they were accepted.
 
-A job is a file beside its index, with a passage on each line, and a row of a SQLite table, which is
-stored after the file and makes the job accepted. When a job ends, its file goes.
+A job is two files beside its index: `ID.jsonl` with a passage on each line and, stored after it,
+`ID.json` with its state, which makes the job accepted. Ids begin with a number that ascends. When a
+job ends, `ID.ended` takes the place of both. The file `ID.cancelled` asks it to stop.
 """
 
 import json
+import re
 import secrets
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from threading import RLock
-from typing import Annotated, Any
+from typing import Annotated
 
-from filelock import FileLock, Timeout
-from pydantic import FiniteFloat, Strict, TypeAdapter
+from filelock import FileLock
+from pydantic import Field, FiniteFloat, TypeAdapter
 
 from wye.backends.files import sync, write_atomically
 from wye.backends.filters import Columns, Filter
 from wye.backends.types import Passage
-from wye.service.logs import LOG
 
 FOLDER = "jobs"
-DATABASE = "jobs.sqlite3"
-# Prefix of folders of damaged databases, which are kept until somebody deletes them.
-_DAMAGED = "damaged-"
-# How long a process waits for another one's commit.
+PASSAGES, STATE, ENDED, CANCELLED = "jsonl", "json", "ended", "cancelled"
+"""Suffixes of a job's files."""
+UNREADABLE = "It cannot be read (it is damaged). Send its documents again."
+# The database of jobs of former versions.
+_FORMER = "jobs.sqlite3"
+_NAME = re.compile(rf"(job-([0-9]{{8}})-[0-9a-f]{{8}})\.({PASSAGES}|{STATE}|{ENDED}|{CANCELLED})")
+# How long a process waits for another one that accepts a job.
 _PATIENCE_SECONDS = 10.0
-# The file of an upload that is not accepted after so long was left by a killed process.
+# A file of an upload that is not accepted after so long was left by a killed process.
 _ABANDONED_SECONDS = 3_600.0
 # Passages that are filtered together.
 _BLOCK = 1_024
+
+Count = Annotated[int, Field(ge=0)]
 
 
 class State(StrEnum):
@@ -67,21 +71,21 @@ class Job:
         error: What in its documents made it fail, or "".
     """
 
-    id: Annotated[str, Strict()]  # a blob would be no row that can be changed
+    id: str
     collection: str
-    documents: int
-    passages: int
+    documents: Count
+    passages: Count
     created: FiniteFloat
     state: State = State.QUEUED
-    done: int = 0
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
+    done: Count = 0
+    added: Count = 0
+    updated: Count = 0
+    unchanged: Count = 0
+    removed: Count = 0
     started: FiniteFloat | None = None
     finished: FiniteFloat | None = None
     index_version: int | None = None
-    attempts: int = 0
+    attempts: Count = 0
     waits_for: str = ""
     error: str = ""
 
@@ -92,101 +96,107 @@ class Job:
         return self.done / max((self.finished or now) - self.started, 1e-3)
 
 
-COLUMNS = tuple(field.name for field in fields(Job) if field.name != "collection")
-"""Stored fields; the name of a collection, which servers choose, is not stored."""
-
 _JOB, _PASSAGE = TypeAdapter(Job), TypeAdapter(Passage)
-_UNFINISHED = "state IN ('queued', 'running')"
-_ASSIGNMENTS = ", ".join(f"{name} = :{name}" for name in COLUMNS)
-_INSERT = (
-    f"INSERT OR REPLACE INTO jobs ({', '.join(COLUMNS)}, names) VALUES (:{', :'.join(COLUMNS)}, "
-    ":names)"
-)
-# The number of the schema; a file with another is not a database of jobs.
-_FORMAT = 2
-# Row ids ascend in the order of acceptance, which times do not: a clock may be set back. `names`
-# has the ids of the documents.
-_SCHEMA = f"""
-PRAGMA user_version = {_FORMAT};
-CREATE TABLE jobs ({", ".join(COLUMNS)}, names, is_cancelled DEFAULT 0, PRIMARY KEY (id));
-"""
 
 
 class JobStore:
     """The jobs of one index, for any thread; several processes may have a store each.
 
     Accepted jobs survive crashes and power cuts. A file lock, which ends with its holder, tells
-    which process runs jobs. A job that cannot be read counts as failed. A damaged database is set
-    aside, and a new one has the jobs whose files are there, which begin again.
+    which process runs jobs. A job whose state cannot be read counts as failed.
 
-    All methods that read or write the database raise an `OSError` if they cannot.
+    All methods that read or write files raise an `OSError` if they cannot.
     """
 
     def __init__(self, index: Path, collection: str) -> None:
         """Keep the folder of an index and its name here; nothing is created before a job."""
         self.folder = index / FOLDER
         self._collection = collection
-        self._path = self.folder / DATABASE
-        self._lock = RLock()
-        self._making = self._file_lock("making", _PATIENCE_SECONDS)
+        self._documents: dict[str, frozenset[str]] = {}  # ids of documents, by job
 
     @property
     def fault(self) -> str:
-        """Which jobs were damaged and what to do about it; "" for none."""
-        damaged = ", ".join(sorted(path.name for path in self.folder.glob(f"{_DAMAGED}*")))
-        return damaged and (
-            f"Jobs that could not be read were set aside in the index's folder '{FOLDER}': "
-            f"{damaged}. /v1/jobs lists those that are known; send missing documents again, then "
-            "delete the damaged files."
-        )
+        """Which jobs are damaged and what to do about it; "" for none."""
+        with suppress(OSError):
+            names = [job.id for job in self.jobs() if job.error == UNREADABLE]
+            if (self.folder / _FORMER).exists():
+                names.append(f"{_FORMER}, of a former version")
+            if names:
+                return (
+                    f"Jobs in the index's folder '{FOLDER}' cannot be read: {', '.join(names)}. "
+                    "Send missing documents again, then delete these files."
+                )
+        return ""
 
     def submit(self, passages: Iterable[Passage]) -> Job:
         """Make a job of passages; when this returns, it is on the disk, after all earlier ones."""
-        id_ = f"job-{int(time.time() * 1e6):014x}{secrets.token_hex(3)}"
-        self.folder.mkdir(exist_ok=True)
-        count, names = 0, dict[str, None]()
+        if not self.folder.exists():
+            self.folder.mkdir(exist_ok=True)
+            sync(self.folder.parent)
+        upload = self.folder / f"upload-{secrets.token_hex(8)}"
+        paths = [upload]
+        count, names = 0, set[str]()
         try:
-            with write_atomically(self.file(id_)) as file:
+            with write_atomically(upload) as file:
                 for passage in passages:
                     file.write(json.dumps(asdict(passage)).encode() + b"\n")
-                    names[passage.document] = None
+                    names.add(passage.document)
                     count += 1
-            job = Job(id_, self._collection, len(names), count, time.time())
-            with self.transaction() as database:
-                database.execute(_INSERT, {**asdict(job), "names": json.dumps([*names])})
+            with self._file_lock("accept", _PATIENCE_SECONDS):
+                number = 1 + max((number for _, number, _ in self._files()), default=0)
+                id_ = f"job-{number:08d}-{secrets.token_hex(4)}"
+                paths = [self.file(id_, STATE), self.file(id_), upload]
+                upload.rename(paths[1])
+                job = Job(id_, self._collection, len(names), count, time.time())
+                self._write(paths[0], job)
         except BaseException:
-            with suppress(OSError):
-                self.file(id_).unlink(missing_ok=True)
-                with self.transaction() as database:
-                    database.execute("DELETE FROM jobs WHERE id = ?", [id_])
+            for path in paths:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
             raise
+        self._documents[id_] = frozenset(names)
         return job
-
-    def file(self, id_: str) -> Path:
-        """The file of a job's passages."""
-        return self.folder / f"{id_}.jsonl"
 
     def jobs(self) -> list[Job]:
         """All jobs, in the order of acceptance."""
-        return self._select("ORDER BY rowid")
+        ids = sorted({id_ for id_, _, suffix in self._files() if suffix in (STATE, ENDED)})
+        return [job for id_ in ids if (job := self.job(id_))]
+
+    def due(self) -> list[Job]:
+        """Jobs for a runner, in the order of acceptance: unfinished, or cancelled before they ran.
+
+        Those that ended are not read, since they may be many.
+        """
+        files = self._files()
+        ended = {id_ for id_, _, suffix in files if suffix == ENDED}
+        ids = sorted({id_ for id_, _, suffix in files if suffix == STATE} - ended)
+        jobs = (self.job(id_) for id_ in ids)
+        return [
+            job for job in jobs if job and (job.state == State.CANCELLED or not job.state.has_ended)
+        ]
 
     def unfinished(self) -> list[Job]:
         """Jobs that are queued or running, in the order of acceptance."""
-        jobs = self._select(f"WHERE {_UNFINISHED} ORDER BY rowid")
-        return [job for job in jobs if not job.state.has_ended]
+        return [job for job in self.due() if not job.state.has_ended]
 
     def job(self, id_: str) -> Job | None:
         """A job by id; None if there is none."""
-        return next(iter(self._select("WHERE id = ?", id_)), None)
+        if not _NAME.fullmatch(f"{id_}.{STATE}"):
+            return None
+        for suffix in (ENDED, STATE, ENDED):  # it may end between two looks
+            path = self.file(id_, suffix)
+            with suppress(FileNotFoundError):
+                return self._read(id_, path.read_bytes(), path.stat().st_mtime)
+        return None
 
     def save(self, job: Job) -> None:
         """Store a job's progress."""
-        with self.transaction() as database:
-            query = f"UPDATE jobs SET {_ASSIGNMENTS} WHERE id = :id"
-            if database.execute(query, asdict(job)).rowcount != 1:
-                raise OSError(f"job {job.id} was deleted")
+        state = self.file(job.id, STATE)
+        if not state.exists():
+            raise OSError(f"job {job.id} was deleted")
+        self._write(self.file(job.id, ENDED) if job.state.has_ended else state, job)
         if job.state.has_ended:
-            self.file(job.id).unlink(missing_ok=True)
+            self._delete(job.id, STATE, PASSAGES, CANCELLED)
 
     def passages(self, job: Job) -> Iterator[Passage]:
         """The passages that a job still has to write, in order.
@@ -195,8 +205,8 @@ class JobStore:
             ValueError: A passage cannot be read, or is missing.
         """
         count = 0
-        if self.file(job.id).exists():
-            with self.file(job.id).open("rb") as file:
+        if (path := self.file(job.id)).exists():
+            with path.open("rb") as file:
                 for count, line in enumerate(file, start=1):
                     if count > job.done:
                         yield _PASSAGE.validate_json(line)
@@ -205,34 +215,26 @@ class JobStore:
 
     def cancel(self, job: Job) -> None:
         """Cancel a queued job at once, or ask the process that runs it to stop."""
-        with self.transaction() as database:
-            database.execute("UPDATE jobs SET is_cancelled = 1 WHERE id = ?", [job.id])
-            query = "UPDATE jobs SET state = ?, finished = ? WHERE id = ? AND state = ?"
-            values = State.CANCELLED, time.time(), job.id, State.QUEUED
-            has_ended = database.execute(query, values).rowcount
-        if has_ended:
-            self.file(job.id).unlink(missing_ok=True)
+        if self.file(job.id, STATE).exists():
+            with write_atomically(self.file(job.id, CANCELLED)):
+                pass
 
     def is_cancelled(self, job: Job) -> bool:
         """Whether a job is to stop."""
-        return self.rows("SELECT is_cancelled FROM jobs WHERE id = ?", job.id) == [(1,)]
+        return self.file(job.id, CANCELLED).exists()
 
     def writing(self, documents: Iterable[str]) -> tuple[Job, str] | None:
         """An unfinished job that writes one of these documents, and which; None if none does."""
-        rows = self.rows(
-            f"SELECT jobs.id, value FROM jobs, json_each(names) WHERE {_UNFINISHED} "
-            "AND value IN (SELECT value FROM json_each(?)) ORDER BY jobs.rowid LIMIT 1",
-            json.dumps(list(documents)),
-        )
-        return next(((job, name) for id_, name in rows if (job := self.job(id_))), None)
+        ids = frozenset(documents)
+        for job in self.unfinished():
+            if shared := ids & self._documents_of(job):
+                return job, min(shared)
+        return None
 
     def shares_documents(self, job: Job, others: Sequence[Job]) -> bool:
         """Whether a job writes a document that another of some jobs writes."""
-        ids = "(SELECT value FROM json_each(?))"
-        names = f"SELECT value FROM jobs, json_each(names) WHERE jobs.id IN {ids}"
-        query = f"{names} INTERSECT {names} LIMIT 1"
-        values = json.dumps([job.id]), json.dumps([other.id for other in others])
-        return bool(self.rows(query, *values))
+        documents = self._documents_of(job)
+        return any(documents & self._documents_of(other) for other in others)
 
     def matching(self, filter_: Filter) -> tuple[Job, str] | None:
         """An unfinished job that writes a document that passes a filter, and which document."""
@@ -245,157 +247,72 @@ class JobStore:
                         return job, block[int(mask.argmax())].document
         return None
 
-    def ahead(self, job: Job) -> tuple[int, float]:
-        """Passages to write until a job ends, and an estimate of the seconds that takes.
-
-        The rate is that of the first unfinished job, or ten a second before it has written any.
-        """
-        unfinished = self.unfinished()
-        ids = [each.id for each in unfinished]
-        jobs = unfinished[: ids.index(job.id) + 1] if job.id in ids else []
-        count = sum(each.passages - each.done for each in jobs)
-        return count, count / ((jobs and jobs[0].rate(time.time())) or 10)
-
     def sweep(self, keep_seconds: float) -> None:
         """Delete jobs that ended long ago, and the files that killed processes left."""
-        self.jobs()  # stores when those that cannot be read ended
         now = time.time()
-        ended = self.rows("SELECT id FROM jobs WHERE finished < ?", now - keep_seconds)
-        if ended:
-            with self.transaction() as database:
-                database.executemany("DELETE FROM jobs WHERE id = ?", ended)
-        stored = {self.file(id_) for (id_,) in self.rows("SELECT id FROM jobs")}
-        for path in [*self.folder.glob("job-*"), *self.folder.glob(".job-*")]:
+        for job in self.jobs():
+            if job.state.has_ended and (job.finished or job.created) < now - keep_seconds:
+                self._delete(job.id, ENDED, STATE, PASSAGES, CANCELLED)
+        stored = {id_ for id_, _, suffix in self._files() if suffix in (STATE, ENDED)}
+        left = [self.file(id_, suffix) for id_, _, suffix in self._files() if id_ not in stored]
+        for path in [*left, *self.folder.glob("upload-*"), *self.folder.glob(".*")]:
             with suppress(FileNotFoundError):
-                if path not in stored and path.stat().st_mtime < now - _ABANDONED_SECONDS:
+                if path.stat().st_mtime < now - _ABANDONED_SECONDS:
                     path.unlink()
 
     def claim(self) -> FileLock:
         """The lock of the process that runs the jobs; to enter it raises `Timeout` in any other."""
         return self._file_lock("claim", 0)
 
-    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a query; none if there never was a job."""
-        if not self._path.exists():
-            return []
-        with self._open() as database:
-            return database.execute(query, values).fetchall()
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which is on the disk when the block ends without error."""
-        if not self._path.exists():
-            self._make()
-        before = self._inode()
-        with self._open() as database:
-            with database:
-                database.execute("BEGIN IMMEDIATE")
-                yield database
-            if self._inode() != before:
-                raise OSError(f"{DATABASE} was set aside by another process")
-
-    def _select(self, condition: str, *values: object) -> list[Job]:
-        query = f"SELECT rowid, {', '.join(COLUMNS)} FROM jobs {condition}"
-        return [self._job(number, row) for number, *row in self.rows(query, *values)]
-
-    def _job(self, number: int, row: Sequence[object]) -> Job:
-        """Make a job of its row; an unreadable one is stored as failed."""
+    def _read(self, id_: str, content: bytes, changed: float) -> Job:
+        """Make a job of its stored state, which was last changed at a time."""
         try:
-            return parse_job(row, self._collection)
-        except ValueError as error:
-            id_ = row[0] if isinstance(row[0], str) else f"job-{number}"
-            LOG.error("job unreadable", extra={"job": id_, "error": str(error)})
-        job = _unreadable(id_, self._collection)
-        with suppress(OSError), self.transaction() as database:
-            query = f"UPDATE jobs SET {_ASSIGNMENTS} WHERE rowid = :number"
-            database.execute(query, {**asdict(job), "number": number})
+            job = _JOB.validate_python(
+                {**json.loads(content), "id": id_, "collection": self._collection}
+            )
+        except (ValueError, TypeError, RecursionError):
+            job = Job(id_, self._collection, 0, 0, changed, State.FAILED, finished=changed)
+            return replace(job, error=UNREADABLE)
+        if job.state == State.QUEUED:
+            with suppress(FileNotFoundError):
+                cancelled = self.file(id_, CANCELLED).stat().st_mtime
+                return replace(job, state=State.CANCELLED, finished=cancelled, waits_for="")
         return job
+
+    def _documents_of(self, job: Job) -> frozenset[str]:
+        """Ids of the documents that a job writes; of a damaged file, those that can be read."""
+        if job.id not in self._documents:
+            ids: set[str] = set()
+            with (
+                suppress(FileNotFoundError, ValueError, TypeError, KeyError),
+                self.file(job.id).open("rb") as file,
+            ):
+                ids.update(json.loads(line)["document"] for line in file)
+            self._documents[job.id] = frozenset(ids)
+        return self._documents[job.id]
+
+    def _files(self) -> list[tuple[str, int, str]]:
+        """Id, number and suffix of each file of a job."""
+        try:
+            names = [path.name for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        matches = filter(None, map(_NAME.fullmatch, names))
+        return [(match[1], int(match[2]), match[3]) for match in matches]
+
+    def file(self, id_: str, suffix: str = PASSAGES) -> Path:
+        """A file of a job, by default that of its passages."""
+        return self.folder / f"{id_}.{suffix}"
+
+    def _write(self, path: Path, job: Job) -> None:
+        with write_atomically(path) as file:
+            file.write(json.dumps(asdict(job)).encode())
+
+    def _delete(self, id_: str, *suffixes: str) -> None:
+        self._documents.pop(id_, None)
+        for suffix in suffixes:
+            self.file(id_, suffix).unlink(missing_ok=True)
 
     def _file_lock(self, name: str, timeout: float) -> FileLock:
         path = self.folder / f"{name}.lock"
         return FileLock(path, timeout=timeout, thread_local=False, fallback_to_soft=False)
-
-    def _inode(self) -> int:
-        """Identifies the database's file; 0 if there is none."""
-        return self._path.stat().st_ino if self._path.exists() else 0
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """The database, which must exist. If it shows damage, it is replaced.
-
-        Raises:
-            OSError: It cannot be opened, or the block raised an error of SQLite.
-        """
-        inode = self._inode()
-        try:
-            with closing(_connection(self._path)) as database:
-                ((version,),) = database.execute("PRAGMA user_version")
-                if version != _FORMAT:
-                    error = sqlite3.DatabaseError("it is not a database of jobs of this version")
-                    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
-                    raise error
-                yield database
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                self._make(inode)
-                LOG.error("jobs set aside", extra={"error": str(error), "fault": self.fault})
-            raise OSError(f"{DATABASE}: {error}") from error
-
-    def _make(self, replaced: int = 0) -> None:
-        """Make a database of the jobs whose files are there.
-
-        Args:
-            replaced: Inode of a damaged database, which is set aside; nothing is done if another
-                process was faster.
-        """
-        try:
-            with self._lock, self._making:
-                if self._inode() != replaced:
-                    return
-                path = self._path.with_suffix(".new")
-                path.unlink(missing_ok=True)
-                with closing(_connection(path)) as database, database:
-                    database.executescript(_SCHEMA)
-                    for file in sorted(self.folder.glob("job-*.jsonl")):
-                        job, names = self._read(file)
-                        database.execute(_INSERT, {**asdict(job), "names": json.dumps(names)})
-                sync(path)
-                name = f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
-                aside = self.folder / (_DAMAGED + name)
-                for old in self.folder.glob(f"{DATABASE}*"):
-                    aside.mkdir(exist_ok=True)
-                    old.rename(aside / old.name)
-                path.rename(self._path)
-                sync(self.folder)
-                sync(self.folder.parent)
-        except (sqlite3.Error, Timeout) as error:
-            raise OSError(f"{DATABASE} cannot be made: {error}") from error
-
-    def _read(self, file: Path) -> tuple[Job, list[str]]:
-        """A new job of a file of passages, and the ids of its documents."""
-        try:
-            documents = [json.loads(line)["document"] for line in file.read_bytes().splitlines()]
-        except (ValueError, KeyError, TypeError):
-            return _unreadable(file.stem, self._collection), []
-        names = [*dict.fromkeys(documents)]
-        return Job(file.stem, self._collection, len(names), len(documents), time.time()), names
-
-
-def parse_job(row: Sequence[object], collection: str = "") -> Job:
-    """Make a job of its stored values, in the order of `COLUMNS`, or raise a `ValueError`."""
-    values = dict(zip(COLUMNS, row, strict=True))
-    return _JOB.validate_python({**values, "collection": collection})
-
-
-def _unreadable(id_: str, collection: str) -> Job:
-    """A failed job, listed instead of one that cannot be read."""
-    error, now = "It cannot be read (it is damaged). Send its documents again.", time.time()
-    return Job(id_, collection, 0, 0, now, State.FAILED, finished=now, error=error)
-
-
-def _connection(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=_PATIENCE_SECONDS, isolation_level=None)
-    database.text_factory = lambda text: text.decode(errors="replace")
-    database.execute("PRAGMA synchronous = FULL")
-    return database

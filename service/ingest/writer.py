@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, time
 from typing import Any, TypeVar
 
 from wye.backends.errors import IndexLockedError
@@ -41,6 +41,8 @@ T = TypeVar("T")
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.025
 # No step of an analysis begins later in a slice; steps are short, see `Analyser.analyse_in_steps`.
 _SLICE_SECONDS = 0.1
+# Passages a second that a job is expected to write before it has begun.
+_USUAL_RATE = 10.0
 # Passages that are analysed together, so that the encoder's batches are full.
 _GROUP = 8
 
@@ -306,14 +308,14 @@ class CollectionWriter:
             match = self.jobs.matching(parse_filter(filter_))
         if match is not None:
             job, document = match
-            count, seconds = self.jobs.ahead(job)
+            count, rate = job.passages - job.done, job.rate(time()) or _USUAL_RATE
             raise Problem(
                 409,
                 "job-under-way",
                 f"Job {job.id} will write document '{document:.80}', and has {count:,} passages "
                 "left. Send this again after the seconds in Retry-After; or end the job with "
                 f"DELETE /v1/jobs/{job.id}, which keeps what it has written, and resend now.",
-                retry_after=seconds,
+                retry_after=count / rate,
             )
 
     def _unwritable(self, error: OSError) -> Problem:

@@ -171,10 +171,11 @@ def test_a_job_that_ends_otherwise_is_told(ai: OpenAI, client: TestClient) -> No
     ai.vector_stores.files.create_and_poll(file.id, vector_store_id="default", poll_interval_ms=20)
     jobs = client.app.state.service.writers["default"].jobs  # type: ignore[attr-defined]
     (job,) = jobs.jobs()
-    jobs.save(replace(job, state=State.CANCELLED))
+    ended = jobs.file(job.id, "ended")
+    jobs._write(ended, replace(job, state=State.CANCELLED))
     store_file = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
     assert (store_file.status, store_file.last_error) == ("cancelled", None)
-    jobs.save(replace(job, state=State.FAILED, error="The disk is full."))
+    jobs._write(ended, replace(job, state=State.FAILED, error="The disk is full."))
     store_file = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
     assert store_file.last_error is not None
     assert (store_file.status, store_file.last_error.code) == ("failed", "server_error")

@@ -4,11 +4,10 @@ import errno
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -258,10 +257,11 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(start: Serve, folder: Pa
 def test_an_upload_that_a_killed_process_left_is_deleted(start: Serve, folder: Path) -> None:
     store = JobStore(folder, "default")
     store.folder.mkdir()
-    store.file("job-1").write_text("{}")
-    os.utime(store.file("job-1"), (0, 0))
+    left = store.file("job-00000001-0123abcd")
+    left.write_text("{}")
+    os.utime(left, (0, 0))
     start()
-    until(lambda: not store.file("job-1").exists())
+    until(lambda: not left.exists())
 
 
 def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_models(
@@ -315,23 +315,25 @@ def goes_on(client: TestClient) -> None:
         assert client.get(address).status_code == 200
 
 
-def test_a_damaged_database_stops_nothing(start: Serve, folder: Path) -> None:
-    (folder / "jobs").mkdir()
-    (folder / "jobs" / "jobs.sqlite3").write_bytes(b"no database" * 999)
+def test_a_damaged_job_stops_nothing(start: Serve, folder: Path) -> None:
+    store = JobStore(folder, "default")
+    damaged = store.submit(BRIDGES).id
+    store.file(damaged, "json").write_bytes(b"no state")
     client = start(direct_passages=8, group_passages=8)
     goes_on(client)
-    assert "damaged-" in client.get("/ready").json()["jobs"]["default"]
+    assert client.get(f"/v1/jobs/{damaged}").json()["state"] == "failed"
+    assert damaged in client.get("/ready").json()["jobs"]["default"]
     (finding,) = [each for each in examine(settings_of(folder)) if each.subject == "jobs default"]
-    assert (finding.state, "damaged-" in finding.says) == ("warning", True)
+    assert (finding.state, damaged in finding.says) == ("warning", True)
 
 
 def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder: Path) -> None:
     """Something is in the way that is no file, and questions, metrics and health go on."""
-    (folder / "jobs" / "jobs.sqlite3").mkdir(parents=True)
+    (folder / "jobs").write_text("in the way")
     for reply in (
         client.get("/v1/jobs"),
-        client.get("/v1/jobs/job-1"),
-        client.delete("/v1/jobs/job-1"),
+        client.get("/v1/jobs/job-00000001-0123abcd"),
+        client.delete("/v1/jobs/job-00000001-0123abcd"),
         client.put("/v1/documents/x", json={"text": "A bridge."}),
         client.post("/v1/documents", content=make_lines(20), headers=NDJSON),
     ):
@@ -340,26 +342,12 @@ def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder
     assert client.get("/metrics").status_code == 200
     until(lambda: "cannot run" in client.get("/ready").text)
     assert str(folder) not in client.get("/ready").text
-    (folder / "jobs" / "jobs.sqlite3").rmdir()
+    (folder / "jobs").unlink()
     goes_on(client)
     until(lambda: "jobs" not in client.get("/ready").json())
 
 
-def test_a_database_that_somebody_locks_is_waited_for(
-    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("wye.service.ingest.jobs._PATIENCE_SECONDS", 0.2)
-    (folder / "jobs").mkdir(exist_ok=True)
-    goes_on(client)
-    with closing(sqlite3.connect(folder / "jobs" / "jobs.sqlite3")) as database:
-        database.execute("BEGIN IMMEDIATE")
-        assert client.get("/v1/jobs").status_code == 200
-        assert client.get("/metrics").status_code == 200
-        assert client.put("/v1/documents/x", json={"text": "A bridge."}).is_success
-    goes_on(client)
-
-
-def test_a_database_that_may_only_be_read(start: Serve, folder: Path) -> None:
+def test_jobs_that_may_only_be_read(start: Serve, folder: Path) -> None:
     client = start(direct_passages=8, group_passages=8)
     goes_on(client)
     jobs = client.get("/v1/jobs").json()["data"]
