@@ -18,6 +18,8 @@ from wye.router.errors import RequestLogError
 
 RETRIEVAL = "retrieval"
 FEEDBACK = "feedback"
+SEARCHED, PIECE = 1 << 28, 1 << 20
+"""Bytes of a log in which a question is looked for, and how many of them at a time."""
 
 
 class RequestLog:
@@ -54,6 +56,16 @@ class RequestLog:
             data = b"\n" + data
         if os.write(self._descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def has_question(self, request_id: str) -> bool:
+        """Whether a question with this id is in the file, of which the last 256 MB are read."""
+        wanted = json.dumps({"kind": RETRIEVAL, "request_id": request_id})[:-1].encode()
+        end = os.fstat(self._descriptor).st_size
+        for start in range(end, max(end - SEARCHED, 0), -PIECE):  # what is rated is mostly new
+            piece = os.pread(self._descriptor, PIECE + len(wanted), max(start - PIECE, 0))
+            if wanted in piece:
+                return True
+        return False
 
     def close(self) -> None:
         """Close the file."""

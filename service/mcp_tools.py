@@ -38,7 +38,9 @@ _INSIDE = "http://127.0.0.1"
 _BETWEEN = "\n\n"
 
 Question = Annotated[str, Field(description="The question, in plain words.")]
-Name = Annotated[str | None, Field(description="A collection's name; by default the first.")]
+Name = Annotated[
+    str | None, Field(description="A collection's name, needed where there are several.")
+]
 Most = Annotated[int, Field(ge=1, le=100, description="Most passages to return.")]
 Way = Annotated[Route, Field(description="`auto` lets the router choose.")]
 Only = Annotated[

@@ -165,9 +165,9 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -
 def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
     """Print hits with excerpts, the decision and, if asked for, how they were found."""
     console.print(Text(hits.question, style="bold"), _facts(hits))
-    if hits.decision is not None:
-        show_decision(console, hits.decision)
-        show_plan(console, hits.question, hits.decision.plan)
+    if hits.reply.decision is not None:
+        show_decision(console, hits.reply.decision)
+        show_plan(console, hits.question, hits.reply.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked))
         text = _flat(hit.text)
@@ -182,7 +182,7 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
 
 def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
     """Print the route and one line for each hit; hits in `gold` are marked."""
-    route = f"{Route.AUTO}, which takes {hits.route}" if hits.decision else str(hits.route)
+    route = f"{Route.AUTO}, which takes {hits.route}" if hits.reply.decision else str(hits.route)
     console.print(Text(route, style="bold cyan"), _facts(hits, route=False))
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked, marked=hit.id in gold))
@@ -248,8 +248,8 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
         "answered": hits.answered,
         "hits": [_hit_value(*pair) for pair in zip(hits, ranking.hits, strict=True)],
     }
-    if hits.decision is not None:
-        value["decision"] = plain(decision_value(hits.decision, explain=explain))
+    if hits.reply.decision is not None:
+        value["decision"] = plain(decision_value(hits.reply.decision, explain=explain))
     if hits.explanation is not None:
         value["explanation"] = plain(hits.explanation)
     if explain and hits.reply.chain:

@@ -166,15 +166,21 @@ class Service:
         )
 
     def collection(self, name: str | None) -> Collection:
-        """A collection that the asking key may see, by name; without a name, the first.
+        """A collection that the asking key may see, by name; without a name, the only one.
 
         Raises:
-            Problem: 404 if there is none.
+            Problem: 404 if there is none, 422 without a name where there are several.
         """
         collections = self.collections
         if not collections:
             raise Problem(
                 404, "no-such-collection", "None of the collections of this key is served here."
+            )
+        if name is None and len(collections) > 1:
+            raise Problem(
+                422,
+                "which-collection",
+                f"Several collections are served here; name one: {', '.join(collections)}.",
             )
         if name is None:
             return next(iter(collections.values()))

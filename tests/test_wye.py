@@ -155,7 +155,12 @@ def test_passages_are_deleted_by_what_names_them(
 @pytest.mark.parametrize("route", sorted(set(wye.Route) - {wye.Route.AUTO}))
 def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> None:
     hits = index.search(RIVER, k=2, route=route, explain=True)
-    assert (hits.question, hits.route, hits.degraded, hits.decision) == (RIVER, route, "", None)
+    assert (hits.question, hits.route, hits.degraded) == (RIVER, route, "")
+    assert (hits.decision.route, hits.decision.score, hits.decision.reason) == (
+        route,
+        None,
+        "forced",
+    )
     assert [hit.rank for hit in hits] == [1, 2]
     assert (len(hits[:1]), hits[-1], next(reversed(hits))) == (1, hits[1], hits[1])
     assert sum(hits.seconds.values()) > 0

@@ -89,7 +89,7 @@ class ChatRequest(BaseModel):
 
     model: str = Field(
         max_length=200,
-        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` for any but the first collection.",
+        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` where there are several collections.",
     )
     messages: Annotated[
         list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
@@ -256,9 +256,9 @@ def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
 
 
 def _names(service: Service) -> list[str]:
-    first = next(iter(service.collections), "")
+    several = len(service.collections) > 1
     return [
-        f"{PREFIX}{route}" if name == first else f"{PREFIX}{route}:{name}"
+        f"{PREFIX}{route}:{name}" if several else f"{PREFIX}{route}"
         for name, collection in service.collections.items()
         for route in Route
         if route not in collection.unavailable

@@ -1,5 +1,6 @@
 """`/v1/feedback`: ratings of replies."""
 
+import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -52,6 +53,7 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
     summary="Rate a reply",
     operation_id="feedback",
     responses={
+        404: {"description": "No such question was answered."},
         409: {"description": "This server keeps no request log."},
         503: {"description": "The request log cannot be written."},
     },
@@ -59,8 +61,7 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 async def feedback(body: FeedbackRequest, service: Served) -> FeedbackReply:
     """Writes a rating to the request log, where the request id joins it to the decision.
 
-    Nothing checks that the id exists: the reply may be of another worker, or of yesterday. A
-    rating counts only if it comes from the key that asked the question.
+    A rating counts only if it comes from the key that asked the question.
     """
     if service.request_log is None:
         raise Problem(
@@ -68,6 +69,14 @@ async def feedback(body: FeedbackRequest, service: Served) -> FeedbackReply:
             "no-log",
             "This server keeps no request log, so feedback would be lost. Set "
             "WYE_SERVE__REQUEST_LOG to a file.",
+        )
+    log = service.request_log
+    if not service.log_fault and not await asyncio.to_thread(log.has_question, body.request_id):
+        raise Problem(
+            404,
+            "no-such-request",
+            f"The request log has no question with the request id '{body.request_id}'. It is in "
+            "each reply, as `request_id` and `x-request-id`; logs that were rotated are not read.",
         )
     values = body.model_dump(exclude={"request_id"})
     if not service.log(FEEDBACK, body.request_id, lambda: values):

@@ -300,7 +300,8 @@ class StagedFiles:
 
 def staged_files(service: Service) -> StagedFiles:
     """The uploads of the asking key, stored beside the first index that it may see."""
-    folder = service.collection(None).session.folder
+    first = next(iter(service.collections), None)
+    folder = service.collection(first).session.folder
     return StagedFiles(folder, ASKING.get(), service.settings.documents)
 
 

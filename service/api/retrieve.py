@@ -114,7 +114,8 @@ CollectionName = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        description="Name of a collection; default: the first. `GET /v1/vector_stores` lists them.",
+        description="Name of a collection, needed where there are several. `GET /v1/vector_stores` "
+        "lists them.",
     ),
 ]
 DeadlineMs = Annotated[

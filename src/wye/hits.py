@@ -80,9 +80,10 @@ class Hits(tuple[Hit, ...]):
         return answered(self.answerability)
 
     @property
-    def decision(self) -> Decision | None:
-        """The router's decision; None if the route was given."""
-        return self.reply.decision
+    def decision(self) -> Decision:
+        """The router's decision; if the route was named, that one, with the reason "forced"."""
+        named = Decision(self.route, score=None, logit=None, thresholds=None, reason="forced")
+        return self.reply.decision or named
 
     @property
     def degraded(self) -> str:

@@ -37,22 +37,25 @@ def test_a_log_is_tuned_from(
 ) -> None:
     libraries = {"default": Library(), "other": Library()}
     client = serve(engines=libraries, request_log=log)
-    ids = []
+    ids, here = [], {"collection": "default"}
     for question in ("Which river", "Which river is it then", RIVER["question"]) * 2:
-        reply = client.post("/v1/retrieve", json={"question": question})
+        reply = client.post("/v1/retrieve", json={"question": question, **here})
         ids.append(reply.json()["request_id"])
-    client.post("/v1/retrieve", json={**RIVER, "route": "graph"})
+    client.post("/v1/retrieve", json={**RIVER, **here, "route": "graph"})
     client.post("/v1/retrieve", json={**RIVER, "collection": "other"})
-    client.post("/v1/retrieve", json={**RIVER, "max_latency_ms": 2})
-    client.post("/v1/answer", json=RIVER)
+    client.post("/v1/retrieve", json={**RIVER, **here, "max_latency_ms": 2})
+    client.post("/v1/answer", json={**RIVER, **here})
     queries = ["Which river", "Which sea"]
     client.post("/v1/vector_stores/default/search", json={"query": queries})
     libraries["default"].failing = {Route.AUTO}
-    client.post("/v1/retrieve", json=RIVER)
-    for id_ in (ids[2], ids[5], "unknown"):
-        said = {"request_id": id_, "rating": "good", "passages": ["neretva"]}
-        assert client.post("/v1/feedback", json=said).status_code == 201
+    client.post("/v1/retrieve", json={**RIVER, **here})
+    said = {"rating": "good", "passages": ["neretva"]}
+    for id_ in (ids[2], ids[5]):
+        rated = {"request_id": id_, **said}
+        assert client.post("/v1/feedback", json=rated).status_code == 201
     with log.open("a", encoding="utf-8") as file:
+        unknown = {"request_id": "x", "time": "2026-01-01", "key": "local", "comment": "", **said}
+        file.write(json.dumps({"kind": "feedback", **unknown}) + "\n")
         file.write('{"kind": "retrieval", "requ')
 
     command = ["tune", "--from-log", str(log), "--router", str(router)]

@@ -22,7 +22,8 @@ def official(client: TestClient, key: str = "none") -> OpenAI:
 def test_models_are_routes(serve: Serve) -> None:
     client = official(serve(engines={"main": Library(), "other": Library()}))
     names = [model.id for model in client.models.list()]
-    assert {"wye-dense", "wye-graph", "wye-fusion", "wye-dense:other"} <= {*names}
+    assert {"wye-dense:main", "wye-fusion:main", "wye-dense:other"} <= {*names}
+    assert "wye-dense" not in names
     assert client.models.retrieve("wye-graph:other").owned_by == "wye"
     with pytest.raises(openai.NotFoundError, match="There is no model 'gpt-4'"):
         client.models.retrieve("gpt-4")

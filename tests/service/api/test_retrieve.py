@@ -71,7 +71,9 @@ def test_requests_that_differ_in_a_filter_never_share_one(serve: Serve, library:
 def test_a_collection_by_name(serve: Serve) -> None:
     other = Library([Passage("only", "", "Another river entirely.")], version=7)
     client = serve(engines={"first": Library(), "second": other})
-    assert ask(client)["index"] == {"collection": "first", "version": 1}
+    assert ask(client, collection="first")["index"] == {"collection": "first", "version": 1}
+    for reply in (client.post("/v1/retrieve", json=RIVER), client.get("/v1/documents")):
+        assert (reply.status_code, reply.json()["detail"].endswith("first, second.")) == (422, True)
     body = ask(client, collection="second")
     assert (body["index"], body["passages"][0]["id"]) == (
         {"collection": "second", "version": 7},
