@@ -73,7 +73,7 @@ KINDS: Mapping[str, str] = {
         ),
         'Use kind = "http" with the recipe for it in docs/guides/remote-arms.md.',
     ),
-    "mcp": 'Use kind = "python" with an object whose search calls the tool.',
+    "mcp": 'Use kind = "python" with docs/examples/mcp_arm.py.',
     "pgvector": 'Use kind = "python" with docs/examples/pgvector_arm.py.',
 }
 """Kind of a remote arm."""

@@ -1,4 +1,4 @@
-"""Objects of Python as arms."""
+"""Objects of Python as arms, among them the example that calls a tool of an MCP server."""
 
 import asyncio
 import json
@@ -9,10 +9,31 @@ from types import ModuleType
 
 import pytest
 
+from tests.docs.examples import ROOT
+from tests.live import listening
 from tests.service.arms.stores import ROWS, arm_of, ask, compared
+from tests.service.fakes import Library
 from wye.backends.errors import FilterError
+from wye.service.app import build
 from wye.service.arms.file import read_arms
 from wye.service.errors import ServiceError
+from wye.service.settings import ServiceSettings
+
+
+def test_the_example_for_mcp_calls_a_tool(
+    tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
+    keys = {"kind": "python", "target": "mcp_arm:Tool"}
+    with listening(build(ServiceSettings(), {"default": lambda: library})) as url:
+        monkeypatch.setenv("TOOL_URL", f"{url}/mcp")
+        call = ask(arm_of(tmp_path, **keys), "Which river is the Neretva?", k=2)
+        assert call.reason == ""
+        assert [hit.id for hit in call.hits][:1] == ["neretva"]
+        assert all(hit.text for hit in call.hits)
+        monkeypatch.setattr("mcp_arm.TOOL", "nope")
+        assert "failed" in ask(arm_of(tmp_path, **keys), "Which?").reason
+    assert ask(arm_of(tmp_path, **keys), "Which?").hits == ()
 
 
 class Searches:
