@@ -86,5 +86,4 @@ async def feedback(body: FeedbackRequest, service: Served) -> FeedbackReply:
             f"The request log cannot be written now ({service.log_fault}). Send it again later.",
             retry_after=30,
         )
-    service.metrics.feedback.labels(body.rating).inc()
     return FeedbackReply(request_id=body.request_id)

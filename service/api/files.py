@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, BinaryIO, Literal, cast, get_args
 
 from fastapi import APIRouter, Query, Request
 from fastapi import Path as PathParameter
@@ -30,7 +30,6 @@ from wye.service.settings import DocumentSettings
 
 Purpose = Literal["assistants", "user_data"]
 PURPOSES = get_args(Purpose)
-Entry = TypeVar("Entry", bound=BaseModel)
 
 FOLDER = "files"
 MOST_FILES = 256
@@ -51,19 +50,6 @@ class FileObject(BaseModel):
     filename: str
     purpose: Purpose
     status: Literal["processed"] = "processed"
-
-
-class Attachment(BaseModel):
-    """The result of attaching a file to a collection as a document.
-
-    Attributes:
-        job: The job that writes it; "" if it was written at once.
-        error: Why it cannot be a document, or "".
-    """
-
-    attributes: dict[str, str | float | bool]
-    job: str = ""
-    error: str = ""
 
 
 def list_of(
@@ -237,7 +223,8 @@ class StagedFiles:
                 sync(self._root.parent)
             with write_atomically(self.content(file)) as target:
                 shutil.copyfileobj(content, target)
-        self._write(f"{file.id}.json", file)
+            with write_atomically(self._folder / f"{file.id}.json") as entry:
+                entry.write(file.model_dump_json().encode())
         return file
 
     def files(self) -> list[FileObject]:
@@ -247,11 +234,13 @@ class StagedFiles:
 
     def file(self, id_: str) -> FileObject | None:
         """A file by id; None if there is none, it has expired, or its content is incomplete."""
-        file = self._read(id_, "json", FileObject)
-        if file is None or time.time() >= file.expires_at:
+        if not _ID.fullmatch(id_):
             return None
-        with suppress(FileNotFoundError):
-            return file if self.content(file).stat().st_size == file.bytes else None
+        with suppress(FileNotFoundError, ValueError):
+            entry = (self._folder / f"{id_}.json").read_bytes()
+            file = FileObject.model_validate_json(entry)
+            is_whole = self.content(file).stat().st_size == file.bytes
+            return file if is_whole and time.time() < file.expires_at else None
         return None
 
     def content(self, file: FileObject) -> Path:
@@ -263,31 +252,6 @@ class StagedFiles:
         with _writing():
             for path in (self._folder / f"{file.id}.json", self.content(file)):
                 path.unlink(missing_ok=True)
-
-    def attach(self, id_: str, store: str, attachment: Attachment) -> None:
-        """Store the result of attaching a file."""
-        self._write(f"{id_}.{store}.attached", attachment)
-
-    def attachment(self, id_: str, store: str) -> Attachment | None:
-        """The result of attaching a file; None if unknown."""
-        return self._read(id_, f"{store}.attached", Attachment)
-
-    def detach(self, id_: str, store: str) -> None:
-        """Delete the result of attaching a file; an id that is no upload's is ignored."""
-        if _ID.fullmatch(id_):
-            with _writing():
-                (self._folder / f"{id_}.{store}.attached").unlink(missing_ok=True)
-
-    def _write(self, name: str, entry: BaseModel) -> None:
-        with _writing(), write_atomically(self._folder / name) as file:
-            file.write(entry.model_dump_json().encode())
-
-    def _read(self, id_: str, suffix: str, kind: type[Entry]) -> Entry | None:
-        with suppress(FileNotFoundError, ValueError):
-            if _ID.fullmatch(id_):
-                path = self._folder / f"{id_}.{suffix}"
-                return kind.model_validate_json(path.read_bytes())
-        return None
 
     def _sweep(self) -> None:
         """Delete expired files of all keys."""

@@ -1,7 +1,7 @@
 """Collections as OpenAI's vector stores, documents as their files, and uploads that become some."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -11,19 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
-from wye.backends.types import Metadata, Passage, Ranking
-from wye.router.fusion import fuse
+from wye.backends.types import Metadata, Passage
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import (
-    Attachment,
     FileObject,
     StagedFiles,
     file_of,
     list_of,
     staged_files,
 )
-from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
+from wye.service.api.replies import PassageValue, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
     ROUTES,
@@ -35,10 +33,8 @@ from wye.service.api.retrieve import (
     retrieve_reply,
 )
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
-from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import cut, with_metadata
-from wye.service.ingest.jobs import Job, State
-from wye.service.ingest.writer import WriteResult
+from wye.service.ingest.jobs import Job
 from wye.service.search import Collection, SearchParams
 from wye.service.service import Served, Service, departure
 
@@ -63,9 +59,7 @@ class RankingOptions(BaseModel):
 class StoreSearchRequest(Strict):
     """A search, as OpenAI's clients send it."""
 
-    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
-        description="One query, or several, whose rankings are fused with equal weights."
-    )
+    query: QuestionText
     max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
     ranking_options: RankingOptions | None = None
@@ -77,7 +71,7 @@ class StoreSearchRequest(Strict):
     model_config = examples(
         {"query": _QUERY},
         {
-            "query": [_QUERY, "Which is the oldest bridge?"],
+            "query": "Which is the oldest bridge?",
             "max_num_results": 3,
             "ranking_options": {"ranker": "wye-dense"},
         },
@@ -119,7 +113,7 @@ StoreId = Annotated[str, Path(max_length=64, description="Name of a collection."
 
 @router.get("", summary="List collections", operation_id="list_vector_stores")
 async def stores(service: Served) -> dict[str, Any]:
-    """Lists every collection that is served, with its router in `metadata`."""
+    """Lists every collection that is served, with its version in `metadata`."""
     data = [await _store(service, collection) for collection in service.collections.values()]
     return list_of(data, nothing="")
 
@@ -128,19 +122,6 @@ async def stores(service: Served) -> dict[str, Any]:
 async def store_by_name(store: StoreId, service: Served) -> dict[str, Any]:
     """Describes one collection."""
     return await _store(service, service.collection(store))
-
-
-@router.post("", include_in_schema=False)
-@router.post("/{store}", include_in_schema=False)
-@router.delete("/{store}", include_in_schema=False)
-async def not_offered() -> None:
-    """Refuses (404) an operation that collections do not have over HTTP."""
-    raise Problem(
-        404,
-        "not-offered",
-        "This is not offered. A vector store is a collection, which `wye index` makes and `wye "
-        "serve` names.",
-    )
 
 
 @router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
@@ -152,7 +133,6 @@ async def search(
     service: Served,
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
-    queries = [body.query] if isinstance(body.query, str) else list(body.query)
     options = body.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
@@ -164,22 +144,14 @@ async def search(
         min_relevance=threshold,
         collection=service.collection(store).name,
     )
-    results = await service.search(request, params, queries, None)
-    replies = [retrieve_reply(result) for result in results]
-    rankings = [result.reply.ranking for result in results]
-    response.headers.update(headers(replies[0]))
-    passages = _fuse(replies, rankings, body.max_num_results)
-    data = list(map(_result, passages, shares_of_one(passages)))
-    return {**_page("vector_store.search_results.page", data), "search_query": queries}
+    (result,) = await service.search(request, params, [body.query], None)
+    reply = retrieve_reply(result)
+    response.headers.update(headers(reply))
+    data = list(map(_result, reply.passages, shares_of_one(reply.passages)))
+    return {**_page("vector_store.search_results.page", data), "search_query": [body.query]}
 
 
 FileId = Annotated[StoredId, Path()]
-_STATES: Mapping[State, str] = {
-    State.QUEUED: "in_progress",
-    State.RUNNING: "in_progress",
-    State.FAILED: "failed",
-    State.CANCELLED: "cancelled",
-}
 
 
 @router.get("/{store}/files", summary="List documents as files", operation_id="list_store_files")
@@ -212,8 +184,18 @@ async def content(store: StoreId, document: FileId, service: Served) -> dict[str
     "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
 )
 async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
-    """Describes a document, or an upload that is `in_progress` or `failed`, with the reason."""
-    return await _state(service, service.collection(store), document)
+    """Describes a document; it is `in_progress` while a job has to write it, or until it is found.
+
+    If a job fails, the document is not there, and `/v1/jobs` says why.
+    """
+    target = service.collection(store)
+    writer = service.writers[target.name]
+    job = await writer.off_loop(lambda: writer.jobs.writing([document]))
+    if job is not None and not ASKING.get().filter:
+        return _file_value(target.name, document, {}, status="in_progress")
+    stored = await read_from(service, store, document)
+    is_searched = target.session.passages([stored.passages[0].id])
+    return _file(target.name, stored, "completed" if is_searched else "in_progress")
 
 
 @router.delete(
@@ -224,9 +206,7 @@ async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[
 )
 async def delete_file(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Deletes a document with all its passages."""
-    staged, target = staged_files(service), service.collection(store)
     reply = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
-    await asyncio.to_thread(staged.detach, document, target.name)
     kind = "vector_store.file.deleted"
     return {"id": document, "object": kind, "deleted": reply.deleted > 0}
 
@@ -237,47 +217,20 @@ async def delete_file(store: StoreId, document: FileId, service: Served) -> dict
 async def attach(store: StoreId, body: Attach, request: Request, service: Served) -> dict[str, Any]:
     """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
 
-    A file that is `completed` is searched. One that cannot be read is `failed`, and `last_error`
-    says why. One with many passages is `in_progress` until its job has written them.
+    A file that is `completed` is searched. One with many passages is `in_progress` until its job
+    has written them. One that cannot be read is refused (422).
     """
     target = service.collection(store)
-    staged, writer = staged_files(service), service.writers[target.name]
+    staged = staged_files(service)
     metadata = clean_metadata(body.attributes)
-    file = await file_of(staged, body.file_id)
-    attachment = Attachment(attributes=body.attributes or {})
-    outcome: Job | WriteResult | None = None
-    try:
-        passages = await _passages(service, staged, file, metadata)
-    except Problem as problem:
-        if problem.status != 422:
-            raise
-        attachment.error = problem.detail
-    else:
-        outcome = await writer.store(iter(passages), partial(departure, request))
+    passages = await _passages(service, staged, await file_of(staged, body.file_id), metadata)
+    writer = service.writers[target.name]
+    outcome = await writer.store(iter(passages), partial(departure, request))
     if isinstance(outcome, Job):
         service.jobs.wake()
-        attachment.job = outcome.id
-    await asyncio.to_thread(staged.attach, file.id, target.name, attachment)
-    if isinstance(outcome, WriteResult):
-        await service.refresher.catch_up(target, outcome.report.version)
-    return await _state(service, target, file.id)
-
-
-def _fuse(
-    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
-) -> list[PassageValue]:
-    """The passages of one query, or of several queries fused by rank, with their best relevance."""
-    if len(replies) == 1:
-        return replies[0].passages
-    of_all = (passage for reply in replies for passage in reply.passages)
-    passages = {
-        passage.id: passage for passage in sorted(of_all, key=lambda one: one.relevance or 0.0)
-    }
-    fused = fuse(rankings, [1.0] * len(rankings), k=k)
-    return [
-        passages[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
-        for hit in fused.hits
-    ]
+        return _file_value(target.name, body.file_id, body.attributes or {}, status="in_progress")
+    await service.refresher.catch_up(target, outcome.report.version)
+    return _file(target.name, await read_from(service, target.name, body.file_id))
 
 
 def _result(passage: PassageValue, score: float) -> dict[str, Any]:
@@ -313,14 +266,6 @@ async def _store(service: Service, collection: Collection) -> dict[str, Any]:
     else:
         ids, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
         count = len(ids)
-    # OpenAI's clients accept only strings as values here.
-    metadata = {"index_version": "" if session is None else str(session.version)}
-    if collection.policy is not None:
-        metadata |= {
-            "router": collection.router_name,
-            "threshold_low": repr(collection.policy.thresholds.low),
-            "threshold_high": repr(collection.policy.thresholds.high),
-        }
     counts = {"in_progress": 0, "completed": count, "failed": 0, "cancelled": 0, "total": count}
     return {
         "id": collection.name,
@@ -329,7 +274,7 @@ async def _store(service: Service, collection: Collection) -> dict[str, Any]:
         "status": "completed" if collection.is_ready else "in_progress",
         "created_at": 0,
         "file_counts": counts,
-        "metadata": metadata,
+        "metadata": {} if session is None else {"index_version": str(session.version)},
     }
 
 
@@ -358,29 +303,10 @@ async def _passages(
     return await asyncio.to_thread(work)
 
 
-async def _state(service: Service, target: Collection, id_: str) -> dict[str, Any]:
-    """A document, else the state of the upload it is made from; a `Problem` 404 without both."""
-    staged, writer = staged_files(service), service.writers[target.name]
-    attachment = await asyncio.to_thread(staged.attachment, id_, target.name)
-    status, error = "completed", None
-    if attachment is not None and attachment.error:
-        status, error = "failed", {"code": "invalid_file", "message": attachment.error}
-    elif attachment is not None and attachment.job:
-        job = await writer.off_loop(lambda: writer.jobs.job(attachment.job))
-        if job is not None and job.state != State.DONE:
-            status = _STATES[job.state]
-            error = {"code": "server_error", "message": job.error} if job.error else None
-        elif job is not None and (job.index_version or 0) > target.session.version:
-            status = "in_progress"  # it is stored, but not searched yet
-    if attachment is None or status == "completed":
-        return _file(target.name, await read_from(service, target.name, id_))
-    return _file_value(target.name, id_, attachment.attributes, status=status, error=error)
-
-
-def _file(store: str, document: StoredDocument) -> dict[str, Any]:
+def _file(store: str, document: StoredDocument, status: str = "completed") -> dict[str, Any]:
     size = sum(len(passage.text.encode()) for passage in document.passages)
     attributes = attributes_of(document.passages[0].metadata)
-    return _file_value(store, document.id, attributes, size=size)
+    return _file_value(store, document.id, attributes, size=size, status=status)
 
 
 def _file_value(
@@ -389,8 +315,7 @@ def _file_value(
     attributes: Mapping[str, str | float | bool],
     *,
     size: int = 0,
-    status: str = "completed",
-    error: Mapping[str, str] | None = None,
+    status: str,
 ) -> dict[str, Any]:
     """A file of a vector store; `size` is that of its text in bytes, as UTF-8."""
     return {
@@ -401,5 +326,5 @@ def _file_value(
         "usage_bytes": size,
         "vector_store_id": store,
         "attributes": attributes,
-        "last_error": error,
+        "last_error": None,
     }

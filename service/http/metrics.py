@@ -21,7 +21,7 @@ _UNFINISHED = tuple(state for state in State if not state.has_ended)
 
 
 class DocumentMetrics:
-    """Metrics of documents: changes, their times, and what waits."""
+    """Metrics of documents: changes, their times, and jobs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         counter = partial(Counter, registry=registry)
@@ -38,25 +38,10 @@ class DocumentMetrics:
             "document no longer has).",
             ["collection", "change"],
         )
-        self.changes_waiting = gauge(
-            "wye_changes_waiting",
-            "Changes whose sender waits: queued or being written.",
-            ["collection"],
-        )
         self.change_seconds = histogram(
             "wye_change_seconds",
             "Time from a change whose sender waits to its commit, by kind: write or delete.",
             ["collection", "kind"],
-        )
-        self.change_wait_seconds = histogram(
-            "wye_change_wait_seconds",
-            "Time that a change whose sender waits spends waiting for other writers.",
-            ["collection"],
-        )
-        self.commit_seconds = histogram(
-            "wye_commit_seconds",
-            "Time to write a change or a part of a job, once it is its turn.",
-            ["collection"],
         )
         self._jobs = gauge(
             "wye_jobs", "Jobs that have not ended, by state.", ["collection", "state"]
@@ -69,7 +54,6 @@ class DocumentMetrics:
 
     def begin(self, collection: str) -> None:
         """Set what waits in a collection to 0, so that it is listed."""
-        self.changes_waiting.labels(collection).set(0)
         self.unfinished(collection, [])
 
     def unfinished(self, collection: str, jobs: list[Job]) -> None:
@@ -162,7 +146,6 @@ class Metrics:
         self.log_lines_lost = counter(
             "wye_request_log_lost", "Lines of the request log that could not be written."
         )
-        self.feedback = counter("wye_feedback", "Feedback by rating.", ["rating"])
         self.index_version = gauge(
             "wye_index_version", "Version of the index that is searched.", ["collection"]
         )

@@ -268,9 +268,8 @@ class CollectionWriter:
     async def _change(self, kind: str) -> AsyncIterator[None]:
         """Count as a waiting change, a "write" or a "delete"; a `Problem` 503 if they are many."""
         name, started = self.collection.name, perf_counter()
-        waiting = self._metrics.changes_waiting.labels(name)
         try:
-            with self._changes.reserve(), waiting.track_inprogress():
+            with self._changes.reserve():
                 yield
                 self._metrics.change_seconds.labels(name, kind).observe(perf_counter() - started)
         except OSError as error:
@@ -280,11 +279,9 @@ class CollectionWriter:
 
     async def _in_turn(self, work: Callable[[], T], patience: float | None) -> T:
         """Run a change when it is its turn and no other process writes; see `commit`."""
-        name, queued = self.collection.name, perf_counter()
         async with self._turn:
             until = monotonic() + (patience or 0.0)
             while True:
-                started = perf_counter()
                 try:
                     result = await self.off_loop(work)
                     break
@@ -292,9 +289,6 @@ class CollectionWriter:
                     if monotonic() >= until:
                         raise
                 await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
-            if patience is not None:
-                self._metrics.change_wait_seconds.labels(name).observe(started - queued)
-            self._metrics.commit_seconds.labels(name).observe(perf_counter() - started)
             self._refresher.written()
             await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
             return result

@@ -52,7 +52,7 @@ function traffic(stats) {
     [stats.last_minute, "in the last minute"],
     [stats.queue_depth, "waiting now"],
   ];
-  if (stats.remote_arms.length) facts.push([amount(stats.spent), "spent on remote arms"], [amount(stats.saved), "saved by the router"]);
+  if (stats.spent !== null) facts.push([amount(stats.spent), "spent on remote arms"], [amount(stats.saved), "saved by the router"]);
   if (stats.spent_today !== null) facts.push([amount(stats.spent_today), `spent today, of ${amount(stats.max_cost_per_day)}`]);
   const tiles = facts.map(([value, name]) => el("div", {}, el("strong", {}, String(value)), el("span", { class: "dim" }, name)));
   const rows = Object.entries(stats.routes).map(([route, times]) => [route, percent(times.share), ms(times.p50_ms), ms(times.p95_ms)]);

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from wye.service.collections import IndexCollection
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.ingest import bodies
-from wye.service.ingest.jobs import State
 from wye.service.settings import ServeSettings
 
 NOTES = b"# The Iron Bridge\n\nThomas Pritchard designed the Iron Bridge. It was cast in 1779.\n"
@@ -121,15 +119,12 @@ def test_attributes_are_metadata_to_filter_by(ai: OpenAI) -> None:
 @pytest.mark.parametrize(
     ("content", "says"), [(b"\xff\xfe\xff", "UTF-16"), (b"", "is empty"), (b" \n", "is empty")]
 )
-def test_what_cannot_be_read_has_failed_and_says_why(ai: OpenAI, content: bytes, says: str) -> None:
-    bad = ai.vector_stores.files.upload_and_poll(
-        vector_store_id="default", file=("notes.txt", content)
-    )
-    assert (bad.status, bad.usage_bytes) == ("failed", 0)
-    assert bad.last_error is not None
-    assert bad.last_error.code == "invalid_file"
-    assert says in bad.last_error.message
-    assert ai.vector_stores.files.delete(bad.id, vector_store_id="default").deleted is False
+def test_what_cannot_be_read_is_refused_and_says_why(ai: OpenAI, content: bytes, says: str) -> None:
+    with pytest.raises(openai.UnprocessableEntityError, match=says):
+        ai.vector_stores.files.upload_and_poll(
+            vector_store_id="default", file=("notes.txt", content)
+        )
+    (bad,) = ai.files.list()
     with pytest.raises(openai.NotFoundError):
         ai.vector_stores.files.retrieve(bad.id, vector_store_id="default")
 
@@ -166,22 +161,6 @@ def test_a_completed_file_is_searched(
     assert done.id in found(ai)
 
 
-def test_a_job_that_ends_otherwise_is_told(ai: OpenAI, client: TestClient) -> None:
-    file = ai.files.create(file=("long.txt", b"A bridge. " * 5_000), purpose="assistants")
-    ai.vector_stores.files.create_and_poll(file.id, vector_store_id="default", poll_interval_ms=20)
-    jobs = client.app.state.service.writers["default"].jobs  # type: ignore[attr-defined]
-    (job,) = jobs.jobs()
-    ended = jobs.file(job.id, "ended")
-    jobs._write(ended, replace(job, state=State.CANCELLED))
-    store_file = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
-    assert (store_file.status, store_file.last_error) == ("cancelled", None)
-    jobs._write(ended, replace(job, state=State.FAILED, error="The disk is full."))
-    store_file = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
-    assert store_file.last_error is not None
-    assert (store_file.status, store_file.last_error.code) == ("failed", "server_error")
-    assert store_file.last_error.message == "The disk is full."
-
-
 def test_no_document_of_a_file_is_made_on_the_event_loop(
     ai: OpenAI, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,15 +182,14 @@ def test_no_document_of_a_file_is_made_on_the_event_loop(
     assert len(made) == 2
 
 
-def test_what_is_not_offered_says_so(ai: OpenAI, client: TestClient) -> None:
+def test_what_is_not_offered_says_so(ai: OpenAI) -> None:
     for ask in (
         lambda: ai.vector_stores.create(name="x"),
         lambda: ai.vector_stores.update("default", name="x"),
         lambda: ai.vector_stores.delete("default"),
     ):
-        with pytest.raises(openai.NotFoundError, match="`wye index` makes"):
+        with pytest.raises(openai.APIStatusError, match="lists those it supports"):
             ask()
-    assert client.get("/v1/vector_stores/default").status_code == 200
     with pytest.raises(openai.APIStatusError, match="Attach each file by itself") as refusal:
         ai.vector_stores.file_batches.create("default", file_ids=["file-1"])
     assert refusal.value.status_code == 410

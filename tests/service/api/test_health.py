@@ -72,7 +72,6 @@ def test_a_line_of_the_keys_file_that_cannot_be_read_is_told(
     path.write_text(f"{boss_key}\n{ada_key}\n", encoding="utf-8")
     client = serve(library, keys_file=path)
     headers = {"x-api-key": ada}
-    assert client.get("/v1/stats", headers=headers).json()["keys_error"] == ""
     assert "keys" not in client.get("/ready", headers=headers).json()
     path.write_text(f"{ada_key}\ngarbage\n", encoding="utf-8")
     # The file is empty for a moment while it is written, so a refused key alone says too little.
@@ -82,7 +81,6 @@ def test_a_line_of_the_keys_file_that_cannot_be_read_is_told(
         said = client.get(path_, headers=headers).json()["keys"]
         assert said.startswith("Line 2 of the keys file is not a hashed API key")
         assert "keys" not in client.get(path_).json()
-    assert client.get("/v1/stats", headers=headers).json()["keys_error"] == said
 
 
 def ask(client: TestClient, route: str) -> tuple[int, str]:

@@ -46,11 +46,7 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
         {
             "collection": "default",
             "router": "words/v1",
-            "routes": {},
-            "scores": [],
             "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
-            "simple": "dense",
-            "latency_ms": {},
             "error": "",
         }
     ]
@@ -70,15 +66,14 @@ def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: 
     }
     assert body["routes"]["graph"]["share"] == 0.5
     assert 0 < body["routes"]["graph"]["p50_ms"] <= body["routes"]["graph"]["p95_ms"]
-    assert body["collections"][0]["scores"] == [1.0, 1.0, 0.2]
     assert body["degraded"] == {"failed": 1}
     assert (body["answered"], body["remembered"], body["last_minute"]) == (4, 4, 4)
 
 
 def test_without_a_router_there_are_no_thresholds(serve: Serve, library: Library) -> None:
     library.has_no_router = True
-    (scores,) = read(serve(library))["collections"]
-    assert (scores["router"], scores["thresholds"], scores["simple"]) == ("", None, None)
+    (router,) = read(serve(library))["collections"]
+    assert (router["router"], router["thresholds"]) == ("", None)
 
 
 def test_each_collection_tells_of_its_own(serve: Serve) -> None:
@@ -91,11 +86,6 @@ def test_each_collection_tells_of_its_own(serve: Serve) -> None:
     ]
     assert [reply["route"]["path"] for reply in routes] == ["dense", "graph", "graph"]
     stats_by_name = {each["collection"]: each for each in read(client)["collections"]}
-    assert [*stats_by_name["careful"]["routes"]] == ["dense"]
-    assert {
-        route: figures["count"] for route, figures in stats_by_name["bold"]["routes"].items()
-    } == {"graph": 2}
-    assert stats_by_name["bold"]["routes"]["graph"]["share"] == 1.0
     assert stats_by_name["careful"]["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
     assert stats_by_name["bold"]["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
 

@@ -140,7 +140,7 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", "/v1/vector_stores", None),
     ("GET", "/v1/vector_stores/a", None),
     ("GET", "/v1/vector_stores/nothing", None),
-    ("POST", "/v1/vector_stores/a/search", {"query": ["Mostar", "bridge"], "max_num_results": 50}),
+    ("POST", "/v1/vector_stores/a/search", {"query": "Which bridge?", "max_num_results": 50}),
     ("GET", "/v1/documents?limit=1000", None),
     ("GET", "/v1/documents?collection=nothing", None),
     ("GET", "/v1/documents/open0-a", None),

@@ -136,4 +136,3 @@ def test_an_upload_ends_when_its_client_leaves(
     assert (
         'wye_http_requests_total{path="/v1/documents/{document:path}",status="499"} 1.0' in counts
     )
-    assert 'wye_changes_waiting{collection="default"} 0.0' in counts
