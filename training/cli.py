@@ -55,7 +55,10 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
     @app.command(name="eval", epilog="Example: wye eval DATASET --index my-index")
     def evaluate(
         dataset: Annotated[
-            Path, typer.Argument(metavar="DATASET", help="A folder in BEIR's layout.")
+            Path,
+            typer.Argument(
+                metavar="DATASET", help="A folder in BEIR's layout; with --advise, any questions."
+            ),
         ],
         *,
         index: Index = None,
@@ -84,6 +87,14 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         ] = "",
         as_json: Annotated[
             bool, typer.Option("--json", help="Print all numbers as JSON instead.")
+        ] = False,
+        advice: Annotated[
+            bool,
+            typer.Option(
+                "--advise",
+                help="DATASET has questions without judgements, one in each line or as JSON lines: "
+                "say how often the routes differ, what they cost, and whether hybrid is enough.",
+            ),
         ] = False,
         answers: Annotated[
             bool,
@@ -114,18 +125,23 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from wye.router.session import Session
         from wye.router.settings import load_settings
         from wye.training import answers as answer_report
-        from wye.training.data import read_dataset
-        from wye.training.evaluate import as_markdown, latency, metrics, write_runs
+        from wye.training.data import read_dataset, read_unjudged
+        from wye.training.evaluate import advise, as_markdown, latency, metrics, write_runs
         from wye.training.evaluate import evaluate as evaluate_routes
         from wye.training.markdown import show
         from wye.training.measures import write_json
         from wye.training.replaying import lacking
 
         compared = parse_routes(routes)
-        questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index, preset=preset)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
+        if advice:
+            unjudged = read_unjudged(dataset, limit)
+            with Session.open(settings, settings.index) as session:
+                show(advise(session.gateway, unjudged, progress()))
+            return
+        questions = read_dataset(dataset, split, limit)
         if warning := lacking(questions, settings.index):
             typer.echo(f"Warning: {warning}", err=True)
         with Session.open(settings, settings.index) as session:

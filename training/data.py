@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wye.backends.chunks import is_chunk_id
+from wye.backends.text import is_blank
 from wye.training.errors import DatasetError
 
 Judgements = Mapping[str, Mapping[str, int]]
@@ -74,6 +75,32 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     judgements_by_id = {question.id: judgements[question.id] for question in questions}
     name = folder.resolve().name
     return Dataset(name, split, tuple(questions), judgements_by_id, tuple(without_gold))
+
+
+def read_unjudged(path: Path, limit: int | None = None) -> list[Question]:
+    """The different questions of a file: one in each line, or the `question` or `text` of JSON.
+
+    So a request log will do, and the queries of a folder in BEIR's layout.
+
+    Raises:
+        DatasetError: There is none, or a line of JSON has no question.
+    """
+    path = path / "queries.jsonl" if path.is_dir() else path
+    texts: dict[str, None] = {}
+    for number, line in read_lines(path):
+        try:
+            row = json.loads(line) if line.lstrip().startswith("{") else {"text": line.strip()}
+        except ValueError:
+            row = {}
+        text = row.get("question", row.get("text"))
+        if row.get("kind") == "feedback":
+            continue
+        if not isinstance(text, str) or is_blank(text):
+            raise DatasetError(f'{path}:{number} has no "question" or "text"; correct the line.')
+        texts[text] = None
+    if not texts:
+        raise DatasetError(f"'{path}' has no question; write one in each line.")
+    return [Question(str(n), text) for n, text in enumerate(texts)][:limit]
 
 
 def hurried(dataset: Dataset) -> Dataset:

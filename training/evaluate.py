@@ -11,10 +11,10 @@ import numpy as np
 
 from wye.backends.text import is_blank
 from wye.backends.types import Float64, Progress, RankedHit, Silent
-from wye.router.types import Ask, Reply, Route
+from wye.router.types import USUAL, Ask, Reply, Route
 from wye.training.data import Dataset, Question
 from wye.training.errors import EvaluationError
-from wye.training.markdown import by_measure, escape, gain, spread, table
+from wye.training.markdown import by_measure, escape, gain, share, spread, table
 from wye.training.measures import (
     DEPTH,
     MEASURES,
@@ -27,6 +27,11 @@ from wye.training.measures import (
 )
 
 PERCENTILES = (50, 95, 99)
+FIRST = 5
+ENOUGH = 0.02
+"""Hybrid is enough if auto's first passages gain less than this share of expected relevant ones."""
+FEW = 0.05
+"""Or if the first passages differ on a smaller share of the questions."""
 
 
 class Endpoint(Protocol):
@@ -275,3 +280,49 @@ def as_markdown(result: Evaluation) -> str:
     if count := len(data.without_gold):
         texts.append(f"Left out, since no passage is relevant to them: {count} questions.")
     return "\n\n".join(texts)
+
+
+def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress) -> str:
+    """Compare the routes on questions without judgements: how often they differ, at what cost.
+
+    How many of the first passages are relevant is expected from their probabilities of relevance.
+
+    Returns:
+        Markdown: a table, and whether hybrid is enough for such questions.
+    """
+    firsts: dict[Route, list[frozenset[str]]] = {}
+    expected: dict[Route, float] = {}
+    times: dict[Route, float] = {}
+    takes: Counter[Route] = Counter()
+    for route in USUAL:
+        progress.start(len(questions), f"asking {route}")
+        try:
+            replies = _ask(endpoint, questions, route, depth=FIRST, batch=1, progress=progress)
+        finally:
+            progress.close()
+        firsts[route] = [frozenset(h.id for h in r.ranking.hits) for r in replies.values()]
+        expected[route] = sum(sum(r.relevance or [np.nan]) for r in replies.values()) / len(replies)
+        times[route] = 1000 * sum(sum(r.seconds.values()) for r in replies.values()) / len(replies)
+        if route == Route.AUTO:
+            takes.update(reply.route for reply in replies.values())
+    differing = {
+        route: np.mean([a != b for a, b in zip(firsts[Route.AUTO], sets, strict=True)])
+        for route, sets in firsts.items()
+    }
+    rows = [
+        (str(r), f"{times[r]:.1f}", f"{differing[r]:.0%}", share(expected[r]).replace("nan", "-"))
+        for r in USUAL
+    ]
+    header = ("route", "ms a question", "other first five than auto", "relevant ones expected")
+    gain_of_auto = expected[Route.AUTO] - expected[Route.HYBRID]
+    is_enough = differing[Route.HYBRID] < FEW or gain_of_auto < ENOUGH * expected[Route.AUTO]
+    costs = f"{times[Route.AUTO]:.1f} ms where hybrid takes {times[Route.HYBRID]:.1f}"
+    advice = (
+        f"Hybrid is enough here: ask with route=hybrid. Auto takes {costs}, and little comes of it."
+        if is_enough
+        else f"Auto finds more here, and takes {costs}. To be sure, judge fifty of these questions "
+        "and run `wye eval DATASET`."
+    )
+    counts = ", ".join(f"{route} for {count}" for route, count in takes.most_common())
+    title = f"## {len(questions)} questions, each asked alone"
+    return "\n\n".join([title, table(header, rows), f"Auto takes {counts}.", advice])

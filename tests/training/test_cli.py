@@ -114,6 +114,21 @@ def test_passages_that_the_index_lacks_are_told(evaluate: Eval, dataset: Path) -
     assert (code, "lacks 2 of the 2 passages" in err) == (2, True)
 
 
+def test_advice_needs_no_judgements(evaluate: Eval, tmp_path: Path, wye: Eval) -> None:
+    code, out, _ = evaluate("--advise")
+    assert (code, "2 questions" in out, "hybrid" in out) == (0, True, True)
+    file, index = tmp_path / "questions.txt", ("--index", tmp_path / "index")
+    rows = "Who met Babbage?", '{"question": "A log?"}', '{"kind": "feedback"}', "Who met Babbage?"
+    file.write_text("\n\n".join(rows), encoding="utf-8")
+    code, out, _ = wye("eval", "--advise", file, *index)
+    assert (code, "2 questions" in out) == (0, True)
+    for text, says in (("\n", "has no question"), ('{"id": 1}', "questions.txt:1 has no")):
+        file.write_text(text, encoding="utf-8")
+        code, _, err = wye("eval", "--advise", file, *index)
+        assert (code, says in err) == (2, True)
+    assert wye("eval", "--advise", tmp_path / "none.txt", *index)[0] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from wye.backends.types import RankedHit, Ranking
+from wye.backends.types import RankedHit, Ranking, Silent
 from wye.router.types import Ask, Reply, Route
 from wye.training.data import Dataset, Question
 from wye.training.errors import EvaluationError
-from wye.training.evaluate import as_markdown, evaluate
+from wye.training.evaluate import advise, as_markdown, evaluate
 from wye.training.markdown import show
 from wye.training.measures import MEASURES
 
@@ -118,3 +118,34 @@ def test_questions_go_in_batches_after_one_to_warm_up() -> None:
     endpoint.batches.clear()
     evaluate(endpoint, DATASET, [Route.DENSE])
     assert endpoint.batches == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("relevance", "taken", "says"),
+    [
+        ({"auto": 0.9, "hybrid": 0.5}, "a", "Auto finds more here, and takes 9.0 ms where hybrid"),
+        ({"auto": 0.505, "hybrid": 0.5}, "a", "Hybrid is enough here"),
+        ({"auto": 0.9, "hybrid": 0.5}, "b", "Hybrid is enough here"),
+        ({}, "a", "Auto finds more here"),
+    ],
+)
+def test_advice_on_questions_without_judgements(
+    relevance: dict[str, float], taken: str, says: str
+) -> None:
+    class Endpoint:
+        def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
+            route = ask.route
+            (question,) = questions
+            hit = RankedHit(taken if route == Route.AUTO else "b", 1.0, 1)
+            own = (relevance.get(str(route), 0.1),) if relevance else ()
+            seconds = {"total": 0.009 if route == Route.AUTO else 0.002}
+            path = Route.FUSION if route == Route.AUTO else route
+            ranking = Ranking(path, (hit,), 4, "")
+            return [Reply(question, path, ranking, {}, seconds, version=7, relevance=own)]
+
+    text = advise(Endpoint(), DATASET.questions, Silent())
+    assert says in text
+    assert "Auto takes fusion for 2." in text
+    others = {"a": "100%", "b": "0%"}[taken]
+    assert f"| hybrid | 2.0 | {others} | " in text
+    assert ("| - |" in text) == (not relevance)
