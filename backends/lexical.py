@@ -9,7 +9,7 @@ import math
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -183,6 +183,10 @@ class LexicalRetriever:
         """Numbers of a passage's terms, repeats kept."""
         return self._terms[self._starts[row] : self._starts[row + 1]]
 
+    def document_frequencies(self) -> Iterator[tuple[str, int]]:
+        """Every term with the number of passages that have it."""
+        return ((term, self.passages_with(number)) for number, term in enumerate(self._words))
+
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
@@ -319,8 +323,7 @@ class LexicalRetriever:
 
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""
-        passages = self.passages_with(number)
-        return math.log(1 + (len(self.ids) - passages + 0.5) / (passages + 0.5))
+        return idf_of(self.passages_with(number), len(self.ids))
 
     def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32, Int32]:
         """Term numbers of texts, end to end, and the number of terms of each text.
@@ -453,6 +456,11 @@ class LayeredLexicalRetriever(LexicalRetriever):
         first, last = np.searchsorted(self._gone_terms, [number, number + 1])
         base, added = self._base.passages_with(number), len(self.frequencies_of(number)[0])
         return int(base - (last - first) + added)
+
+
+def idf_of(passages: int, total: int) -> float:
+    """Inverse document frequency of a term that so many of all passages have."""
+    return math.log(1 + (total - passages + 0.5) / (passages + 0.5))
 
 
 def bm25(

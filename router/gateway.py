@@ -159,7 +159,7 @@ class Gateway:
                 f"The relevance of hits of '{ask.route}' is unknown. Use another route, or leave "
                 "min_relevance out."
             )
-        arms, start = self.arms(), perf_counter()
+        arms, start = self.arms().for_batch(), perf_counter()
         for part in batches(questions, len(arms)):
             if not len(arms):
                 empty = [_of_empty_index(question, ask.route, arms.version) for question in part]
@@ -189,7 +189,7 @@ class Gateway:
             PolicyError: No route can meet the latency.
         """
         check(questions)
-        arms = self.arms()
+        arms = self.arms().for_batch()
         if not len(arms):
             return [_UNDECIDED] * len(questions)
         if self.route != Route.AUTO:
@@ -229,7 +229,7 @@ class Gateway:
             FilterError: The filter is not well formed.
         """
         check(questions, depth)
-        arms = self.arms()
+        arms = self.arms().for_batch()
         replays: list[TimedArmResults] = []
         for part in batches(questions, len(arms)):
             batch = Batch(

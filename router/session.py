@@ -15,6 +15,7 @@ from wye.backends.types import Passage, Progress
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
 from wye.router.batch import plan_of
+from wye.router.dataset import DatasetSnapshot, build_indices, searches_dataset
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id, without_corpus
 from wye.router.explain import in_words
@@ -188,7 +189,10 @@ class Session:
     def snapshot(self) -> Snapshot:
         """Everything derived from the version in view."""
         if self._snapshot is None:
-            self._snapshot = Snapshot(self.index, self.settings, self._before)
+            if searches_dataset(self.index, self.settings):
+                self._snapshot = DatasetSnapshot(self.index, self.settings)
+            else:
+                self._snapshot = Snapshot(self.index, self.settings, self._before)
             self._before = None
         return self._snapshot
 
@@ -274,12 +278,18 @@ class Session:
 
         A small index has none. A version that differs little uses those of an earlier one.
         """
-        if not self.index.derived.is_persistent:
+        is_dataset = searches_dataset(self.index, self.settings)
+        if is_dataset or not self.index.derived.is_persistent:
             return
         if self.snapshot.corpus.two is None:
             self.build()
         elif self.snapshot.due():
             Snapshot.derive(self.index, self.settings)
+
+    def build_indices(self, *, again: bool = False, progress: Progress | None = None) -> int:
+        """Have Lance index the newest version; see `dataset.build_indices`. Runs no model."""
+        index = PassageStore.open(self.folder)
+        return build_indices(index, self.settings, again=again, progress=progress)
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage, as of the version that is searched."""
@@ -327,7 +337,8 @@ class Session:
             newest = PassageStore.open(self.folder, newest.fingerprint)
             if newest.fault and newest.version < self.index.version:
                 raise IndexDamagedError(newest.fault)
-        base = self._snapshot.base if self._snapshot else None
+        is_derived = self._snapshot is not None and not isinstance(self._snapshot, DatasetSnapshot)
+        base = self._snapshot.base if self._snapshot and is_derived else None
         files = later_files(newest, self.settings, base) if base else None
         later_base = files.version if files else 0
         # A base that could not be read is not tried again.
@@ -336,7 +347,7 @@ class Session:
         later = copy(self)
         later.index = newest
         later._later_base = later_base
-        later._snapshot, later._before = None, self._snapshot
+        later._snapshot, later._before = None, self._snapshot if is_derived else None
         return later
 
     def reload_thresholds(self) -> "Session | None":

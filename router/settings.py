@@ -186,6 +186,9 @@ class Settings(BaseSettings):
         reranker: Which model reranks the texts that `clue` and the graph by facts start from.
         clue: The clue arm.
         zoom: The zoom arm.
+        engine: "memory" to hold an index in memory, "dataset" to have Lance search its dataset,
+            which `wye index --engine dataset` prepares, "auto" for that in a large prepared index.
+        dataset_from: Passages from which "auto" lets Lance search.
         duplicates: "fold" for one place among the hits for near-duplicates, "keep" for one each.
     """
 
@@ -206,6 +209,8 @@ class Settings(BaseSettings):
     reranker: RerankerSettings = Field(default_factory=RerankerSettings)
     clue: ClueSettings = Field(default_factory=ClueSettings)
     zoom: ZoomSettings = Field(default_factory=ZoomSettings)
+    engine: Literal["auto", "memory", "dataset"] = "auto"
+    dataset_from: Annotated[int, Field(ge=1)] = 300_000
     duplicates: Literal["fold", "keep"] = "fold"
 
     @model_validator(mode="before")

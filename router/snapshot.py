@@ -193,6 +193,14 @@ class Snapshot:
                 names.append(graph.display_names.of(entity))
         return names
 
+    def for_batch(self) -> "Snapshot":
+        """What answers one batch of questions."""
+        return self
+
+    def among(self, rows: Int64, allowed: Mask | None) -> Int64:
+        """Those of some rows that a mask lets through."""
+        return rows if allowed is None else rows[allowed[rows]]
+
     def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
         """Mask (n,) of the passages whose ids are in these rows of a list."""
         corpus = self.corpus

@@ -143,8 +143,7 @@ def _passages_with_codes(
     """Row of each passage with a rare code -> how many of the codes it has."""
     counts: dict[int, int] = {}
     for code in codes:
-        rows = rows_with(code, arms)
-        rows = rows if allowed is None else rows[allowed[rows]]
+        rows = arms.among(rows_with(code, arms), allowed)
         for row in rows.tolist() if len(rows) <= MOST_PASSAGES else ():
             counts[row] = counts.get(row, 0) + 1
     return counts

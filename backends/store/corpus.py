@@ -142,6 +142,11 @@ class Corpus:
         """Texts of passages by row, in the given order."""
         return [self._texts[row] for row in np.asarray(rows, np.int64).tolist()]
 
+    @property
+    def addresses(self) -> Int64:
+        """(n,) where each row is in the dataset."""
+        return self._addresses
+
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Rows of passages by id, in the given order; unknown ids are left out."""
         return [row for row in map(self._row, ids) if row >= 0]

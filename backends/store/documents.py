@@ -283,11 +283,21 @@ def take_inventory(folder: Path) -> dict[str, object]:
             "deleted rows": sum(fragment.num_deletions for fragment in fragments),
         },
         "derived": derived,
+        "indices of Lance, rows to take in": coverage(index.snapshot()),
         "waits": _waits(index, files),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
         "pins": dict(sorted(index.fingerprint.items())),
+    }
+
+
+def coverage(dataset: lance.LanceDataset) -> dict[str, int]:
+    """Name of each of Lance's indices -> rows that it does not cover yet, which Lance scans."""
+    rows = dataset.count_rows()
+    return {
+        index.name: max(rows - index.num_rows_indexed, 0)
+        for index in sorted(dataset.describe_indices(), key=lambda each: each.name)
     }
 
 

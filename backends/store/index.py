@@ -22,7 +22,7 @@ from wye.backends.errors import (
     IndexMismatchError,
     IndexNotFoundError,
 )
-from wye.backends.files import LOCK, NOTE, uninterrupted, writer_lock
+from wye.backends.files import LOCK, NOTE, sync, uninterrupted, writer_lock
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import (
     KEPT_FROM,
@@ -445,6 +445,16 @@ class Writer:
                 self.dataset, change, read_version=self.version
             )
         self._record = flush(self.folder, self.dataset, self._record)
+
+    def adopt(self, dataset: lance.LanceDataset) -> None:
+        """Go on from a version that Lance has committed by itself, such as one with an index.
+
+        Its files, and those of its indices, are synced before it is recorded.
+        """
+        for path in (self.folder / PASSAGES / "_indices").rglob("*"):
+            sync(path)
+        self.dataset = dataset
+        self._record = flush(self.folder, dataset, self._record)
 
     def crowded(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.

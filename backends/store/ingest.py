@@ -11,6 +11,8 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wye.backends.dataset.columns import has_columns
+from wye.backends.dataset.late import fill
 from wye.backends.errors import SourceError
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore, Writer
@@ -260,6 +262,8 @@ class _Ingest:
         analysed = [analysis for _, analysis, _ in self._analysed]
         with self._clock.stage("write"):
             rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths)
+            if has_columns(rows.schema):
+                rows = fill(rows, self._writer.folder, passages, analysed)
         # First, so that the cache never lags behind the passages after a crash.
         if self._entity_vectors:
             self._learn(_surfaces(rows))

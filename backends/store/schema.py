@@ -37,6 +37,15 @@ LENGTH_COLUMN = "document_chunks"
 # before there was this column stays without it.
 STATEMENTS = "statements"
 
+TOKENS, KEYS, LABELS, GRAPH = SEARCHED = "tokens", "keys", "labels", "graph"
+"""What the dataset engine searches by; an index without these columns is searched in memory."""
+
+
+def engine_fields() -> list[pa.Field]:
+    """The columns of the dataset engine, null in a row that was written without it."""
+    types = pa.string(), pa.string(), pa.list_(pa.string()), pa.large_binary()
+    return [pa.field(name, type_) for name, type_ in zip(SEARCHED, types, strict=True)]
+
 
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
     """The schema of `passages.lance`: vectors of length `dimension`, pinned to one analyser."""
@@ -157,6 +166,8 @@ def to_batch(
     if STATEMENTS in schema.names:
         statements = [json.dumps(p.statements) if p.statements else None for p in passages]
         columns.append(pa.array(statements, pa.string()))
+    lacking = (field for field in schema if field.name in SEARCHED)  # `backends.dataset` fills them
+    columns += [pa.nulls(len(passages), field.type) for field in lacking]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

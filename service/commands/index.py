@@ -37,7 +37,7 @@ INTERRUPTED = 130
 
 def index(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="SOURCE",
             help="Folders or files: .txt, .md, .rst, .html, .csv, .xlsx, .pdf, .docx, .pptx, "
@@ -46,7 +46,7 @@ def index(
             "only corpus.jsonl is read. Another index, with its chunks as they are; what the same "
             "models computed of them is kept.",
         ),
-    ],
+    ] = None,
     *,
     index: IndexOption = None,
     strict: Annotated[
@@ -90,7 +90,12 @@ def index(
     entity_vectors: EntityVectorsOption = False,
     engine: Annotated[
         str,
-        typer.Option(metavar="ENGINE", help="local, or ray to read and analyse on a Ray cluster."),
+        typer.Option(
+            metavar="ENGINE",
+            help="local; ray to read and analyse on a Ray cluster; dataset to have Lance index the "
+            "result, for corpora that do not fit into memory. Without SOURCE, dataset makes the "
+            "indices of what is there, anew.",
+        ),
     ] = "local",
     address: Annotated[
         str,
@@ -117,6 +122,11 @@ def index(
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
+    if not sources:
+        if engine != "dataset":
+            raise typer.BadParameter("Name a file or a folder.", param_hint="SOURCE")
+        _build_indices(settings, again=True)
+        return
     if entity_vectors:
         ingest = replace(settings.ingest, entity_vectors=True)
         settings = settings.model_copy(update={"ingest": ingest})
@@ -139,8 +149,10 @@ def index(
     }
     if engine == "ray":
         report = _ingest_on_cluster(settings, sources, bad, reading, address=address, actors=actors)
-    elif engine != "local":
-        raise typer.BadParameter(f"'{engine}' is neither local nor ray.", param_hint="--engine")
+    elif engine not in ("local", "dataset"):
+        raise typer.BadParameter(
+            f"'{engine}' is none of local, ray and dataset.", param_hint="--engine"
+        )
     elif address or actors:
         raise typer.BadParameter("Use this with --engine ray.", param_hint="--address, --actors")
     else:
@@ -150,6 +162,18 @@ def index(
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
     _prune(folder_of(settings), bad, prune=prune)
+    if engine == "dataset":
+        _build_indices(settings, again=False)
+
+
+def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
+    """Have Lance index the settings' index."""
+    import wye
+
+    bar = Bar(lambda: 0)
+    with wye.open(folder_of(settings), settings=settings) as opened:
+        version = opened.build_indices(again=again, progress=bar)
+        output().print(f"{opened.path}, version {version}: indexed by Lance.")
 
 
 def ingest_files(

@@ -266,6 +266,27 @@ class Index:
         self._opened().keep_derived()
 
     @_errors()
+    def build_indices(self, *, again: bool = False, progress: Progress | None = None) -> int:
+        """Have Lance index the passages, so that its dataset can be searched on the disk.
+
+        That is for corpora that are too large for memory; see the setting `WYE_ENGINE`.
+
+        Args:
+            again: Count and link all names again, too; otherwise only what was added since is taken
+                into indices that are there.
+            progress: Called for every passage that is done.
+
+        Returns:
+            The new version.
+
+        Raises:
+            Error: Another process is writing, or the indices were built for other settings.
+        """
+        version = self._opened().build_indices(again=again, progress=progress)
+        self.refresh()
+        return version
+
+    @_errors()
     def refresh(self) -> bool:
         """Move to the newest version and the newest thresholds.
 

@@ -1,0 +1,307 @@
+"""A version of an index that Lance searches, with the interface of one that is in memory."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import lru_cache
+from typing import TYPE_CHECKING, Self, cast
+
+import lance
+import numpy as np
+
+from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
+from wye.backends.dataset.build import make_searchable, optimise, pins
+from wye.backends.dataset.columns import has_columns
+from wye.backends.dataset.question import DatasetGraph, SmallIndex
+from wye.backends.dataset.version import DatasetVersion, require_columns
+from wye.backends.dataset.words import WORDS, WordTable
+from wye.backends.errors import BackendError
+from wye.backends.filters import parse_filter
+from wye.backends.store.corpus import Corpus, read_whole
+from wye.backends.store.index import PassageStore
+from wye.backends.store.versions import reading
+from wye.backends.trigraph.hops import FIRST, Hop, second_hops
+from wye.backends.trigraph.promotion import MOST
+from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, WordCoverage
+from wye.router.settings import Settings
+from wye.router.snapshot import FurtherArm, Snapshot
+from wye.router.types import Route
+
+if TYPE_CHECKING:
+    from wye.backends.dataset.version import Row
+
+_SMALL = 64
+"""Small indexes of single passages that a batch keeps."""
+
+
+def searches_dataset(index: PassageStore, settings: Settings) -> bool:
+    """Whether Lance searches an index, rather than arrays in memory.
+
+    Raises:
+        IndexMismatchError: The settings ask for it, and the index has no columns for it.
+    """
+    engine, schema = settings.engine, index.snapshot().schema
+    if engine == "dataset":
+        require_columns(index.path, schema)
+        return True
+    return engine == "auto" and has_columns(schema) and index.count() >= settings.dataset_from
+
+
+def build_indices(
+    index: PassageStore, settings: Settings, *, again: bool, progress: Progress | None = None
+) -> int:
+    """Have Lance index the version in view; returns the new version.
+
+    Args:
+        again: Make the columns again, with the counts of now, where they are made already;
+            otherwise only rows that were written since are taken in.
+
+    Raises:
+        IndexLockedError: Another process is writing.
+        IndexMismatchError: Rows are to be taken in, and the columns are for other settings.
+    """
+    if has_columns(index.snapshot().schema) and not again:
+        _open_version(index, settings)
+        return optimise(index.path)
+    corpus, _ = read_whole(index)
+    derived = Snapshot.of(corpus, index.derived, settings)
+    lexical, graph = derived.lexical, derived.graph.graph
+    assembly = settings.graph.assembly
+    return make_searchable(index, corpus, graph, lexical, assembly, progress=progress)
+
+
+def _open_version(index: PassageStore, settings: Settings) -> DatasetVersion:
+    with reading(index.path, also=(OSError, ValueError, KeyError)):
+        words = WordTable(lance.dataset(str(index.path / WORDS)))
+    return DatasetVersion(index, words, pins(settings.lexical, settings.graph.assembly))
+
+
+class DatasetSnapshot(Snapshot):
+    """A version that Lance searches. Nothing of it is in memory but a bounded cache of rows."""
+
+    def __init__(self, index: PassageStore, settings: Settings) -> None:
+        """Take the version that an index has in view.
+
+        Raises:
+            IndexMismatchError: It has no columns for that, or they were made for other settings.
+            IndexDamagedError: The table of words is missing or cannot be read.
+        """
+        self._index, self._settings = index, settings
+        with reading(index.path, also=(OSError, ValueError, KeyError)):
+            words = WordTable(lance.dataset(str(index.path / WORDS)))
+        self._version = DatasetVersion(
+            index, words, pins(settings.lexical, settings.graph.assembly)
+        )
+        self.version = index.version
+        self._base = None
+        self._begin_batch()
+
+    def _begin_batch(self) -> None:
+        version, settings = self._version, self._settings
+        self._numbers = Numbers()
+        self._sentence_rows: list[tuple[Corpus, int]] = []
+        self._dataset_dense = DatasetDense(version)
+        self._dataset_lexical = DatasetLexical(version, settings.lexical, self._numbers)
+        arms = self._dataset_dense, self._dataset_lexical
+        self._dataset_graph = DatasetGraph(version, settings.graph, *arms)
+        self._small: Callable[[str], SmallIndex] = lru_cache(_SMALL)(lambda id_: self._of([id_]))
+        self.corpus = cast("Corpus", _Passages(self))
+
+    def for_batch(self) -> Self:
+        """The same version with the memory of a new batch of questions."""
+        later = copy(self)
+        later._begin_batch()
+        return later
+
+    @property
+    def on_top(self) -> int:
+        """Nothing is layered."""
+        return 0
+
+    def due(self, quiet: float = 0) -> int:
+        """Nothing is derived."""
+        del quiet
+        return 0
+
+    def __len__(self) -> int:
+        return self._version.count
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self._version.dimension
+
+    @property
+    def dense(self) -> DatasetDense:
+        """The dense arm."""
+        return self._dataset_dense
+
+    @property
+    def lexical(self) -> DatasetLexical:
+        """The lexical arm."""
+        return self._dataset_lexical
+
+    @property
+    def graph(self) -> DatasetGraph:
+        """The graph arm."""
+        return self._dataset_graph
+
+    def further(self, arm: Route) -> FurtherArm:
+        """Refused: further arms need the whole corpus in memory."""
+        raise BackendError(
+            f"The arm '{arm}' needs the whole corpus in memory. Set WYE_ENGINE=memory for it, or "
+            "take another route."
+        )
+
+    def allowed(self, filter_: object | None) -> Mask | None:
+        """A metadata filter as Lance applies it; None if all pass.
+
+        Raises:
+            FilterError: The filter is not well formed, or `filters.check` refuses it.
+        """
+        if filter_ is None:
+            return None
+        predicate = self._version.predicate(parse_filter(filter_))
+        return cast("Mask", Narrowed(predicate))  # it goes where a mask goes
+
+    def mask(self, ids: Sequence[str], rows: Int64) -> Mask:
+        """What narrows a search to the passages whose ids are in these rows of a list."""
+        chosen = tuple(ids[row] for row in rows.tolist())
+        return cast("Mask", Narrowed(ids=chosen))
+
+    def among(self, rows: Int64, allowed: Mask | None) -> Int64:
+        """Those of some numbers whose passages a filter lets through."""
+        predicate = narrowed(allowed).predicate
+        if predicate is None or not len(rows):
+            return rows
+        ids = [self._numbers.ids[row] for row in rows.tolist()]
+        return np.sort(self._numbers.of(self._version.addresses(ids, predicate)))
+
+    def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
+        """A passage's title, then the entities of its sentences nearest to a vector (d,)."""
+        small = self._small(id_)
+        (row,), corpus = small.rows, small.corpus
+        names, cosines = [(row.title, -1)], row.graph.vectors.astype(np.float32) @ vector
+        for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
+            number = self._sentence(corpus, nearest)
+            names += [(name, number) for name in _defined_in(small, nearest)]
+            names += [(name, number) for name in corpus.entities.of(nearest)]
+        return names
+
+    def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
+        """The highest cosine of a sentence of each passage with a vector (d,); NaN without any."""
+        rows = {row.id: row for row in self.rows(ids)}
+        cosines = (
+            rows[id_].graph.vectors.astype(np.float32) @ vector for id_ in ids if id_ in rows
+        )
+        return [float(max(each, default=np.nan)) for each in cosines]
+
+    def second_hops(
+        self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None
+    ) -> list[Hop]:
+        """See `hops.second_hops`."""
+        heads = self.rows(first[:FIRST])
+        predicate = narrowed(allowed).predicate
+        titled = self._version.titled_by_names_of([row.graph for row in heads], MOST, predicate)
+        addresses = [row.address for row in heads]
+        rows = self._version.rows([*addresses, *titled])
+        small = self._dataset_graph.small(rows, is_filtered=predicate is not None)
+        arm = small.retriever(self._settings.graph)
+        small.lexical.learn([question])
+        hops = second_hops(arm, small.lexical, Query(question, vector), first, allowed=None)
+        return [hop._replace(sentence=self._sentence(small.corpus, hop.sentence)) for hop in hops]
+
+    def words_in(
+        self, texts: Sequence[str], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[WordCoverage, ...]]:
+        """How some passages of each question cover its content words."""
+        self.lexical.learn(texts)
+        covered = []
+        for text, hits in zip(texts, ids, strict=True):
+            small = self._of(hits)
+            rows = small.corpus.rows(hits)
+            titles = [small.corpus.titles[row] for row in rows]
+            covered.append(small.lexical.words_in(text, rows, titles))
+        return covered
+
+    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Title and text of passages, in the order asked for."""
+        rows = {row.id: row for row in self.rows(ids)}
+        return [(rows[id_].title, rows[id_].text) for id_ in ids if id_ in rows]
+
+    def rows(self, ids: Sequence[str]) -> "list[Row]":
+        """Passages by id, ascending; unknown ids are left out."""
+        return self._version.rows(self._version.addresses(ids).values())
+
+    def sentence_text(self, number: int) -> str:
+        """The text of a sentence that `names` or `second_hops` numbered."""
+        corpus, row = self._sentence_rows[number]
+        return corpus.sentence_texts([row])[0]
+
+    def numbered(self, ids: Sequence[str]) -> Int64:
+        """Numbers of passages, by which `corpus` knows them."""
+        return self._numbers.of(ids)
+
+    def number_ids(self) -> Sequence[str]:
+        """Ids of the passages that have numbers, by number."""
+        return self._numbers.ids
+
+    def _sentence(self, corpus: Corpus, row: int) -> int:
+        self._sentence_rows.append((corpus, row))
+        return len(self._sentence_rows) - 1
+
+    def _of(self, ids: Sequence[str]) -> SmallIndex:
+        return self._dataset_graph.small(self.rows(ids))
+
+
+def _defined_in(small: SmallIndex, sentence: int) -> list[str]:
+    """Names in a sentence of a passage that other passages define."""
+    graph, own = small.graph, {*small.graph.titles.one(0).tolist()}
+    entities = graph.mentions.entities_of(sentence)
+    return [
+        graph.display_names.of(entity)
+        for entity in entities
+        if entity not in own and graph.title_counts[entity]
+    ]
+
+
+class _Vectors:
+    """Vectors by number of their passage."""
+
+    def __init__(self, snapshot: DatasetSnapshot) -> None:
+        self._snapshot = snapshot
+
+    def __getitem__(self, numbers: Int64) -> Float32:
+        ids = [self._snapshot.number_ids()[number] for number in numbers.tolist()]
+        rows = {row.id: row for row in self._snapshot.rows(ids)}
+        dimension = self._snapshot.dimension
+        return np.array([rows[id_].vector for id_ in ids], np.float32).reshape(-1, dimension)
+
+
+class _Passages:
+    """What is asked of a corpus for a reply; a row is the number of a passage in the batch."""
+
+    def __init__(self, snapshot: DatasetSnapshot) -> None:
+        self._snapshot = snapshot
+        self.vectors = _Vectors(snapshot)
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Ids by number."""
+        return self._snapshot.number_ids()
+
+    def rows(self, ids: Sequence[str]) -> list[int]:
+        """Numbers of passages."""
+        numbers: list[int] = self._snapshot.numbered(ids).tolist()
+        return numbers
+
+    def passages(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages by id, in the given order; unknown ids are left out."""
+        by_id = {row.id: row for row in self._snapshot.rows(ids)}
+        return [by_id[id_].passage() for id_ in ids if id_ in by_id]
+
+    def sentence_texts(self, numbers: Sequence[int]) -> list[str]:
+        """Texts of sentences that `DatasetSnapshot.names` numbered."""
+        return [self._snapshot.sentence_text(number) for number in numbers]

@@ -1,0 +1,313 @@
+"""A dataset that Lance searches against the same passages in memory, without models."""
+
+import json
+import shutil
+from pathlib import Path
+
+import lance
+import numpy as np
+import pytest
+
+from tests.hashing import FakeAnalyser
+from tests.stored import fetch
+from wye.backends.dataset.version import DatasetVersion
+from wye.backends.errors import BackendError, FilterError, IndexMismatchError
+from wye.backends.store.documents import Removal, remove, take_inventory
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Metadata, Passage, Query
+from wye.router.dataset import DatasetSnapshot
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import ARMS, Ask, Reply, Route
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+DEMO = Path(__file__).parents[3] / "service" / "demo"
+NEW = Passage("zeppelin", "Zeppelin Nordstern", "Zeppelin Nordstern met the Brooklyn Bridge.")
+UNKNOWN = np.zeros(0, np.float32)
+FUSED = (Route.HYBRID, Route.FUSION, Route.STEPS)
+
+
+def lines(name: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (DEMO / name).read_text("utf-8").splitlines()]
+
+
+QUESTIONS = [str(line["text"]) for line in lines("queries.jsonl")][:40]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo corpus, indexed by Lance."""
+    folder = tmp_path_factory.mktemp("dataset") / "index"
+    passages = [
+        Passage(str(row["_id"]), str(row["title"]), str(row["text"]), row["metadata"])  # type: ignore[arg-type]
+        for row in lines("corpus.jsonl")
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wye.router.session.Analyser", FakeAnalyser)
+        with Session.create(load_settings(), folder) as target:
+            target.ingest(passages)
+            target.build_indices()
+    return folder
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path) -> Path:
+    """A copy to write to."""
+    return Path(shutil.copytree(prepared, tmp_path / "index"))
+
+
+def opened(folder: Path, engine: str = "dataset") -> Session:
+    return Session.open(load_settings(engine=engine), folder)
+
+
+def asked(session: Session, question: str, route: Route, **ask: object) -> Reply:
+    (reply,) = session.gateway.search([question], Ask(route, 5, **ask))  # type: ignore[arg-type]
+    return reply
+
+
+def ids(session: Session, question: str, route: Route, **ask: object) -> list[str]:
+    return asked(session, question, route, **ask).ranking.ids()
+
+
+def test_text_arms_rank_and_score_as_in_memory(prepared: Path) -> None:
+    memory, dataset = opened(prepared, "memory"), opened(prepared)
+    for question in QUESTIONS:
+        for arm, error in ((Route.DENSE, 5e-4), (Route.LEXICAL, 1e-6)):
+            one, other = (asked(session, question, arm).ranking for session in (memory, dataset))
+            assert other.scores == pytest.approx(one.scores, abs=error)
+            if arm == Route.LEXICAL:
+                assert one.ids() == other.ids()
+
+
+@pytest.mark.parametrize("route", [Route.GRAPH, *FUSED])
+def test_a_route_has_the_hits_of_memory(prepared: Path, route: Route) -> None:
+    """The graph has some 150 of the 199 passages, so hits at the end of a list may differ."""
+    memory, dataset = opened(prepared, "memory"), opened(prepared)
+    shared = [
+        len({*ids(memory, question, route)} & {*ids(dataset, question, route)}) / 5
+        for question in QUESTIONS
+    ]
+    assert sum(shared) / len(shared) >= 0.85
+
+
+def test_names_of_a_question_are_those_of_memory(prepared: Path) -> None:
+    for question in QUESTIONS:
+        stats = []
+        for engine in ("memory", "dataset"):
+            arms = opened(prepared, engine).snapshot
+            batch = arms.graph.batch([Query(question, UNKNOWN)])
+            stats.append(({*batch.seeds([0])[0]}, batch.needs_parse(0), [*batch.names(0)]))
+        assert stats[0] == stats[1]
+
+
+def test_coverage_and_texts_are_those_of_memory(prepared: Path) -> None:
+    question = QUESTIONS[0]
+    memory, dataset = (opened(prepared, engine).snapshot for engine in ("memory", "dataset"))
+    first = memory.lexical.search([Query(question, UNKNOWN)], 5)[0].ids()
+    assert dataset.words_in([question], [first]) == memory.words_in([question], [first])
+    assert dataset.texts(first) == memory.texts(first)
+    assert dataset.corpus.passages(first) == memory.corpus.passages(first)
+
+
+def test_what_a_filter_hides_is_not_returned_nor_counted(prepared: Path) -> None:
+    session = opened(prepared)
+    topics = {str(p.metadata["topic"]) for p in session.passages(all_ids(prepared)).values()}
+    topic = min(topics)
+    filter_ = {"type": "eq", "key": "topic", "value": topic}
+    other = {"type": "ne", "key": "topic", "value": topic}
+    for route in (*ARMS, *FUSED):
+        for question in QUESTIONS[:5]:
+            for within, is_topic in ((filter_, True), (other, False)):
+                hits = session.passages(ids(session, question, route, filter=within))
+                assert hits
+                assert all((p.metadata["topic"] == topic) == is_topic for p in hits.values())
+    arms = session.snapshot
+    for question in QUESTIONS:
+        memory = opened(prepared, "memory").snapshot
+        query = [Query(question, UNKNOWN)]
+        seeds = [
+            each.graph.batch(query, each.allowed(filter_)).seeds([0]) for each in (arms, memory)
+        ]
+        assert seeds[0] == seeds[1]
+
+
+def all_ids(folder: Path) -> list[str]:
+    return [*PassageStore.open(folder).snapshot().to_table(["id"])["id"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"type": "gte", "key": "year", "value": 1900},
+        {"type": "lt", "key": "year", "value": 1900.5},
+        {"type": "in", "key": "year", "value": [1, 1963, "1963"]},
+        {"type": "nin", "key": "tags", "value": ["a", "b"]},
+        {"type": "eq", "key": "tags", "value": "a"},
+        {"type": "ne", "key": "year", "value": True},
+        {"type": "in", "key": "year", "value": []},
+        {
+            "type": "or",
+            "filters": [
+                {"type": "eq", "key": "tags", "value": "b"},
+                {
+                    "type": "and",
+                    "filters": [
+                        {"type": "gt", "key": "year", "value": 10},
+                        {"type": "ne", "key": "tags", "value": "c"},
+                    ],
+                },
+            ],
+        },
+    ],
+)
+def test_filters_let_through_what_they_do_in_memory(tmp_path: Path, filter_: object) -> None:
+    metadata: list[Metadata] = [
+        {"year": 1963, "tags": ["a", "b"]},
+        {"year": 1963.0},
+        {"year": "1963", "tags": "c"},
+        {"year": True, "tags": []},
+        {"tags": None},
+        {},
+        {"year": [1, 1900.25], "tags": ["c", "a"]},
+    ]
+    folder = tmp_path / "index"
+    with Session.create(load_settings(), folder) as target:
+        target.ingest([Passage(f"p{n}", "", "A bridge.", m) for n, m in enumerate(metadata)])
+        target.build_indices()
+    memory, dataset = (opened(folder, engine) for engine in ("memory", "dataset"))
+    hits = [
+        sorted(session.gateway.search(["bridge"], Ask(Route.LEXICAL, 20, filter_))[0].ranking.ids())
+        for session in (memory, dataset)
+    ]
+    assert hits[0] == hits[1]
+
+
+def test_a_key_that_no_passage_has_is_refused(prepared: Path) -> None:
+    with pytest.raises(FilterError, match="No passage has the key"):
+        ids(opened(prepared), "bridge", Route.DENSE, filter={"type": "eq", "key": "x", "value": 1})
+
+
+def test_a_written_passage_is_found_by_every_arm_and_links_what_is_known(folder: Path) -> None:
+    reader, writer = opened(folder), opened(folder)
+    writer.ingest([NEW])
+    later = reader.reload()
+    assert later is not None
+    for route in (Route.LEXICAL, Route.GRAPH):
+        assert "zeppelin" in ids(later, "Where is the Zeppelin Nordstern?", route)
+    (near,) = later.gateway.search(["Zeppelin"], Ask(Route.DENSE, 200))
+    assert "zeppelin" in near.ranking.ids()
+    batch = later.snapshot.graph.batch([Query("Zeppelin Nordstern", UNKNOWN)])
+    assert [(seed.mention, seed.passages, seed.titles) for seed in batch.seeds([0])[0]] == [
+        ("Zeppelin Nordstern", 1, 1)
+    ]
+    version = later.snapshot._version  # type: ignore[attr-defined]
+    (row,) = version.rows(version.addresses(["zeppelin"]).values())
+    assert "brooklyn bridge" in [row.graph.key(n) for n in range(len(row.graph.keys))]
+    waits = take_inventory(folder)["indices of Lance, rows to take in"]
+    assert waits["tokens_idx"] == 1  # type: ignore[index]
+    writer.build_indices()
+    waits = take_inventory(folder)["indices of Lance, rows to take in"]
+    assert set(waits.values()) == {0}  # type: ignore[attr-defined]
+    assert "zeppelin" in ids(opened(folder), "Zeppelin Nordstern", Route.LEXICAL)
+
+
+def test_a_deleted_passage_is_in_no_reply_and_leads_nowhere(folder: Path) -> None:
+    session = opened(folder)
+    (first,) = ids(session, QUESTIONS[1], Route.FUSION)[:1]
+    remove(folder, Removal((first,)))
+    later = session.reload()
+    assert later is not None
+    for route in (*ARMS, *FUSED):
+        assert first not in ids(later, QUESTIONS[1], route)
+
+
+def test_a_replaced_passage_has_its_new_text(folder: Path) -> None:
+    session = opened(folder)
+    (id_,) = ids(session, QUESTIONS[1], Route.LEXICAL)[:1]
+    session.ingest([Passage(id_, "Quagga", "A quagga was a zebra.")])
+    later = session.reload()
+    assert later is not None
+    assert ids(later, "quagga zebra", Route.LEXICAL)[0] == id_
+    assert later.passages([id_])[id_].title == "Quagga"
+    assert later.count == 199
+
+
+def test_a_version_does_not_change_under_its_reader(folder: Path) -> None:
+    reader = opened(folder)
+    before = [ids(reader, question, Route.FUSION) for question in QUESTIONS[:5]]
+    opened(folder).ingest([NEW])
+    assert [ids(reader, question, Route.FUSION) for question in QUESTIONS[:5]] == before
+
+
+def test_steps_and_the_graph_are_explained(prepared: Path) -> None:
+    session = opened(prepared)
+    for question in QUESTIONS[:8]:
+        reply = asked(session, question, Route.STEPS, explain=True)
+        named = [name for step in reply.chain for name in step.candidates if name.row >= 0]
+        assert all(name.name in name.sentence for name in named)
+        assert reply.explanation is not None
+        assert len(reply.explanation.passages) >= 3
+
+
+def test_further_arms_are_refused(prepared: Path) -> None:
+    for route in (Route.CLUE, Route.ZOOM):
+        with pytest.raises(BackendError, match="WYE_ENGINE=memory"):
+            ids(opened(prepared), QUESTIONS[0], route)
+
+
+def test_an_index_without_the_columns_says_what_to_do(tmp_path: Path) -> None:
+    with Session.create(load_settings(), tmp_path / "index") as target:
+        target.ingest([NEW])
+    with pytest.raises(IndexMismatchError, match="wye index --engine dataset"):
+        _ = opened(tmp_path / "index").snapshot
+
+
+def test_columns_for_other_settings_are_refused(prepared: Path) -> None:
+    settings = load_settings(engine="dataset", lexical={"k1": 1.5})
+    with pytest.raises(IndexMismatchError, match="other settings"):
+        _ = Session.open(settings, prepared).snapshot
+
+
+def test_auto_takes_the_dataset_of_a_large_index_alone(prepared: Path) -> None:
+    for least, is_dataset in ((100, True), (300, False)):
+        session = Session.open(load_settings(dataset_from=least), prepared)
+        assert isinstance(session.snapshot, DatasetSnapshot) == is_dataset
+
+
+def test_the_cache_of_rows_is_bounded(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wye.backends.dataset.version.CACHED_ROWS", 10)
+    session = opened(prepared)
+    before = [ids(session, question, Route.FUSION) for question in QUESTIONS[:3]]
+    version = session.snapshot._version  # type: ignore[attr-defined]
+    assert isinstance(version, DatasetVersion)
+    assert len(version._rows) <= 10
+    assert before == [ids(opened(prepared), question, Route.FUSION) for question in QUESTIONS[:3]]
+
+
+def test_indices_are_built_again_and_the_index_still_opens_in_memory(folder: Path) -> None:
+    session = opened(folder)
+    session.ingest([NEW])
+    version = session.build_indices(again=True)
+    later = opened(folder)
+    assert later.version == version
+    before = [ids(opened(folder, "memory"), question, Route.GRAPH) for question in QUESTIONS[:5]]
+    after = [ids(later, question, Route.GRAPH) for question in QUESTIONS[:5]]
+    assert sum(a[0] == b[0] for a, b in zip(before, after, strict=True)) >= 4
+    assert [passage.id for passage in fetch(PassageStore.open(folder), ["zeppelin"])]
+    PassageStore.open(folder).check_content()
+
+
+def test_a_lost_table_of_words_is_damage(folder: Path) -> None:
+    shutil.rmtree(folder / "words.lance")
+    with pytest.raises(BackendError, match="is damaged"):
+        _ = opened(folder).snapshot
+    assert lance.dataset(folder / "passages.lance").count_rows() == 199
+
+
+def test_ingest_without_a_session_fills_the_columns_too(folder: Path) -> None:
+    session = opened(folder)
+    ingest(PassageStore.open(folder), [NEW], session.analyser)
+    rows = PassageStore.open(folder).snapshot().to_table(["tokens"], filter="id = 'zeppelin'")
+    assert "zeppelin" in rows["tokens"][0].as_py()
