@@ -280,6 +280,51 @@ def pack(question: str, texts: Sequence[str], budget: int) -> list[str]:
     ]
 
 
+def keep_best(
+    texts: Sequence[str], scored: Sequence[Sequence[tuple[str, float]]], share: float
+) -> list[str]:
+    """Shorten the texts of passages to a share of their sentences, those with the best scores.
+
+    Args:
+        texts: Texts of passages.
+        scored: For each, parts of it in order, with their scores. A sentence that overlaps none of
+            them stays or goes with the one before it; a text without any stays.
+        share: Share of all sentences that stay, above 0; rounded up.
+
+    Returns:
+        A text for each passage, as `pack` does.
+    """
+    spans = [_split(number, text) for number, text in enumerate(texts)]
+    values = [value for each in map(_values, texts, spans, scored) for value in each]
+    sentences = [sentence for each in spans for sentence in each]
+    order = sorted(range(len(sentences)), key=lambda n: (-values[n], n))
+    chosen: list[set[int]] = [set() for _ in texts]
+    for n in order[: math.ceil(share * len(sentences))]:
+        chosen[sentences[n].passage].add(sentences[n].index)
+    return [_joined(*each) for each in zip(texts, spans, chosen, strict=True)]
+
+
+def _values(
+    text: str, sentences: Sequence[_SentenceSpan], scored: Sequence[tuple[str, float]]
+) -> list[float]:
+    """The score of each sentence: the best of the scored parts that it overlaps."""
+    values = [-math.inf] * len(sentences)
+    at = 0
+    for part, score in scored:
+        start = text.find(part, at)
+        if start < 0:
+            continue
+        at = start + len(part)
+        for n, sentence in enumerate(sentences):
+            if sentence.start < at and start < sentence.end:
+                values[n] = max(values[n], score)
+    known = [value for value in values if value > -math.inf]
+    before = known[0] if known else math.inf
+    for n, value in enumerate(values):
+        before = values[n] = value if value > -math.inf else before
+    return values
+
+
 def _split(number: int, text: str) -> list[_SentenceSpan]:
     spans, end = [], 0
     for index, sentence in enumerate(split_sentences(text)):

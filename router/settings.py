@@ -123,7 +123,7 @@ class RerankerSettings:
 
     Attributes:
         model: A folder with a cross-encoder, or the address of an API that has /rerank; empty for
-            none. In a server, other questions wait while it reads the texts of one.
+            none. In a server, other questions wait while it reads some 200 texts for one.
         name: Name of the model at that address.
     """
 

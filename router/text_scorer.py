@@ -14,7 +14,8 @@ from wye.router.settings import RerankerSettings
 
 LONGEST_BODY = 1_000_000
 """Most bytes of a reply."""
-_SECONDS = 60.0
+_SECONDS = 10.0
+"""Longest wait for a reranker: in a server other questions wait as well."""
 
 
 def open_scorer(settings: RerankerSettings) -> TextScorer:

@@ -125,11 +125,6 @@ def build(
     """
     serve = settings.serve
     refuse_open_server(serve)
-    if settings.reranker.model:
-        raise ServiceError(
-            "WYE_RERANKER__MODEL is for commands and Python: a server would keep other questions "
-            "waiting while a model reads. Unset it."
-        )
     models = ModelCache()
     if openers is None:
         openers = indexes(settings, models)

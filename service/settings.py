@@ -142,6 +142,9 @@ class GeneratorSettings:
         passage_characters: Most characters of each passage that the model is shown.
         context_tokens: About how many tokens of passages the model is shown, counting four
             characters each; the least relevant sentences are left out. 0 shows all.
+        pack: "whole" shows passages as they are; "zoom" first leaves out the sentences that
+            ZoomRAG's Chunk-Zoom ranks last. Quotes are of whole passages.
+        keep: Share of the sentences that "zoom" leaves.
         history: Earlier messages of a conversation that the model is shown.
         max_tokens: Most tokens of an answer if a request does not say; 0 leaves it to the endpoint.
     """
@@ -154,6 +157,8 @@ class GeneratorSettings:
     passages: Positive = 5
     passage_characters: Positive = 4_000
     context_tokens: Annotated[int, Field(ge=0)] = 3_000
+    pack: Literal["whole", "zoom"] = "whole"
+    keep: Annotated[float, Field(gt=0, le=1)] = 0.7
     history: Annotated[int, Field(ge=0)] = 12
     max_tokens: Annotated[int, Field(ge=0)] = 1_024
 

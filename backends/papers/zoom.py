@@ -1,4 +1,7 @@
-"""The zoom arm: ZoomRAG's Doc-Zoom, a walk that restarts at the question, without a language model.
+"""The zoom arm: ZoomRAG's Doc-Zoom and Chunk-Zoom, without a language model.
+
+Doc-Zoom is a walk over passages and entities that restarts at the question; Chunk-Zoom is one over
+the sentences of the first passages, by which those for an answer are chosen.
 
 The question is a node of the graph. Its edges lead to the entities that it names and to passages
 whose similarity stands out from the corpus; passages and entities are linked by mentions. The walk
@@ -19,7 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
+from wye.backends.numerics import (
+    products_of_all,
+    query_matrix,
+    ranges,
+    rank_rows,
+    require_k,
+    top_rows,
+)
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation
@@ -114,6 +124,43 @@ class ZoomRetriever:
         settled = rows, mass[:n]
         graph, degree = self.graph.graph, filtered.degree
         return explain_walk(graph, self._corpus, trace, settled, ranking, degree)
+
+    def score_sentences(
+        self, query: Query, ids: Sequence[str], allowed: Mask | None = None
+    ) -> list[list[tuple[str, float]]]:
+        """The stored sentences of some passages, in order, with their scores by Chunk-Zoom.
+
+        The walk over sentences restarts at the mass that Doc-Zoom's leaves on the entities.
+        """
+        corpus, graph = self._corpus, self.graph.graph
+        filtered = self.graph.batch((), allowed).filtered
+        shared = self.shared(filtered)
+        edges, _, _ = self.edges([query], filtered, shared)
+        mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)[0]
+        passages = np.array(corpus.rows(ids), np.int64)
+        owners = corpus.sentence_passage
+        of_passages = np.sort(passages).astype(owners.dtype)
+        rows = ranges(
+            np.searchsorted(owners, of_passages), np.searchsorted(owners, of_passages, "right")
+        )
+        if not len(rows):
+            return [[] for _ in ids]
+        sentence, mentioned = graph.mentions.entities.pairs(rows)
+        entities = np.unique(mentioned).astype(np.int64)
+        mentions = np.zeros((len(rows), len(entities)))
+        mentions[sentence, np.searchsorted(entities, mentioned)] = 1
+        scores = chunk_zoom(
+            corpus.sentence_vectors[rows].astype(np.float64),
+            owners[rows].astype(np.int64),
+            mentions,
+            mass[len(corpus) + entities],
+            query.vector,
+        )
+        scored: dict[int, list[tuple[str, float]]] = {row: [] for row in passages.tolist()}
+        texts = corpus.sentence_texts(rows)
+        for row, text, score in zip(owners[rows].tolist(), texts, scores.tolist(), strict=True):
+            scored[row].append((text, score))
+        return [scored[row] for row in passages.tolist()]
 
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
         """The shared graph for a filter; the one without a filter is cached."""

@@ -62,6 +62,7 @@ class AnswerParams:
         options: Sampling options, by OpenAI's names.
         answerability: Probability that the collection has an answer; None if unknown.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
+        texts: What a language model is shown of the first passages; None for whole texts.
     """
 
     question: str
@@ -72,6 +73,7 @@ class AnswerParams:
     options: Mapping[str, Any] = field(default_factory=dict)
     answerability: float | None = None
     abstain_below: float = 0.0
+    texts: Sequence[str] | None = None
 
 
 class AnswerGenerator:
@@ -195,7 +197,8 @@ async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
 def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Message]:
     """The messages to send."""
     passages = params.passages[: settings.passages]
-    texts = [passage.text[: settings.passage_characters] for passage in passages]
+    texts = params.texts or [passage.text for passage in passages]
+    texts = [text[: settings.passage_characters] for text in texts]
     if settings.context_tokens:
         texts = pack(params.question, texts, _TOKEN_CHARACTERS * settings.context_tokens)
     numbered = "\n\n".join(

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
-from wye.backends.types import Passage
-from wye.router.answers import marks
-from wye.router.types import ABSTAIN_BELOW, Answered
+from wye.backends.types import Passage, Query
+from wye.router.answers import keep_best, marks
+from wye.router.types import ABSTAIN_BELOW, Answered, Route
 from wye.service.answers.answer import GeneratedAnswer, Message, Segment
 from wye.service.answers.generate import AnswerParams
 from wye.service.api.replies import RetrieveReply
@@ -18,6 +18,9 @@ from wye.service.api.retrieve import Exact, SearchRequest, examples, headers, re
 from wye.service.http.edge import READ
 from wye.service.search import SearchResult
 from wye.service.service import Served, Service
+
+if TYPE_CHECKING:
+    from wye.backends.papers.zoom import ZoomRetriever
 
 AbstainBelow = Annotated[
     float,
@@ -161,6 +164,7 @@ async def answer(
         options=options,
         answerability=retrieval.answerability,
         abstain_below=body.abstain_below,
+        texts=await packed_texts(service, result, question),
     )
     if body.stream:
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
@@ -187,6 +191,34 @@ async def _events(
 def passages_of(result: SearchResult) -> list[Passage]:
     """The passages of a result, best first."""
     return [result.passages[hit.id] for hit in result.reply.ranking.hits]
+
+
+async def packed_texts(
+    service: Service, result: SearchResult, question: str
+) -> Sequence[str] | None:
+    """What a language model is shown of the first passages; None for whole texts.
+
+    With WYE_GENERATOR__PACK=zoom, Chunk-Zoom ranks their sentences in the models' thread. Passages
+    of remote arms stay whole.
+    """
+    settings, params = service.settings.generator, result.params
+    collection = service.collection(params.collection)
+    if settings.pack == "whole" or not settings.url or not collection.has_index:
+        return None
+    passages = passages_of(result)[: settings.passages]
+    session = collection.session
+
+    def scored() -> dict[str, list[tuple[str, float]]]:
+        snapshot = session.snapshot
+        ids = [*session.passages([passage.id for passage in passages])]
+        arm = cast("ZoomRetriever", snapshot.further(Route.ZOOM))
+        query = Query(question, session.analyser.encode_questions([question])[0])
+        scores = arm.score_sentences(query, ids, snapshot.allowed(params.filter))
+        return dict(zip(ids, scores, strict=True))
+
+    scores = await service.batcher.call(scored)
+    texts = [passage.text for passage in passages]
+    return keep_best(texts, [scores.get(passage.id, []) for passage in passages], settings.keep)
 
 
 def answer_value(

@@ -14,7 +14,13 @@ from wye.backends.text import is_blank
 from wye.router.types import ABSTAIN_BELOW, Route
 from wye.service.answers.answer import GeneratedAnswer, Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams
-from wye.service.api.answer import AbstainBelow, answer_value, event_stream, passages_of
+from wye.service.api.answer import (
+    AbstainBelow,
+    answer_value,
+    event_stream,
+    packed_texts,
+    passages_of,
+)
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchOptions, headers, retrieve_reply
 from wye.service.http.edge import READ
@@ -220,6 +226,7 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
         options=body.sampling(),
         answerability=retrieval.answerability,
         abstain_below=options.abstain_below,
+        texts=await packed_texts(service, result, question),
     )
     completion = Completion(request_id_of(request), body.model, answering, retrieval, unused)
     head = headers(retrieval)

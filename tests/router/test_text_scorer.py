@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wye
+from tests.live import inside
 from wye.backends.papers.units import MOST_READ
 from wye.featurizer.errors import ModelError
 from wye.router.errors import RerankerError
@@ -20,8 +21,7 @@ from wye.router.settings import RerankerSettings, load_settings
 from wye.router.text_scorer import LONGEST_BODY, EndpointScorer, open_scorer
 from wye.router.types import Ask, Route
 from wye.service.app import build
-from wye.service.errors import ServiceError
-from wye.service.settings import ServiceSettings
+from wye.service.settings import load_settings as load_service_settings
 
 Say = Callable[[Mapping[str, Any]], object]
 
@@ -134,10 +134,22 @@ def test_what_it_reads_decides_where_clue_and_facts_start(
         assert found[0][0].id == "Livno"
 
 
-def test_a_server_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WYE_RERANKER__MODEL", "reader")
-    with pytest.raises(ServiceError, match="WYE_RERANKER__MODEL is for commands"):
-        build(ServiceSettings(), {})
+def test_a_server_has_it_too_and_answers_without_it_where_it_fails(
+    tmp_path: Path, fake_models: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with wye.create(tmp_path) as made:
+        made.add([wye.Document(name, name, f"{name} met Bo.") for name in ("Ada", "Eve")])
+    body = {"question": "Who met Ada?", "route": "clue"}
+    with endpoint(plums) as (url, asked):
+        monkeypatch.setenv("WYE_RERANKER__MODEL", url)
+        settings = load_service_settings(index=tmp_path)
+        with inside(build(settings)) as client:
+            reply = client.post("/v1/retrieve", json=body).json()
+            assert (reply["degraded"], bool(asked)) == ("", True)
+    with inside(build(settings)) as client:  # nothing answers there any more
+        reply = client.post("/v1/retrieve", json=body).json()
+    assert reply["passages"]
+    assert "did not answer" in reply["degraded"]
 
 
 def test_without_it_nothing_is_scored(tmp_path: Path, fake_models: None) -> None:

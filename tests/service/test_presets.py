@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
+from time import sleep
 
 import pytest
 from starlette.testclient import TestClient
 
 import wye
+from tests.service.fakes import Endpoint
+from wye.backends.chunks import split_sentences
 from wye.backends.sources import DocumentSource
 from wye.router.presets import PRESETS
 from wye.router.session import Session
@@ -35,13 +40,12 @@ def titles(question: str, *options: object, capsys: pytest.CaptureFixture[str]) 
     return [hit["title"] for hit in reply["hits"]]
 
 
-@pytest.fixture
-def client(demo: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    monkeypatch.setenv("WYE_PRESET", "ea-graphrag")
-    app = build(load_settings(index=demo))
+@contextmanager
+def served(index: Path, preset: str) -> Iterator[TestClient]:
+    app = build(load_settings(index=index, preset=preset))
     with TestClient(app, base_url="http://localhost") as client:
         while client.get("/ready").status_code != 200:
-            pass
+            sleep(0.05)
         yield client
 
 
@@ -80,10 +84,30 @@ def test_ea_graphrag_takes_three_routes(demo: Path) -> None:
     assert hits.decision.model == "router-syntax-en/v1"
 
 
-def test_a_server_has_them(client: TestClient) -> None:
-    reply = client.post("/v1/retrieve", json={"question": BRIDGE, "k": 3}).json()
+def test_a_server_has_them(demo: Path) -> None:
+    with served(demo, "ea-graphrag") as client:
+        reply = client.post("/v1/retrieve", json={"question": BRIDGE, "k": 3}).json()
     assert reply["route"]["model"] == "router-syntax-en/v1"
     assert reply["route"]["path"] in ("dense", "fusion", "graph")
+
+
+def test_a_language_model_reads_what_chunk_zoom_leaves(
+    demo: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WYE_GENERATOR__URL", endpoint.url)
+    monkeypatch.setenv("WYE_GENERATOR__MODEL", "tiny")
+    with served(demo, "zoom-rag") as client:
+        answer = client.post("/v1/answer", json={"question": BRIDGE, "k": 5}).json()
+        body = {"model": "wye-auto", "messages": [{"role": "user", "content": BRIDGE}]}
+        assert client.post("/v1/chat/completions", json=body).status_code == 200
+    assert answer["retrieval"]["route"]["path"] == "zoom"
+    answered, chatted = (sent["messages"][-1]["content"] for sent, _ in endpoint.seen)
+    assert "coined the phrase artificial intelligence" in answered
+    whole = [passage["text"] for passage in answer["retrieval"]["passages"]]
+    sentences = [sentence for text in whole for sentence in split_sentences(text)]
+    left = sum(sentence in answered for sentence in sentences)
+    assert left == ceil(0.7 * len(sentences))
+    assert "…" in chatted
 
 
 def test_a_question_is_routed_by_its_syntax_without_an_index(

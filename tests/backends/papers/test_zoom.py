@@ -14,7 +14,12 @@ from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
 from wye.backends.numerics import RequestError
 from wye.backends.papers.settings import ZoomSettings
-from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, chunk_zoom
+from wye.backends.papers.zoom import (
+    NOTHING_STANDS_OUT,
+    ZoomRetriever,
+    chunk_zoom,
+    decoupled_walk,
+)
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.types import Float64, Passage, Query
@@ -209,3 +214,39 @@ def test_scores_are_those_of_the_walk(seed: int, sentences: int, names: int) -> 
     scores = chunk_zoom(vectors, passage, mentions, active, question)
     expected = walked(vectors, passage.tolist(), mentions, active, question.astype(float))
     assert scores == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_sentences_of_some_passages_are_scored_by_the_walks_entities(
+    corpus_of: CorpusOf, filtered: bool
+) -> None:
+    graph = graph_of(corpus_of, many_passages(20))
+    corpus, mentions = graph.corpus, graph.graph.mentions
+    allowed = np.arange(20) % 4 > 0 if filtered else None
+    arm, query = ZoomRetriever(graph, LOW), questions(1)[0]
+    ids = [corpus.ids[row] for row in (7, 2, 13)]
+    scored = arm.score_sentences(query, ids, allowed)
+    filtered_graph = graph.batch((), allowed).filtered
+    shared = arm.shared(filtered_graph)
+    edges, _, _ = arm.edges([query], filtered_graph, shared)
+    mass = decoupled_walk(shared, edges, LOW.restart, LOW.steps)[0, 20:]
+    rows = [row for row, owner in enumerate(corpus.sentence_passage) if owner in (2, 7, 13)]
+    matrix = np.array(
+        [[float(e in mentions.entities_of(r)) for e in range(len(mass))] for r in rows]
+    )
+    used = matrix.any(axis=0)
+    scores = chunk_zoom(
+        corpus.sentence_vectors[rows].astype(float),
+        corpus.sentence_passage[rows].astype(np.int64),
+        matrix[:, used],
+        mass[used],
+        query.vector,
+    )
+    pairs = dict(
+        zip(rows, zip(corpus.sentence_texts(rows), scores.tolist(), strict=True), strict=True)
+    )
+    for passage, own in zip((7, 2, 13), scored, strict=True):
+        expected = [pairs[row] for row in rows if corpus.sentence_passage[row] == passage]
+        assert [text for text, _ in own] == [text for text, _ in expected]
+        assert [score for _, score in own] == pytest.approx([score for _, score in expected])
+    assert arm.score_sentences(query, [], allowed) == []
