@@ -34,7 +34,6 @@ from wye.service.api import (
 )
 from wye.service.arms.file import read_arms
 from wye.service.collections import IndexCollection, remote_collections, served
-from wye.service.errors import ServiceError
 from wye.service.http import problems
 from wye.service.http.edge import (
     LONGEST_BODY,

@@ -149,7 +149,7 @@ def test_a_server_has_it_too_and_answers_without_it_where_it_fails(
     with inside(build(settings)) as client:  # nothing answers there any more
         reply = client.post("/v1/retrieve", json=body).json()
     assert reply["passages"]
-    assert "did not answer" in reply["degraded"]
+    assert "clue failed (RerankerError)" in reply["degraded"]
 
 
 def test_without_it_nothing_is_scored(tmp_path: Path, fake_models: None) -> None:
