@@ -2,8 +2,10 @@
 
 import { post } from "./api.js";
 import { card, el } from "./dom.js";
+import { row } from "./text.js";
 
-function cited({ text, passages }) {
+// A part of the answer with links to the passages that it cites; a row of a table by itself, with its name.
+function cited({ text, passages }, titles) {
   const goTo = (number) => (event) => {
     event.preventDefault(); // the address keeps the question
     const passage = document.getElementById(`passage-${number}`);
@@ -12,16 +14,21 @@ function cited({ text, passages }) {
   };
   const link = (number) =>
     el("a", { class: "cite", href: `#passage-${number}`, "aria-label": `Passage ${number}`, onclick: goTo(number) }, String(number));
-  return [text, ...passages.map(link)];
+  const links = passages.map(link);
+  const [, remark = "", rest] = /^([^:;\n]*[.!?]\s)?(.*)$/s.exec(text);
+  const cells = row(rest);
+  return cells ? [remark, el("span", { class: "row" }, el("strong", {}, titles[passages[0] - 1] ?? ""), " ", cells, ...links)] : [text, ...links];
 }
 
 export class Answer {
-  constructor(passages, feedback) {
+  // `searched` says what was searched for in place of a follow-up; `next` asks one, once this is answered.
+  constructor(title, passages, feedback, searched, next) {
     this.passages = passages;
     this.text = "";
+    this.next = next;
     this.body = el("p", { id: "answer", class: "answer", dir: "auto" });
     this.note = el("p", { class: "dim" });
-    this.card = card("Answer", this.body, this.note, feedback.row);
+    this.card = card(title, searched ? el("p", { class: "dim" }, searched) : null, this.body, this.note, feedback.row, next);
   }
 
   add(piece) {
@@ -30,7 +37,9 @@ export class Answer {
   }
 
   end({ answer, segments, note, generator }) {
-    if (segments?.length) this.body.replaceChildren(...segments.flatMap(cited));
+    this.next.hidden = false;
+    const titles = this.passages.map(({ title }) => title);
+    if (segments?.length) this.body.replaceChildren(...segments.flatMap((segment) => cited(segment, titles)));
     else this.body.textContent = answer;
     this.note.textContent = note || (this.passages.length ? `Written by ${generator}.` : "");
   }

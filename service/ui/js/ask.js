@@ -10,8 +10,13 @@ import { examplesOf } from "./examples.js";
 import { passagesCard } from "./passages.js";
 import { pathsOf } from "./paths.js";
 
+const MOST_TURNS = 24;
+const LONGEST_TURN = 16384;
+
 let underWay = null;
 let shown = "";
+let turns = []; // {question, answer}: what was said before what is shown now
+let latest = null;
 
 function bodyOfForm() {
   const body = { question: $("question").value, route: $("route").value, k: Number($("k").value) };
@@ -47,6 +52,24 @@ function whyEmpty(reply) {
   return `No passage was found${reply.degraded ? `: ${reply.degraded}` : ""}.`;
 }
 
+function showTurns() {
+  const turn = ({ question, answer: text }) => el("li", { class: "card" }, el("h2", { dir: "auto" }, question), el("p", { dir: "auto" }, text));
+  $("turns").replaceChildren(...turns.map(turn));
+}
+
+// A line below an answer for the next question of the conversation.
+function followUp() {
+  const words = { id: "follow", type: "text", placeholder: "Ask a follow-up", maxlength: 4096, autocomplete: "off", required: true };
+  const field = el("input", { ...words, "aria-label": "Follow-up question" });
+  const go = (event) => {
+    event.preventDefault();
+    turns = [...turns, latest].slice(-MOST_TURNS);
+    showTurns();
+    run(answer, field.value);
+  };
+  return el("form", { class: "ask-line", hidden: true, onsubmit: go }, field, el("button", { type: "submit" }, "Ask"));
+}
+
 function partsOf(reply, opinion, described, answer, feedback) {
   const { sections, sentences } = pathsOf(reply);
   // That an arm has nothing to say is told in the details; this is for what failed or was late.
@@ -69,8 +92,8 @@ function failed(error) {
   showProblem($("problem"), error);
 }
 
-// Stops the question before, and does `work(body, signal)` with what the form says.
-async function run(work) {
+// Stops the question before, and does `work(body, signal)` with what the form says, or a follow-up asks.
+async function run(work, next = "") {
   underWay?.abort();
   const { signal } = (underWay = new AbortController());
   $("problem").replaceChildren();
@@ -81,8 +104,16 @@ async function run(work) {
   if (!$("result").firstChild) $("result").replaceChildren(el("p", { class: "dim" }, "Searching …"));
   try {
     const body = bodyOfForm();
-    shown = hashOf(body);
-    if (location.hash !== shown) history.pushState(null, "", shown);
+    if (next) {
+      body.question = next;
+      const said = (role, content) => ({ role, content: content.slice(0, LONGEST_TURN) });
+      body.history = turns.flatMap((turn) => [said("user", turn.question), said("assistant", turn.answer)]);
+    } else {
+      turns = [];
+      showTurns();
+      shown = hashOf(body);
+      if (location.hash !== shown) history.pushState(null, "", shown);
+    }
     await work(body, signal);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -103,7 +134,8 @@ async function answer(body, signal) {
   for await (const [name, value] of events("/v1/answer", { ...body, explain: true, stream: true }, signal)) {
     if (name === "retrieval") {
       const feedback = new Feedback(value.request_id);
-      coming = new Answer(value.passages, feedback);
+      const searched = body.history && value.question !== body.question ? `Searched for: ${value.question}` : "";
+      coming = new Answer(body.history ? body.question : "Answer", value.passages, feedback, searched, followUp());
       // The router is asked afterwards: beside the question, it would be a part of its time.
       const [opinion, described] = await Promise.all([opinionOn(body, signal), meanings()]);
       $("result").replaceChildren(...partsOf(value, opinion, described, coming, feedback));
@@ -112,6 +144,7 @@ async function answer(body, signal) {
     } else if (name === "delta") coming.add(value.text);
     else if (name === "error") coming.fail(value.detail);
     else if (name === "done") {
+      latest = { question: body.question, answer: value.answer };
       coming.end(value);
       $("said").textContent = `Answered: ${value.answer}`;
     }

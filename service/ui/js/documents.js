@@ -41,6 +41,7 @@ async function list(after = "") {
   const prefix = $("prefix").value;
   const query = new URLSearchParams({ limit: PAGE, after, prefix });
   if (collection()) query.set("collection", collection());
+  if (!after) $("documents-count").textContent = "Loading …";
   const reply = await get(`/v1/documents?${query}`);
   if (mine !== page) return; // somebody typed on
   const rows = reply.data.map(row);

@@ -1,5 +1,5 @@
 // Questions to begin with: those of the demo corpus where a collection holds it, whatever its name;
-// of any other collection the titles of some documents.
+// of any other collection, questions about the titles of some documents.
 
 import { get } from "./api.js";
 
@@ -15,6 +15,12 @@ const QUESTIONS = [
   "what does the name of the ship fram mean",
 ];
 
+// A title that is a question stays; one with a mark or a number is rather that of a document than of a thing.
+function questionAbout(title) {
+  if (title.endsWith("?")) return title;
+  return /[\d:._/]/.test(title) ? `What does ${title} say?` : `Who or what is ${title}?`;
+}
+
 function list(collection, query) {
   return get(`/v1/documents?${new URLSearchParams({ collection, ...query })}`);
 }
@@ -26,7 +32,7 @@ export async function examplesOf(collection) {
     if (known.every(({ total }) => total > 0)) return { label: "Try", questions: QUESTIONS };
     const { data } = await list(collection, { limit: 4 * SHOWN });
     const titles = new Set(data.map(({ title }) => title.trim()).filter(Boolean));
-    return { label: "Look up", questions: [...titles].slice(0, SHOWN) };
+    return { label: "Try", questions: [...titles].slice(0, SHOWN).map(questionAbout) };
   } catch {
     return { label: "", questions: [] };
   }

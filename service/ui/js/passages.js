@@ -52,8 +52,9 @@ function clamped(id, content) {
   return [text, more];
 }
 
-function reasons({ sources, relevance, metadata }) {
-  const facts = Object.entries(metadata).map(([name, value]) => `${name} ${value}`);
+function reasons({ text, sources, relevance, metadata }) {
+  const unsaid = Object.entries(metadata).filter(([name, value]) => !text.includes(`${name}: ${value}`));
+  const facts = unsaid.map(([name, value]) => `${name} ${value}`);
   if (relevance !== null) facts.unshift(`relevant: ${percent(relevance)}`);
   return el(
     "span",

@@ -30,17 +30,37 @@ function add(sentences, passage, sentence) {
   sentences.get(passage).add(sentence);
 }
 
+// The sentence of a text that has a title's words, or undefined.
+function sentenceWith(title, text) {
+  const words = title.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(`[^.!?\\n]*(?<![\\p{L}\\p{N}])${words}(?![\\p{L}\\p{N}])[^.!?\\n]*[.!?]?`, "iu").exec(text)?.[0].trim();
+}
+
+// {name, sentence, passage}: where another passage names this one, as steps saw it or the graph's promotion.
+function namedBy({ id, title }, share, { passages, steps }) {
+  const isThis = ({ name, sentence, passage }) => sentence && passage !== id && name.toLowerCase() === title.toLowerCase();
+  const seen = (steps ?? []).flatMap((step) => step.candidates).find(isThis);
+  if (seen) return seen;
+  const source = passages.find((one) => one.id === share?.named_in);
+  const sentence = source && title && sentenceWith(title, source.text);
+  return sentence ? { name: title, sentence, passage: source.id } : null;
+}
+
 // How the graph came to the first passages.
-function walk({ explanation, passages }, titles, sentences) {
+function walk(reply, titles, sentences) {
+  const { explanation, passages } = reply;
   const notes = new Map(explanation.entities.map((entity) => [entity.entity, entity]));
   const shares = new Map(explanation.passages.map((one) => [one.id, one]));
   const items = [];
-  for (const { id, rank } of passages.slice(0, PASSAGES)) {
+  const namesIn = (id) => (shares.get(id)?.entities ?? []).filter((name) => notes.has(name)).slice(0, NAMES);
+  for (const found of passages.slice(0, PASSAGES)) {
+    const { id, rank } = found;
     const share = shares.get(id);
-    const names = (share?.entities ?? []).filter((name) => notes.has(name)).slice(0, NAMES);
-    if (!names.length) continue;
+    const last = namedBy(found, share, reply);
+    if (!share || !(last || namesIn(id).length)) continue;
     // A way that ends in the passage itself leads nowhere.
-    const ways = names.map((name) => stepsTo(name, notes)).filter((steps) => steps.at(-1)?.passage !== id);
+    const ways = namesIn(id).map((name) => stepsTo(name, notes)).filter((steps) => steps.at(-1)?.passage !== id);
+    if (last && !ways.some((steps) => steps.at(-1)?.passage === last.passage)) ways.unshift([...stepsTo(namesIn(last.passage)[0], notes), last]);
     const told = ways.map((steps) => {
       for (const { sentence, passage } of steps) if (sentence) add(sentences, passage, sentence);
       const parts = steps.flatMap((step) => [

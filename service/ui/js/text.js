@@ -21,13 +21,20 @@ const PAIRS = /(\*\*|__)(\S[^*_\n]*?)\1/g;
 const CODE = /`([^`\n]+)`/g;
 const LINK = /!?\[([^[\]\n]*)\]\([^()\s]*\)/g;
 
+const CELLS = /^[^:;.\n]{1,60}: [^;\n]+(?:; [^:;.\n]{1,60}: [^;\n]+){2,}$/;
+
+// A row of a table, "role: Welder; team: North; city: Porto", with its cells set apart; null for other texts.
+export function row(text) {
+  return CELLS.test(text.trim()) ? text.trim().split("; ").join(" · ") : null;
+}
+
 function line(text) {
   const trimmed = text.trim();
   if (trimmed.includes("---") && /^[\s:|-]+$/.test(trimmed)) return null; // a rule, or a table's
   if (trimmed.startsWith("|") && trimmed.endsWith("|")) {
     return trimmed.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · ");
   }
-  return trimmed.replace(/^#{1,6}\s+/, "").replace(/^[-*+]\s+/, "• ");
+  return row(trimmed) ?? trimmed.replace(/^#{1,6}\s+/, "").replace(/^[-*+]\s+/, "• ");
 }
 
 // Markdown without its marks.

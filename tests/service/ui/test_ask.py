@@ -64,6 +64,33 @@ def test_the_graphs_path_is_told_and_its_sentence_marked(page: "Page") -> None:
     assert "moved up because Stari Most mentions it." in page.text("#bridge")
 
 
+def test_a_conversation(page: "Page") -> None:
+    page.ask(GRAPH)
+    said = page.text("#answer")
+    page.one("#follow").send_keys("And who built it?", Keys.ENTER)
+    page.wait(lambda: "And who built it?" in page.text("#result h2"))
+    page.settle()
+    assert [one.text for one in page.all("#turns h2")] == [GRAPH]
+    assert re.sub(r"[\[\]]", "", page.text("#turns p")) == said
+    assert "Searched for: And who built it? (" in page.text("#result .card")
+    page.wait(lambda: page.one("#follow").is_displayed())
+    page.one("#follow").send_keys("And when?", Keys.ENTER)
+    page.wait(lambda: len(page.all("#turns h2")) == 2)
+    page.settle()
+    page.ask(FUSION)
+    assert (page.all("#turns h2"), page.text("#result h2")) == ([], "Answer")
+    assert page.complaints == []
+
+
+def test_a_row_of_a_table_is_set_apart_with_its_name(visit: Visit) -> None:
+    text = "role: Fitter; team: Harbour; desk: B0.02"
+    page = visit(Library([Passage("staff.csv:7", "Ines Brandt", text, {"desk": "B0.02"})]))
+    page.ask("Which team has the fitter of the harbour?")
+    cells = "role: Fitter · team: Harbour · desk: B0.02"
+    assert cells in page.text("#passages .text")
+    assert f"Ines Brandt {cells}" in page.text("#answer .row")
+
+
 def test_lists_stand_side_by_side_with_what_fusion_did(page: "Page") -> None:
     page.ask(FUSION)
     page.unfold()

@@ -148,7 +148,7 @@ def test_examples_are_those_of_the_collection(visit: Visit, name: str) -> None:
         beside={"other": demo if name == "demo" else named},
     )
     page.wait(lambda: page.all("#examples button"))
-    titles = ["Stari Most", "Neretva", "Tower Bridge"]
+    titles = [f"Who or what is {title}?" for title in ("Stari Most", "Neretva", "Tower Bridge")]
     now = [chip.text for chip in page.all("#examples button")]
     assert (now == titles) == (name == "demo"), "whatever a collection is called"
     assert any("Fortran" in text for text in now) == (name == "mine")

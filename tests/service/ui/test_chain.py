@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.service.fakes import CHAIN, Library
+from tests.service.fakes import CHAIN, LIBRARY, Library
 from wye.router.types import Candidate, ChainStep
 
 if TYPE_CHECKING:
@@ -35,6 +35,17 @@ HOSTILE = (
 def ask(page: "Page", question: str = QUESTION) -> None:
     page.run("document.querySelector('#route').value = 'steps'")
     page.ask(question)
+
+
+def test_the_path_goes_on_to_the_passage_that_a_name_led_to(visit: Visit) -> None:
+    title = next(each.title for each in LIBRARY if each.id == "neretva")
+    name = Candidate(title.upper(), 0.9, "tower", 7, "It spans a <i>river</i>.")
+    library = Library()
+    library.chain = (replace(RIVER, candidates=(name,)),)
+    page = visit(library)
+    ask(page)
+    page.unfold()
+    assert f"question → {name.sentence} (Tower Bridge) → {name.name}" in page.text("#bridge")
 
 
 def test_the_chain_is_told_from_the_inside_out(visit: Visit) -> None:

@@ -131,4 +131,6 @@ def test_each_collection_has_its_own_documents(visit: Visit) -> None:
     )
     page.wait(lambda: shown(page) == ["only"])
     page.click("#tab-ask")
-    page.wait(lambda: [chip.text for chip in page.all("#examples button")] == ["Only"])
+    page.wait(
+        lambda: [chip.text for chip in page.all("#examples button")] == ["Who or what is Only?"]
+    )
