@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -257,13 +257,9 @@ class Service:
     ) -> Decision:
         """Decide which route a question would take; problems are those of `search`."""
         params, seconds = self._admit(params, deadline_ms)
+        _ = self._collections[params.collection].session  # there is none without an index
         item = QueuedQuestion(question, request_id_of(request))
-        gate = self._gates.get(params.collection)
-        work: Awaitable[object]
-        if gate is not None and gate.simple is not None:
-            work = self._decide_without(gate, params, item, seconds)
-        else:
-            work = self._submit(params, item, seconds)
+        work = self._submit(params, item, seconds)
         return cast("Decision", await unless_gone(departure(request), work))
 
     def _admit(self, params: SearchParams, deadline_ms: int | None) -> tuple[SearchParams, float]:
@@ -320,14 +316,6 @@ class Service:
 
         version = self._collections[params.collection].session.version
         return await gate.search(params, item, seconds, find, version=version, budget=self.budget)
-
-    async def _decide_without(
-        self, gate: Gate, params: SearchParams, item: QueuedQuestion, seconds: float
-    ) -> Decision:
-        """Decide which route a question would take in a collection without an index."""
-        decision, remote = await gate.decide(params, item, seconds, self.budget)
-        self._count_arms(params.collection, remote)
-        return decision
 
     async def _by_passages(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
         """Decide by what the simple arm returned, in the models' thread."""

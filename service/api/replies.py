@@ -93,8 +93,6 @@ class RouteValue(BaseModel):
         model: Name and version of the router's model.
         contributions: What each feature added to the logit; with `explain` only.
         nearest_change: The smallest move of the score that changes the route; with `explain` only.
-        without: Features that the router lacked because this server has no index; omitted if it has
-            one.
         trees: Constituency trees in brackets, one for each sentence of a question that was scored;
             with `explain` only.
     """
@@ -109,7 +107,6 @@ class RouteValue(BaseModel):
     model: str = ""
     contributions: list[Contribution] | None = None
     nearest_change: Change | None = None
-    without: list[str] | None = Field(default=None, exclude_if=_is_none)
     trees: list[str] | None = None
 
 

@@ -1,6 +1,5 @@
 """`/v1/retrieve`: passages for a question; and the fields that other requests share with it."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -310,7 +309,6 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
             requested=params.route,
             explain=params.explain,
             fallback=result.fallback,
-            without=remote.without if remote else (),
         ),
         arms={
             name: _arm_value(result, name)
@@ -399,7 +397,6 @@ def route_value(
     requested: Route,
     explain: bool,
     fallback: str = "",
-    without: Sequence[str] = (),
 ) -> RouteValue:
     """The route that a question took, and why.
 
@@ -408,7 +405,6 @@ def route_value(
         path: The route that answered.
         requested: The route that the request named.
         fallback: Why dense search answered instead, or "".
-        without: Names of features that the router lacked.
     """
     if decision is None:
         summary = (fallback or f"Route {requested} was asked for.") if explain else ""
@@ -425,7 +421,6 @@ def route_value(
         contributions=list(decision.contributions) if explain else None,
         nearest_change=decision.nearest_change,
         trees=list(decision.trees) if explain else None,
-        without=list(without) or None,
     )
 
 

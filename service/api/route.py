@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 from wye.featurizer.registry import FEATURES
 from wye.router.evidence import COLUMNS, MEANINGS
 from wye.router.explain import Group, group_of
-from wye.router.remote import INDEX_SIGNALS, PASSAGE_COLUMNS, PASSAGE_MEANINGS
+from wye.router.remote import PASSAGE_COLUMNS, PASSAGE_MEANINGS
 from wye.router.types import Route
 from wye.service.api.replies import RouteValue
 from wye.service.api.retrieve import (
@@ -73,7 +73,10 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 async def route(
     body: RouteRequest, request: Request, response: Response, service: Served
 ) -> RouteReply:
-    """Scores a question and returns the route that it would take, but no passages."""
+    """Scores a question and returns the route that it would take, but no passages.
+
+    Without an index the reply is 409: there, only what was found decides.
+    """
     name = service.collection(body.collection).name
     params = SearchParams(
         k=1,
@@ -94,7 +97,6 @@ async def route(
             path=decision.route,
             requested=Route.AUTO,
             explain=body.explain,
-            without=() if service.collection(name).has_index else INDEX_SIGNALS,
         ),
     )
 

@@ -127,12 +127,10 @@ class RemoteOutcome:
     Attributes:
         calls: By name, the outcome of each arm that the route takes, whether it was called or not.
         saved_by: What the arms that the router avoided would have cost, by name.
-        without: Features that the router lacked because there is no index.
     """
 
     calls: Mapping[str, ArmCall] = field(default_factory=dict)
     saved_by: Mapping[str, float] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
 
     @property
     def saved(self) -> float:
@@ -240,7 +238,7 @@ class RemoteArm:
             FilterError: It cannot; the message says which routes do without it.
         """
         try:
-            self._kind.translate(filter_)
+            self._kind.check_filter(filter_)
         except FilterError as error:
             raise FilterError(
                 f"The remote arm '{self.name}' cannot apply this filter: {error}. Use the route "

@@ -12,7 +12,7 @@ from time import monotonic
 from wye.backends.types import Passage, RankedHit, Ranking
 from wye.router.errors import QuestionError
 from wye.router.evidence import FIRST_PASSAGES
-from wye.router.remote import INDEX_SIGNALS, RemoteList, ReturnedPassages, fuse_remote
+from wye.router.remote import RemoteList, ReturnedPassages, fuse_remote
 from wye.router.types import Decision, Reply, Route
 from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome, usable
 from wye.service.arms.budget import Budget
@@ -188,7 +188,7 @@ class Gate:
         if find is None:
             if params.min_relevance > 0:
                 raise QuestionError(NO_RELEVANCE)
-            simple = _SimpleSearch(self, self._simple_arm(params), query)
+            simple = _SimpleSearch(self._simple_arm(params), query, self._decide)
             find = simple.find
         skipped = await query.refusals(arms)
         callable_arms = [arm for arm in arms if arm.name not in skipped]
@@ -199,33 +199,9 @@ class Gate:
         if _is_costly(params.route, result):
             remote = replace(remote, calls={**skipped, **remote.calls})
         if simple is not None and simple.call is not None:
-            calls = {simple.arm.name: simple.call, **remote.calls}
-            without = INDEX_SIGNALS if result.reply.decision else ()
-            remote = replace(remote, calls=calls, without=without)
+            remote = replace(remote, calls={simple.arm.name: simple.call, **remote.calls})
         total = monotonic() - query.started
         return replace(_cut(result, params.k), params=params, remote=remote, total=total)
-
-    async def decide(
-        self, params: SearchParams, item: QueuedQuestion, seconds: float, budget: Budget | None
-    ) -> tuple[Decision, RemoteOutcome]:
-        """Decide, without an index, which route a question would take; also what that took.
-
-        Raises:
-            FilterError: The simple arm cannot apply the filter.
-        """
-        arm = self._simple_arm(params)
-        shallow = SearchParams(
-            Route.AUTO, FIRST_PASSAGES, params.filter, collection=params.collection
-        )
-        call = await ask(arm, shallow, item, seconds, budget)
-        return await self.decision(params, item.text, call), RemoteOutcome({arm.name: call})
-
-    async def decision(self, params: SearchParams, question: str, call: ArmCall) -> Decision:
-        """The router's decision by what the simple arm returned."""
-        if call.reason:
-            return Decision(Route.HYBRID, None, None, None, NOTHING)
-        texts = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
-        return await self._decide(params, ReturnedPassages(question, texts))
 
     def _simple_arm(self, params: SearchParams) -> RemoteArm:
         if self.simple is None:
@@ -295,10 +271,10 @@ class Gate:
 class _SimpleSearch:
     """Replaces our arms by a remote arm, which is called once for a question."""
 
-    def __init__(self, gate: Gate, arm: RemoteArm, query: _Query) -> None:
+    def __init__(self, arm: RemoteArm, query: _Query, decide: Decide) -> None:
         self.arm = arm
         self.call: ArmCall | None = None
-        self._gate = gate
+        self._decide = decide
         self._query = query
         self._result: asyncio.Task[SearchResult] | None = None
 
@@ -316,19 +292,12 @@ class _SimpleSearch:
         answer = _list_as_answer(arm, self.call, query, Route.HYBRID)
         if params.route != Route.AUTO:
             return answer
-        decision = await self._gate.decision(params, query.item.text, self.call)
+        if self.call.reason:
+            decision = Decision(Route.HYBRID, None, None, None, NOTHING)
+        else:
+            texts = [(hit.title, hit.text) for hit in self.call.hits[:FIRST_PASSAGES]]
+            decision = await self._decide(params, ReturnedPassages(query.item.text, texts))
         return replace(answer, reply=replace(answer.reply, decision=decision))
-
-
-async def ask(
-    arm: RemoteArm,
-    params: SearchParams,
-    item: QueuedQuestion,
-    seconds: float,
-    budget: Budget | None,
-) -> ArmCall:
-    """Ask one arm for one question, under the same limits as for several."""
-    return await _Query(params, item, seconds, budget).ask_one(arm)
 
 
 def _ranking_of(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:

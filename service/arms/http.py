@@ -167,11 +167,11 @@ class HttpKind(Kind[HttpConfig]):
         self._names = names_in(config.request)
         self._encode: Encode | None = None
 
-    def translate(self, filter_: object) -> object:
-        """Pass a filter on, if the template has `{filter}`."""
+    def check_filter(self, filter_: object) -> None:
+        """Take any filter, if the template has `{filter}`."""
+        del filter_
         if FILTER not in self._names:
             raise FilterError('its request has no place for a filter ("{filter}")')
-        return filter_
 
     def use(self, encode: Encode) -> None:
         """Set the collection's encoder."""

@@ -135,15 +135,8 @@ class Kind(ABC, Generic[C]):
         """
         self.config = config
 
-    def translate(self, filter_: object) -> Any:  # noqa: ANN401 - as the service wants it
-        """Translate a filter to the service's language, exactly.
-
-        Args:
-            filter_: Parsed JSON, well formed.
-
-        Raises:
-            FilterError: It cannot be expressed there; says why.
-        """
+    def check_filter(self, filter_: object) -> None:
+        """Refuse (`FilterError`) a filter, as parsed JSON, that the service cannot apply."""
         del filter_
         raise FilterError(f"an arm of the kind '{self.config.kind}' cannot filter")
 
@@ -152,7 +145,7 @@ class Kind(ABC, Generic[C]):
         """Find at most k hits, best first.
 
         Args:
-            filter_: Parsed JSON that `translate` accepts; the caller checks the hits against it.
+            filter_: Parsed JSON that `check_filter` accepts; the caller checks the hits against it.
 
         Raises:
             ArmError: There is no answer.

@@ -42,9 +42,10 @@ class PythonKind(Kind[PythonConfig]):
         # A thread cannot be stopped after a timeout, so their number is limited to that of calls.
         self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
 
-    def translate(self, filter_: object) -> object:
-        """Pass a filter on, if the arms file says that `search` takes one."""
-        return filter_ if self.config.filters else super().translate(filter_)
+    def check_filter(self, filter_: object) -> None:
+        """Take any filter, if the arms file says that `search` takes one."""
+        if not self.config.filters:
+            super().check_filter(filter_)
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the object's order."""

@@ -222,7 +222,7 @@ class Made(Kind[ArmConfig]):
         super().__init__(ArmConfig(kind="made", role="graph"))
         self.gives = gives
 
-    def translate(self, filter_: object) -> None:
+    def check_filter(self, filter_: object) -> None:
         pass
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:

@@ -12,7 +12,6 @@ from starlette.testclient import TestClient
 
 from tests.live import inside
 from tests.service.arms.fakes import Remote, arms_file, table
-from wye.router.remote import INDEX_SIGNALS
 from wye.router.settings import MODELS, PASSAGE_ROUTER
 from wye.service.app import build
 from wye.service.doctor import Health, examine
@@ -87,7 +86,6 @@ def test_a_question_that_the_simple_arm_answers_goes_no_further(
     assert [one["id"] for one in reply["passages"]] == ["film"]
     assert (reply["route"]["path"], reply["route"]["model"]) == ("hybrid", PASSAGE_ROUTER)
     assert 0 < reply["route"]["score"] < 1
-    assert reply["route"]["without"] == list(INDEX_SIGNALS)
     assert (reply["spent"], reply["saved"], reply["missing"]) == (0.001, 0.02, [])
     assert (reply["passages"][0]["relevance"], reply["answerability"]) == (None, None)
     assert "was fitted for" in reply["relevance_note"]
@@ -196,11 +194,9 @@ def test_a_simple_arm_alone_will_do(start: Start) -> None:
     )
 
 
-def test_the_route_can_be_asked_for_by_itself(start: Start, remote: Remote, second: Remote) -> None:
-    reply = start().post("/v1/route", json={"question": QUESTION, "explain": True}).json()
-    assert reply["route"]["path"] == "fusion"
-    assert reply["route"]["without"] == list(INDEX_SIGNALS)
-    assert (len(remote.asked), len(second.asked)) == (1, 0)
+def test_only_what_was_found_decides(start: Start, remote: Remote) -> None:
+    reply = start().post("/v1/route", json={"question": QUESTION})
+    assert (reply.status_code, "no index here" in reply.text, remote.asked) == (409, True, [])
 
 
 @pytest.mark.parametrize("route", ["dense", "lexical", "steps"])
