@@ -19,6 +19,7 @@ QUICK = {
 """Benchmarks that take less than minutes with these options, and need only this repository."""
 OTHERS = (
     "ceiling",
+    "dataset",
     "growth",
     "hops",
     "linearrag",

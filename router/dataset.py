@@ -256,7 +256,7 @@ class DatasetSnapshot(Snapshot):
 def _defined_in(small: SmallIndex, sentence: int) -> list[str]:
     """Names in a sentence of a passage that other passages define."""
     graph, own = small.graph, {*small.graph.titles.one(0).tolist()}
-    entities = graph.mentions.entities_of(sentence)
+    entities = sorted(graph.mentions.entities_of(sentence), key=graph.keys.__getitem__)
     return [
         graph.display_names.of(entity)
         for entity in entities
@@ -278,7 +278,7 @@ class _Vectors:
 
 
 class _Passages:
-    """What is asked of a corpus for a reply; a row is the number of a passage in the batch."""
+    """What is asked of a corpus; a row is the number of a passage in the batch."""
 
     def __init__(self, snapshot: DatasetSnapshot) -> None:
         self._snapshot = snapshot
@@ -291,6 +291,11 @@ class _Passages:
     def ids(self) -> Sequence[str]:
         """Ids by number."""
         return self._snapshot.number_ids()
+
+    def is_of(self, dataset: lance.LanceDataset) -> bool:
+        """Never: what is stored is looked up in the dataset itself."""
+        del dataset
+        return False
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Numbers of passages."""
