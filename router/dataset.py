@@ -126,11 +126,6 @@ class DatasetSnapshot(Snapshot):
         return self._version.count
 
     @property
-    def dimension(self) -> int:
-        """Length of the vectors."""
-        return self._version.dimension
-
-    @property
     def dense(self) -> DatasetDense:
         """The dense arm."""
         return self._dataset_dense
@@ -228,6 +223,11 @@ class DatasetSnapshot(Snapshot):
         rows = {row.id: row for row in self.rows(ids)}
         return [(rows[id_].title, rows[id_].text) for id_ in ids if id_ in rows]
 
+    def vectors(self, ids: Sequence[str]) -> Float32:
+        """(n, d) vectors of passages, in the order asked for."""
+        rows = {row.id: row.vector for row in self.rows(ids)}
+        return np.array([rows[id_] for id_ in ids], np.float32)
+
     def rows(self, ids: Sequence[str]) -> "list[Row]":
         """Passages by id, ascending; unknown ids are left out."""
         return self._version.rows(self._version.addresses(ids).values())
@@ -264,25 +264,11 @@ def _defined_in(small: SmallIndex, sentence: int) -> list[str]:
     ]
 
 
-class _Vectors:
-    """Vectors by number of their passage."""
-
-    def __init__(self, snapshot: DatasetSnapshot) -> None:
-        self._snapshot = snapshot
-
-    def __getitem__(self, numbers: Int64) -> Float32:
-        ids = [self._snapshot.number_ids()[number] for number in numbers.tolist()]
-        rows = {row.id: row for row in self._snapshot.rows(ids)}
-        dimension = self._snapshot.dimension
-        return np.array([rows[id_].vector for id_ in ids], np.float32).reshape(-1, dimension)
-
-
 class _Passages:
     """What is asked of a corpus; a row is the number of a passage in the batch."""
 
     def __init__(self, snapshot: DatasetSnapshot) -> None:
         self._snapshot = snapshot
-        self.vectors = _Vectors(snapshot)
 
     def __len__(self) -> int:
         return len(self._snapshot)

@@ -56,9 +56,10 @@ def fold(
         The first `depth` hits, and by id of a hit that has near-duplicates, their ids, best first.
         A moved hit scores no more than the last one that was not moved.
     """
-    corpus, hits = arms.corpus, ranking.hits
-    ids = ranking.ids(MOST_COMPARED)
-    vectors = corpus.vectors[np.array(corpus.rows(ids), np.int64)]
+    hits, ids = ranking.hits, ranking.ids(MOST_COMPARED)
+    if not ids:
+        return replace(ranking, hits=hits[:depth]), {}
+    vectors = arms.vectors(ids)
     cosines = vectors @ vectors.T
     pairs = np.argwhere(np.tril(cosines >= LEAST_COSINE, -1)).tolist()
     if not pairs:

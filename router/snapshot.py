@@ -215,6 +215,10 @@ class Snapshot:
             zip([self.corpus.titles[row] for row in rows], self.corpus.texts(rows), strict=True)
         )
 
+    def vectors(self, ids: Sequence[str]) -> Float32:
+        """(n, d) vectors of passages, in the order asked for."""
+        return self.corpus.vectors[np.array(self.corpus.rows(ids), np.int64)]
+
     @property
     def dense(self) -> DenseRetriever:
         """The dense arm."""
