@@ -250,6 +250,23 @@ def test_files_are_read_and_long_documents_cut(index: wye.Index, tmp_path: Path)
     assert index.delete(documents=["long", "engines.md"])[0] == "engines.md#0000"
 
 
+def test_files_are_read_as_told(tmp_path: Path) -> None:
+    (tmp_path / "a.conf").write_bytes("gate = café".encode("cp1252"))
+    (tmp_path / "b.csv").write_text("who,what,more\nAda,cook,x\n")
+    read = wye.read(
+        tmp_path,
+        as_text=[".conf"],
+        encoding="cp1252",
+        text_columns=["what"],
+        title_column="who",
+        has_header=True,
+    )
+    assert [(each.title, each.text) for each in read] == [
+        ("a.conf", "gate = café"),
+        ("Ada", "cook"),
+    ]
+
+
 def test_rows_of_two_tables_are_two_sets(index: wye.Index, tmp_path: Path) -> None:
     staff, rooms = tmp_path / "staff.csv", tmp_path / "rooms.csv"
     staff.write_text("id,text\n1,Ada runs the foundry\n2,Ben mends the looms\n")
@@ -336,6 +353,7 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
             lambda: index.add(wye.Document("d", "", "x y"), chunk_words=-1),
         ),
         ("chunk_words is 0; a passage", None, lambda: index.add(BRIDGES, chunk_words=0)),
+        ("'x' is no known encoding", None, lambda: wye.read(note, encoding="x")),
         ("chunk_words is 0", None, lambda: list(wye.read(note, chunk_words=0))),
         ("text is empty", None, lambda: index.add(wye.Passage("d", "", "\u200b"))),
         ("_id is empty", None, lambda: index.add(wye.Passage("", "", "x"))),

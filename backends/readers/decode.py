@@ -26,6 +26,11 @@ _ACCENTED = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
+def known_encoding(name: str) -> str:
+    """The usual name of an encoding, "" for none; a `LookupError` if it is not known."""
+    return codecs.lookup(name).name if name else ""
+
+
 def encoding_of_mark(content: bytes) -> str:
     """The encoding that the first bytes state; "" if they state none."""
     return next((name for mark, name in _MARKS if content.startswith(mark)), "")

@@ -1,5 +1,6 @@
 """`/v1/documents`: stores, lists, reads and deletes documents."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -7,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
 from starlette.responses import JSONResponse
 
 from wye.backends.sources import SUFFIXES
@@ -31,7 +32,9 @@ from wye.service.service import Served, Service, departure
 
 MOST_NAMED = SHOWN_IDS = 1_000
 StoredId = Annotated[
-    str, Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too.")
+    str,
+    AfterValidator(partial(unicodedata.normalize, "NFC")),  # as ids are stored
+    Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too."),
 ]
 
 
@@ -244,14 +247,24 @@ _FORM = {
         "x-endings": list(SUFFIXES),
         "items": {"type": "string", "format": "binary"},
         "description": (
-            f"Files that end in {', '.join(SUFFIXES)}. The last part of a file's name becomes the "
-            "id of its document; ids of CSV rows begin with it, as in `rooms.csv:1`."
+            f"Files that end in {', '.join(SUFFIXES)}. A file's name becomes the id of its "
+            "document, with the folders sent before it, as in `notes/a.md`; ids of CSV rows begin "
+            "with it, as in `rooms.csv:1`."
         ),
     },
     "id": {"type": "string", "description": "Id of the document, instead of the file's name."},
     "metadata": {"type": "string", "description": "A JSON object: metadata for every document."},
     "collection": {"type": "string"},
     "chunk_words": {"type": "integer", "minimum": 20, "maximum": 2000},
+    "modified": {"type": "string", "description": "Day of the files' last change, as metadata."},
+    "encoding": {"type": "string", "description": "Of texts that are not Unicode, as in cp1252."},
+    "as_text": {"type": "string", "description": "Further suffixes of texts, as in .conf,.tex."},
+    "text_column": {"type": "string", "description": "Column of tables that is the text, alone."},
+    "title_column": {"type": "string", "description": "Column of tables that is the title."},
+    "header": {
+        "type": "boolean",
+        "description": "Whether tables have a header; default: by looks.",
+    },
 }
 _BODY: dict[str, Any] = {
     "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsRequest"}},

@@ -24,7 +24,7 @@ from wye.backends.files import sync, write_atomically
 from wye.backends.sources import ROWS, SUFFIXES
 from wye.service.http.edge import ASKING, READ, WRITE, Key
 from wye.service.http.problems import Problem, not_writable
-from wye.service.ingest.bodies import base_name, form_of, suffix_of
+from wye.service.ingest.forms import base_name, form_of, suffix_of
 from wye.service.service import Served, Service
 from wye.service.settings import DocumentSettings
 

@@ -1,6 +1,5 @@
 """`wye index`: bring an index up to date with files."""
 
-import codecs
 import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -305,8 +304,10 @@ def _prune(folder: Path, bad: "BadLines", *, prune: bool, dry_run: bool = False)
 
 def _encoding(name: str) -> str:
     """The name of a known encoding."""
+    from wye.backends.readers.decode import known_encoding
+
     try:
-        return codecs.lookup(name).name if name else ""
+        return known_encoding(name)
     except LookupError:
         raise typer.BadParameter(
             f"'{name}' is no known encoding, as cp1252 is.", param_hint="--encoding"

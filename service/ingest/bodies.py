@@ -1,13 +1,11 @@
 """Reads documents from the body of a request: JSON, JSON lines, or a form with files."""
 
 import asyncio
-import json
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,28 +14,31 @@ from typing import BinaryIO
 from fastapi import Request
 from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException, MultiPartParser
 
 from wye.backends.chunks import CHUNK_WORDS, chunk_passage
-from wye.backends.documents import METADATA_BYTES, clean_metadata, document_of, parse_record
+from wye.backends.documents import clean_metadata, document_of, parse_record
 from wye.backends.errors import SourceError
-from wye.backends.readers.drafts import BadFileError, Draft, Limits
+from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options
 from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.sources import LINES, ROWS, SUFFIXES, TEXTS
+from wye.backends.sources import LINES, ROWS, TEXTS
 from wye.backends.types import Passage
 from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, JsonValues
 from wye.service.http.problems import Problem, not_writable
+from wye.service.ingest.forms import (
+    FIELDS,
+    Reading,
+    form_of,
+    path_name,
+    suffix_of,
+)
 from wye.service.settings import DocumentSettings
 
-UNREADABLE = 422
+UNREADABLE = (415, 422)
 LONGEST_ID = 512
-LONGEST_NAME = 255
 UPLOAD = "wye-upload-"
 """Prefix of an upload's temporary folder; the number of the process follows."""
-_SEPARATORS = re.compile(r"[/\\]")
 _BODY = "The body"
 # Most bytes of a line of JSON; parsing a longer one would block everything else.
 _LONGEST_LINE = 4_194_304
@@ -47,87 +48,6 @@ _UPLOADS = 4
 # Files that are read at once, and files that may wait for that.
 _READERS = 2
 _WAITING = 16
-_FIELDS = ("collection", "chunk_words", "metadata", "id")
-
-
-@asynccontextmanager
-async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
-    """Read a request's form; it is closed at the end of the block.
-
-    Args:
-        files: Most files.
-        fields: Most fields.
-
-    Raises:
-        HTTPException: 400 if it is no such form, has too many parts, or breaks off.
-    """
-    async with aclosing(request.stream()) as stream:
-        try:
-            form = await _CompleteFormParser(request, stream, files, fields).parse()
-        except MultiPartException as error:
-            raise HTTPException(400, error.message) from error
-        except ValueError as error:  # UnicodeError as well
-            raise HTTPException(
-                400, "The charset of the form cannot be read; leave it out, it is UTF-8."
-            ) from error
-    try:
-        yield form
-    finally:
-        await form.close()
-
-
-class _CompleteFormParser(MultiPartParser):
-    """A parser that refuses truncated forms; Starlette's silently drops the truncated part."""
-
-    def __init__(
-        self, request: Request, stream: AsyncGenerator[bytes], files: int, fields: int
-    ) -> None:
-        super().__init__(
-            request.headers, self._checked_stream(stream), max_files=files, max_fields=fields
-        )
-        self._has_ended = False
-
-    def on_end(self) -> None:
-        self._has_ended = True
-
-    async def _checked_stream(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        async for block in stream:
-            yield block
-        if not self._has_ended:
-            raise MultiPartException(
-                "The form breaks off before its last boundary, so nothing of it is stored."
-            )
-
-
-def base_name(raw: str | None) -> str:
-    """The last component of a file's name as sent by a client.
-
-    It becomes an id and is never used as a path.
-
-    Raises:
-        Problem: 422 if it is missing or too long, 415 for a kind of file that is not read.
-    """
-    name = _SEPARATORS.split(raw or "")[-1]
-    if not name.strip(". ") or not name.isprintable():
-        raise Problem(422, "bad-file", "An uploaded file needs a name, as in `notes.txt`.")
-    if len(name) > LONGEST_NAME:
-        raise Problem(
-            422,
-            "bad-file",
-            f"'{name:.40}…' is too long a name; use at most {LONGEST_NAME} characters.",
-        )
-    if suffix_of(name) not in SUFFIXES:
-        raise Problem(
-            415,
-            "file-type",
-            f"'{name:.80}' has an unsupported type; send {', '.join(SUFFIXES)}.",
-        )
-    return name
-
-
-def suffix_of(name: str) -> str:
-    """The suffix of a file's name in lower case, with the dot."""
-    return Path(name).suffix.lower()
 
 
 class FileReader:
@@ -141,12 +61,18 @@ class FileReader:
         )
 
     async def read(
-        self, path: Path, name: str, skipped: list[str] | None = None
+        self,
+        path: Path,
+        name: str,
+        skipped: list[str] | None = None,
+        options: Options = DEFAULT,
+        texts: Collection[str] = TEXTS,
     ) -> Iterator[Passage]:
         """Read the documents in a file; one that is a single document has the file's name as id.
 
         Args:
             skipped: Where bad lines and rows are noted; without it, the first is a problem.
+            texts: Suffixes of files that are text.
 
         Consume them in another thread: a document is cleaned when it is reached.
 
@@ -156,17 +82,17 @@ class FileReader:
         """
         suffix = suffix_of(name)
         if suffix in LINES:
-            return _lines(path, name, skipped)
+            return _lines(path, name, skipped, options.encoding)
         if not path.stat().st_size:
             raise bad_file(name, "is empty")
-        if suffix in TEXTS:
-            return _text(path, name)
+        if suffix in texts:
+            return _text(path, name, options.encoding)
         try:
             with self._room.reserve():
                 async with self._slots:
                     # If the client leaves, closing the sandbox ends the thread's wait.
                     with Sandbox(self._limits) as sandbox, path.open("rb") as file:
-                        drafts = await asyncio.to_thread(sandbox.read, file, suffix)
+                        drafts = await asyncio.to_thread(sandbox.read, file, suffix, options)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
         return _documents(drafts, name, skipped)
@@ -177,10 +103,10 @@ def bad_file(name: str, reason: str) -> Problem:
     return Problem(422, "bad-file", f"'{name:.80}' {reason}.")
 
 
-def _text(path: Path, name: str) -> Iterator[Passage]:
+def _text(path: Path, name: str, encoding: str) -> Iterator[Passage]:
     """The only document of a text file."""
     try:
-        yield text_document(name, path.read_bytes())[0]
+        yield text_document(name, path.read_bytes(), encoding)[0]
     except SourceError as error:
         raise bad_file(name, str(error)) from error
 
@@ -203,7 +129,9 @@ def _documents(drafts: Iterable[Draft], name: str, skipped: list[str] | None) ->
         raise bad_file(name, str(error)) from error
 
 
-def _lines(path: Path, name: str, skipped: list[str] | None = None) -> Iterator[Passage]:
+def _lines(
+    path: Path, name: str, skipped: list[str] | None = None, encoding: str = ""
+) -> Iterator[Passage]:
     """The documents of a file with a JSON object on each line."""
 
     def refuse(bad: BadLine) -> None:
@@ -231,7 +159,7 @@ def _lines(path: Path, name: str, skipped: list[str] | None = None) -> Iterator[
             raise bad_file(name, "is empty")
         file_name = "" if name == _BODY else name
         once = partial(Ids().once, source=name)
-        yield from read_lines(bounded(), refuse, once, name=file_name)
+        yield from read_lines(bounded(), refuse, once, encoding, file_name)
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -323,7 +251,7 @@ async def documents_of(
                 documents = SentDocuments(_lines(path, _BODY))
             elif kind == "multipart/form-data":
                 folder = stack.enter_context(space.reserve(request, 2))
-                async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
+                async with form_of(request, files=settings.files, fields=2 * len(FIELDS)) as form:
                     documents = await _form(form, folder, reader, settings.characters)
             else:
                 raise Problem(
@@ -348,38 +276,36 @@ def passage_of(id: str, **record: object) -> Passage:  # noqa: A002 - the word o
 
 async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> SentDocuments:
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-    if unknown := sorted({*fields} - {*_FIELDS}):
-        raise Problem(
-            422, "form", f"There is no field '{unknown[0]:.40}'; use {', '.join(_FIELDS)}."
-        )
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not uploads:
         raise Problem(422, "form", "The form has no file; send at least one part with a filename.")
-    metadata = _metadata(fields.get("metadata", "{}"))
-    names = [base_name(upload.filename) for upload in uploads]
+    reading = Reading.of(form, fields)
+    texts = (*TEXTS, *reading.as_text)
+    results = [FileResult(name=f"{upload.filename or '':.80}") for upload in uploads]
     id_ = fields.get("id")
     if id_ is not None:
-        if len(names) > 1 or suffix_of(names[0]) in ROWS:
+        if len(results) > 1 or suffix_of(results[0].name) in ROWS:
             raise Problem(422, "form", "`id` is for a single file that is one document.")
         try:
             id_ = parse_record({"id": id_, "text": "any"}).id
         except SourceError as error:
-            raise bad_file(names[0], f"cannot be stored under that id: {error}") from error
-    results = [FileResult(name=name) for name in names]
+            raise bad_file(results[0].name, f"cannot be stored under that id: {error}") from error
     problems: list[Problem] = []
     streams: list[Iterator[Passage]] = []
     for number, (upload, result) in enumerate(zip(uploads, results, strict=True)):
         try:
-            if suffix_of(result.name) in TEXTS and (upload.size or 0) > (
+            result.name = path_name(upload.filename, reading.as_text)
+            if suffix_of(result.name) in texts and (upload.size or 0) > (
                 _BYTES_PER_CHARACTER * characters
             ):
                 raise bad_file(result.name, f"has more than {characters:,} characters; split it")
             # Never under its own name, which the client chose.
             path = folder / str(number)
             await asyncio.to_thread(_copy, upload.file, path)
-            streams.append(await reader.read(path, result.name, result.skipped))
+            stream = await reader.read(path, result.name, result.skipped, reading.options, texts)
+            streams.append(stream)
         except Problem as error:
-            if error.status != UNREADABLE:
+            if error.status not in UNREADABLE:
                 raise
             _note(error, result, problems)
             streams.append(iter(()))
@@ -395,7 +321,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
                         ids.claim(named.id, result.name)
                     except SourceError as error:
                         raise bad_file(result.name, f"cannot be stored: {error}") from error
-                    whole = with_metadata(named, metadata)
+                    whole = with_metadata(named, reading.metadata_of(result.name))
                     result.documents += 1
                     yield whole
             except Problem as error:
@@ -406,8 +332,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
         if problems and not any(result.documents for result in results):
             raise problems[0]
 
-    chunk_words = _chunk_words(fields.get("chunk_words"))
-    return SentDocuments(documents(), fields.get("collection"), chunk_words, results)
+    return SentDocuments(documents(), fields.get("collection"), reading.chunk_words, results)
 
 
 def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None:
@@ -420,28 +345,6 @@ def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None
 def _copy(source: BinaryIO, path: Path) -> None:
     with path.open("wb") as file:
         shutil.copyfileobj(source, file)
-
-
-def _metadata(text: str) -> Mapping[str, object]:
-    try:
-        if len(text) > 8 * METADATA_BYTES:
-            raise SourceError("metadata is too long")
-        return clean_metadata(json.loads(text))
-    except (ValueError, RecursionError, SourceError) as error:
-        why = f" ({error})" if isinstance(error, SourceError) else ""
-        raise Problem(
-            422,
-            "form",
-            f'The field `metadata` is not a flat JSON object, as in {{"year": 1894}}{why}.',
-        ) from error
-
-
-def _chunk_words(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.isdecimal() and len(text) <= 4 and 20 <= int(text) <= 2_000:
-        return int(text)
-    raise Problem(422, "form", "The field `chunk_words` must be a whole number from 20 to 2000.")
 
 
 def cut(

@@ -9,7 +9,8 @@ from typing import Self
 from wye.backends.chunks import CHUNK_WORDS, chunk_passage
 from wye.backends.documents import checked_passage, parse_record
 from wye.backends.errors import BackendError, SourceError
-from wye.backends.readers.drafts import Limits
+from wye.backends.readers.decode import known_encoding
+from wye.backends.readers.drafts import Limits, Options
 from wye.backends.readers.records import OnBad
 from wye.backends.readers.records import refuse as refuse_bad_line
 from wye.backends.sources import DocumentSource, open_source
@@ -388,6 +389,11 @@ def read(
     metadata: Metadata | None = None,
     limits: Limits | None = None,
     on_bad: OnBad = refuse_bad_line,
+    encoding: str = "",
+    as_text: Sequence[str] = (),
+    text_columns: Sequence[str] = (),
+    title_column: str = "",
+    has_header: bool | None = None,
 ) -> Reading:
     """Read a BEIR folder, a file, a folder of files at any depth, or another index.
 
@@ -405,15 +411,29 @@ def read(
         limits: Limits of time and memory for reading one file that is neither text nor lines.
         on_bad: Called for every line and file that cannot be read; by default the first is an
             error.
+        encoding: Of texts that are not Unicode, as in "cp1252".
+        as_text: Further suffixes of files that are read as text, as in [".conf"].
+        text_columns: Columns of tables that are the text, alone.
+        title_column: Column of tables that is the title.
+        has_header: Whether tables have a first row of names; None to find out.
 
     Raises:
-        Error: There is no such file or folder, or its kind is not supported.
+        Error: There is no such file or folder, its kind is not supported, or the encoding is not
+            known.
     """
-    reader = open_source(source)
-    return Reading(
-        reader,
-        reader.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),
+    try:
+        encoding = known_encoding(encoding)
+    except LookupError:
+        raise Error(f"'{encoding}' is no known encoding, as cp1252 is.") from None
+    reader = open_source(source, _several(as_text))
+    passages = reader.passages(
+        chunk_words=chunk_words,
+        metadata=metadata,
+        limits=limits,
+        options=Options(encoding, _several(text_columns), title_column, has_header),
+        on_bad=on_bad,
     )
+    return Reading(reader, passages)
 
 
 def _several(texts: Iterable[str]) -> tuple[str, ...]:

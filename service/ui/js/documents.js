@@ -106,10 +106,31 @@ async function follow(job, { line, bar, cancel, tell }) {
   }
 }
 
+// Name of a file with the folders that it was dropped or chosen in.
+function pathOf(file) {
+  return file.inFolder ?? (file.webkitRelativePath || file.name);
+}
+
+// The files of what was dropped, those in folders too.
+async function filesIn(entry, folder = "") {
+  if (entry.isFile) {
+    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    return [Object.assign(file, { inFolder: folder + file.name })];
+  }
+  const reader = entry.createReader();
+  const files = [];
+  for (;;) {
+    const entries = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!entries.length) return files;
+    for (const one of entries) if (!one.name.startsWith(".")) files.push(...(await filesIn(one, `${folder}${entry.name}/`)));
+  }
+}
+
 // Sends one file; returns the job that it became, or null once it is stored.
 async function send(file, { tell }) {
   const form = new FormData();
-  form.append("file", file);
+  form.append("file", file, pathOf(file));
+  if (file.lastModified) form.append("modified", new Date(file.lastModified).toISOString().slice(0, 10));
   if (collection()) form.append("collection", collection());
   tell("is sent …");
   const reply = await post("/v1/documents", form);
@@ -135,7 +156,7 @@ async function sendPatiently(file, progress) {
 // Files go one after another, so that one that cannot be read does not keep the others out.
 async function add(files) {
   $("documents-problem").replaceChildren();
-  const lines = files.map((file) => [file, progressOf(file.name)]);
+  const lines = files.map((file) => [file, progressOf(pathOf(file))]);
   const jobs = [];
   let refused = 0;
   for (const [file, progress] of lines) {
@@ -189,7 +210,10 @@ export function installDocuments() {
     $("drop").addEventListener(kind, (event) => {
       event.preventDefault();
       $("drop").classList.toggle("over", kind === "dragover");
-      if (kind === "drop") add([...event.dataTransfer.files]);
+      if (kind !== "drop") return;
+      const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+      const plain = [...event.dataTransfer.files];
+      attempt(async () => add(entries.length ? (await Promise.all(entries.map((one) => filesIn(one)))).flat() : plain));
     });
   }
   $("prefix").addEventListener("input", () => attempt(() => list()));

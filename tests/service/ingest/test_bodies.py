@@ -19,7 +19,8 @@ from tests.service.fakes import Serve
 from tests.service.ingest.files import make_pdf, make_word
 from wye.service.commands.serve import clear_away
 from wye.service.http.problems import Problem
-from wye.service.ingest.bodies import UploadSpace, base_name
+from wye.service.ingest.bodies import UploadSpace
+from wye.service.ingest.forms import base_name
 
 
 def send(client: TestClient, name: str, content: bytes, **fields: str) -> "tuple[int, str]":
@@ -85,6 +86,40 @@ def test_each_file_of_an_upload_has_a_result(client: TestClient) -> None:
     assert "cannot be read as a PDF file" in c["error"]
     assert d == {"name": "d.txt", "documents": 1, "error": "", "skipped": []}
     assert e["skipped"] == ["row 2: has 3 fields, but the header has 2"]
+
+
+def test_a_file_of_no_known_kind_refuses_no_other(client: TestClient) -> None:
+    files = [("file", (name, b"A gate.")) for name in ("tool.exe", "notes/2031/a.md", "x" * 300)]
+    reply = client.post("/v1/documents", files=files, data={"modified": "2031-03-01T10:00:00Z"})
+    assert (reply.status_code, reply.json()["documents"]) == (201, ["notes/2031/a.md"])
+    tool, note, long = reply.json()["files"]
+    assert ("has an unsupported type" in tool["error"], note["error"]) == (True, "")
+    assert "too long a name" in long["error"]
+    path = {"path": "notes/2031/a.md", "folder": "notes/2031", "modified": "2031-03-01"}
+    assert client.get("/v1/documents/notes/2031/a.md").json()["metadata"] == path
+    assert client.get("/v1/documents/notes%2F2031%2Fa.md").json()["metadata"] == path
+
+
+def test_an_upload_is_read_as_told(client: TestClient) -> None:
+    def text(id_: str) -> str:
+        return str(client.get(f"/v1/documents/{id_}").json()["passages"][0]["text"])
+
+    assert send(client, "a.conf", b"gate = caf\xe9", as_text=".conf", encoding="cp1252")[0] == 201
+    assert text("a.conf") == "gate = café"
+    table = b"1,Ada,cook\n2,Ben,smith\n"
+    assert send(client, "staff.csv", table, header="false")[0] == 201
+    assert text("staff.csv:1") == "1; cook"
+    table = b"who,what,more\nAda,cook,x\nBen,smith,y\n"
+    columns = {"text_column": "what", "title_column": "who"}
+    assert send(client, "roles.csv", table, **columns)[0] == 201
+    assert client.get("/v1/documents/roles.csv:2").json()["title"] == "Ada"
+    assert text("roles.csv:2") == "cook"
+
+
+def test_ids_in_addresses_are_composed(client: TestClient) -> None:
+    assert send(client, "caf\u00e9.txt", b"A gate.")[0] == 201
+    for method in ("GET", "DELETE"):
+        assert client.request(method, "/v1/documents/cafe\u0301.txt").status_code == 200
 
 
 def test_a_file_can_be_given_an_id(client: TestClient) -> None:
@@ -227,6 +262,10 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
     file = {"file": ("a.txt", b"A bridge.")}
     for fields, says in [
         ({"nonsense": "1"}, "There is no field"),
+        ({"as_text": "conf"}, "'conf' is no suffix, as in .conf"),
+        ({"modified": "yesterday"}, "send a day, as in 2026-03-01"),
+        ({"header": "maybe"}, "send true or false"),
+        ({"encoding": "klingon"}, "it is not known, as cp1252 is"),
         ({"metadata": "[1]"}, "flat JSON object"),
         ({"metadata": '{"a": [{"b": 1}]}'}, "flat JSON object"),
         ({"metadata": "{"}, "flat JSON object"),
