@@ -3,8 +3,8 @@
 Every method answers the same questions over the same index without a language model. A "-" marks a
 column that cannot be measured; the line below the table says why. Questions are analysed before the
 clock starts, except in EA-GraphRAG's table of times. Ablations and sweeps use the first
-dataset. An index is FOLDER/NAME.index for the dataset NAME; LinearRAG as published also needs one
-that was written with WYE_PRESET=published, FOLDER/NAME-published.index.
+dataset. An index is FOLDER/NAME.index for the dataset NAME; the preset linearrag needs one that
+`wye index --preset linearrag` wrote, FOLDER/NAME-linearrag.index.
 """
 
 import argparse
@@ -35,7 +35,8 @@ from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
 from wye.router.batch import Batch
-from wye.router.session import Session
+from wye.router.presets import EA_GRAPHRAG, PRESETS
+from wye.router.session import ModelCache, Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
 from wye.training.data import Dataset, contains_any, read_dataset, words
@@ -47,7 +48,7 @@ from wye.training.measures import ALL_EVIDENCE, MEASURES, score
 DEPTH = 10
 BATCH = 32
 QUALITY = ("R@5", ALL_EVIDENCE, "Success@1", "nDCG@10")
-PUBLISHED = "LinearRAG, published"
+LINEAR = "linearrag"
 
 SHARES = (0.25, 0.5, 0.75)
 CUT = 0.5
@@ -62,13 +63,13 @@ class Asked:
 
     Attributes:
         folder: Folder of the dataset, with its other splits.
-        published: An index written with WYE_PRESET=published, if there is one.
+        presets: Sessions of the published systems; without `LINEAR` if it has no index.
     """
 
     folder: Path
     dataset: Dataset
     session: Session
-    published: Session | None
+    presets: Mapping[str, Session]
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -94,7 +95,10 @@ class Asked:
         values = score(
             {one.id: self.dataset.judgements[one.id] for one in self.dataset.questions}, run
         )
-        return values[:, [MEASURES.index(name) for name in names]]
+        # Some evidence among the first three.
+        found = {"Success@3": (values[:, MEASURES.index("R@3")] > 0).astype(np.float64)}
+        found |= {name: values[:, column] for column, name in enumerate(MEASURES)}
+        return np.column_stack([found[name] for name in names])
 
     def answers(self, rankings: Sequence[Ranking]) -> float:
         """Share of questions with an answer among the first five passages."""
@@ -133,36 +137,24 @@ def by_arm(arm: Callable[[Asked], Retriever], asked: Asked) -> list[Ranking]:
     return in_batches(partial(arm(asked).search, k=DEPTH), asked.queries)
 
 
-def by_route(route: Route, asked: Asked) -> list[Ranking]:
-    """A route's rankings."""
-    return [one.ranking for one in asked.session.gateway.search(asked.texts, Ask(route, DEPTH))]
-
-
-def as_published(asked: Asked) -> list[Ranking] | None:
-    """Rankings of LinearRAG with the settings of its public code, on an index of its own."""
-    if asked.published is None:
+def by_route(route: Route, asked: Asked, preset: str = "") -> list[Ranking] | None:
+    """Rankings of a route, or of what a preset takes for it; None if it has no index."""
+    session = asked.presets.get(preset) if preset else asked.session
+    if session is None:
         return None
-    queries = analysed(asked.published, asked.texts)
-    return in_batches(partial(asked.published.snapshot.graph.search, k=DEPTH), queries)
+    return [one.ranking for one in session.gateway.search(asked.texts, Ask(route, DEPTH))]
 
 
-FACTS = TriGraphSettings(activation="facts")
-ARMS: Mapping[str, Callable[[Asked], Retriever]] = {
-    "BM25": lambda asked: asked.session.snapshot.lexical,
-    "dense": lambda asked: asked.session.snapshot.dense,
-    "Clue-RAG-0.0": lambda asked: ClueRetriever(asked.session.snapshot.graph),
-    "ZoomRAG": lambda asked: ZoomRetriever(asked.session.snapshot.graph),
-    "EA-GraphRAG's graph arm": lambda asked: asked.graph(FACTS),
-    "graph": lambda asked: asked.session.snapshot.graph,
-}
 METHODS: Mapping[str, Callable[[Asked], list[Ranking] | None]] = {
-    "BM25": partial(by_arm, ARMS["BM25"]),
-    "dense": partial(by_arm, ARMS["dense"]),
-    PUBLISHED: as_published,
-    **{name: partial(by_arm, arm) for name, arm in ARMS.items() if name not in ("BM25", "dense")},
-    "fusion": partial(by_route, Route.FUSION),
-    "steps": partial(by_route, Route.STEPS),
-    "auto": partial(by_route, Route.AUTO),
+    "BM25": partial(by_arm, lambda asked: asked.session.snapshot.lexical),
+    "dense": partial(by_arm, lambda asked: asked.session.snapshot.dense),
+    "EA-GraphRAG's graph arm": partial(by_route, Route.GRAPH, preset=EA_GRAPHRAG),
+    **{preset: partial(by_route, Route.AUTO, preset=preset) for preset in PRESETS},
+    "graph": partial(by_arm, lambda asked: asked.session.snapshot.graph),
+    **{
+        str(route): partial(by_route, route)
+        for route in (Route.HYBRID, Route.FUSION, Route.STEPS, Route.ZOOM, Route.AUTO)
+    },
 }
 
 
@@ -201,13 +193,15 @@ def run(given: argparse.Namespace) -> None:
 def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> Asked:
     dataset = read_dataset(folder, given.split)
     dataset = replace(dataset, questions=dataset.questions[:: given.every])
-    session = Session.open(load_settings(), given.indexes / f"{folder.name}.index")
-    opened.enter_context(session)
-    place = given.indexes / f"{folder.name}-published.index"
-    published = Session.open(load_settings(preset="published"), place) if place.is_dir() else None
-    if published:
-        opened.enter_context(published)
-    return Asked(folder, dataset, session, published)
+    models, index = opened.enter_context(ModelCache()), given.indexes / f"{folder.name}.index"
+    indexes = {"": index, **dict.fromkeys(PRESETS, index)}
+    indexes[LINEAR] = given.indexes / f"{folder.name}-linearrag.index"
+    sessions = {
+        preset: Session.open(load_settings(preset=preset), place, models)
+        for preset, place in indexes.items()
+        if place.is_dir() or preset != LINEAR
+    }
+    return Asked(folder, dataset, sessions.pop(""), sessions)
 
 
 def print_by_method(
@@ -225,10 +219,10 @@ def print_by_method(
             rankings = one.rankings[method]
             row += [nan] * len(names) if rankings is None else cells(one, rankings)
         table.row(method, *row)
-    print(f"{PUBLISHED}: '-' where there is no index written with WYE_PRESET=published.")
+    print(f"{LINEAR}: '-' where there is no index that was written with this preset.")
 
 
-RECALL = ("R@3", "R@5", ALL_EVIDENCE, "Success@1")
+RECALL = ("R@3", "R@5", ALL_EVIDENCE, "Success@1", "Success@3", "nDCG@10")
 print_recall = partial(
     print_by_method, RECALL, lambda one, found: one.measure(found, RECALL).mean(axis=0).tolist()
 )
@@ -306,6 +300,8 @@ def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
         "no PageRank: restart masses alone": replace(default, damping=0.0),
         "no prior of passages": replace(default, passage_weight=0.0, title_weight=0.0),
         "no pruning: threshold 0": replace(default, threshold=0.0),
+        "half of the threshold": replace(default, threshold=default.threshold / 2),
+        "threshold less .1": replace(default, threshold=default.threshold - 0.1),
         **{
             f"pruned to {count} sentences a name": replace(default, sentences_per_entity=count)
             for count in (2, 3, 5)
@@ -405,7 +401,7 @@ def print_front(sets: Sequence[Asked], seed: int) -> None:
 def hybrid_and_gains(asked: Asked) -> tuple[Float64, Float64]:
     """(n,) nDCG@10 of hybrid, and (n,) what steps gain over it."""
     simple, graph = (
-        asked.measure(by_route(route, asked), ("nDCG@10",))[:, 0]
+        asked.measure(by_route(route, asked) or (), ("nDCG@10",))[:, 0]
         for route in (Route.HYBRID, Route.STEPS)
     )
     return simple, graph - simple
