@@ -79,9 +79,9 @@ def demo(
                 list_hits(console, hits, gold=question.gold)
             console.print()
     console.print(
-        "* marks a passage that answers the question. The nested question is one of twelve that were "
-        "chosen because only steps find all of it; half of the demo's questions go in steps, so "
-        "`auto` takes longer than fusion here. Ask your own:\n"
+        "* marks a passage that answers the question. The nested question is one of twelve chosen "
+        "because only steps find all of it; half of the demo's questions go in steps, so `auto` "
+        "takes longer than fusion here. Ask your own:\n"
         f'  wye search "Who ...?" --index {index} --explain\n'
         f"  wye index YOUR-FOLDER --index my-index"
     )
