@@ -2,13 +2,17 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 
 import lance
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from tests.hashing import FakeAnalyser
+from tests.live import inside
 from tests.stored import fetch
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.errors import BackendError, FilterError, IndexMismatchError
@@ -20,6 +24,9 @@ from wye.router.dataset import DatasetSnapshot
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import ARMS, Ask, Reply, Route
+from wye.service.app import build
+from wye.service.cli import run
+from wye.service.settings import ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -311,3 +318,56 @@ def test_ingest_without_a_session_fills_the_columns_too(folder: Path) -> None:
     ingest(PassageStore.open(folder), [NEW], session.analyser)
     rows = PassageStore.open(folder).snapshot().to_table(["tokens"], filter="id = 'zeppelin'")
     assert "zeppelin" in rows["tokens"][0].as_py()
+
+
+def test_merged_fragments_stay_indexed(folder: Path) -> None:
+    session = opened(folder)
+    for number in range(3):
+        session.ingest([Passage(f"new-{number}", f"Quagga {number}", f"Quagga {number} ran.")])
+    before = [ids(opened(folder), question, Route.FUSION) for question in QUESTIONS[:5]]
+    with PassageStore.open(folder).writer() as writer:
+        writer.compact()
+    later = opened(folder)
+    assert len(later.index.snapshot().get_fragments()) == 2  # Lance merges what is not indexed yet
+    assert [ids(later, question, Route.FUSION) for question in QUESTIONS[:5]] == before
+    assert {*ids(later, "quagga", Route.LEXICAL)} == {"new-0", "new-1", "new-2"}
+    PassageStore.open(folder).check_content()
+
+
+def test_two_servers_on_one_dataset_see_a_write_and_a_deletion(folder: Path) -> None:
+    settings = ServiceSettings(
+        engine="dataset", index=folder, serve=ServeSettings(refresh_seconds=0.05)
+    )
+    with inside(build(settings)) as one, inside(build(settings)) as other:
+        body = {"title": NEW.title, "text": NEW.text}
+        assert one.put("/v1/documents/zeppelin", json=body).status_code == 201
+        assert "zeppelin" in within_two_seconds(other, lambda found: "zeppelin" in found)
+        assert one.delete("/v1/documents/zeppelin").is_success
+        assert "zeppelin" not in retrieved(one)
+        assert "zeppelin" not in within_two_seconds(other, lambda found: "zeppelin" not in found)
+
+
+def retrieved(client: TestClient) -> list[str]:
+    body = {"question": NEW.title, "route": "fusion"}
+    return [hit["id"] for hit in client.post("/v1/retrieve", json=body).json()["passages"]]
+
+
+def within_two_seconds(client: TestClient, holds: Callable[[list[str]], bool]) -> list[str]:
+    end = monotonic() + 2
+    while not holds(found := retrieved(client)) and monotonic() < end:
+        sleep(0.02)
+    return found
+
+
+def test_an_index_without_columns_ends_a_command_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WYE_ENGINE", "dataset")
+    with Session.create(load_settings(), tmp_path / "index") as target:
+        target.ingest([NEW])
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    for name, message in (("index", "no columns"), ("nowhere", "no index at")):
+        command = ["search", "Who?", "--route", "lexical", "--index", str(tmp_path / name)]
+        assert run(command) == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
