@@ -34,13 +34,13 @@ _SMALL = 64
 
 
 def searches_dataset(index: PassageStore, settings: Settings) -> bool:
-    """Whether Lance searches an index, rather than arrays in memory.
+    """Whether Lance searches an index, rather than arrays in memory; always in an object store.
 
     Raises:
         IndexMismatchError: The settings ask for it, and the index has no columns for it.
     """
     engine, schema = settings.engine, index.snapshot().schema
-    if engine == "dataset":
+    if engine == "dataset" or index.is_remote:
         require_columns(index.path, schema)
         return True
     return engine == "auto" and has_columns(schema) and index.count() >= settings.dataset_from
@@ -71,7 +71,7 @@ def build_indices(
 
 def _open_version(index: PassageStore, settings: Settings) -> DatasetVersion:
     with reading(index.path, also=(OSError, ValueError, KeyError)):
-        words = WordTable(lance.dataset(str(index.path / WORDS)))
+        words = WordTable(lance.dataset(index.uri(WORDS)))
     return DatasetVersion(index, words, pins(settings.lexical, settings.graph.assembly))
 
 
@@ -87,7 +87,7 @@ class DatasetSnapshot(Snapshot):
         """
         self._index, self._settings = index, settings
         with reading(index.path, also=(OSError, ValueError, KeyError)):
-            words = WordTable(lance.dataset(str(index.path / WORDS)))
+            words = WordTable(lance.dataset(index.uri(WORDS)))
         self._version = DatasetVersion(
             index, words, pins(settings.lexical, settings.graph.assembly)
         )

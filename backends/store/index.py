@@ -143,7 +143,11 @@ class PassageStore:
             IndexMismatchError: Another schema version or analyser wrote it.
             IndexDamagedError: No version of it is whole.
         """
+        from wye.backends.store.remote import RemoteStore, address_of  # noqa: PLC0415 - a subclass
+
         folder = Path(path)
+        if address_of(folder):
+            return RemoteStore.open(folder, fingerprint)
         if not _has_versions(folder):
             raise IndexNotFoundError(
                 f"There is no index at {folder} (or one that was never finished). "
@@ -174,6 +178,13 @@ class PassageStore:
                 "the models it was written with, or make an index of its documents with these: "
                 f"`wye index {self.path} --index NEW`."
             )
+
+    is_remote = False
+    """Whether it is in an object store."""
+
+    def uri(self, name: str) -> str:
+        """Where a dataset of the index is, for Lance."""
+        return str(self.path / name)
 
     @property
     def version(self) -> int:

@@ -18,7 +18,6 @@ from wye.backends.dataset.version import DatasetVersion
 from wye.backends.errors import BackendError, FilterError, IndexMismatchError
 from wye.backends.store.documents import Removal, remove, take_inventory
 from wye.backends.store.index import PassageStore
-from wye.backends.store.ingest import ingest
 from wye.backends.types import Metadata, Passage, Query
 from wye.router.dataset import DatasetSnapshot
 from wye.router.session import Session
@@ -313,13 +312,6 @@ def test_a_lost_table_of_words_is_damage(folder: Path) -> None:
     assert lance.dataset(folder / "passages.lance").count_rows() == 199
 
 
-def test_ingest_without_a_session_fills_the_columns_too(folder: Path) -> None:
-    session = opened(folder)
-    ingest(PassageStore.open(folder), [NEW], session.analyser)
-    rows = PassageStore.open(folder).snapshot().to_table(["tokens"], filter="id = 'zeppelin'")
-    assert "zeppelin" in rows["tokens"][0].as_py()
-
-
 def test_merged_fragments_stay_indexed(folder: Path) -> None:
     session = opened(folder)
     for number in range(3):
@@ -371,3 +363,20 @@ def test_an_index_without_columns_ends_a_command_with_a_sentence(
         assert run(command) == 2
         assert message in " ".join(capsys.readouterr().err.split())
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_an_object_store_is_read_in_place_and_followed(folder: Path, tmp_path: Path) -> None:
+    """Lance's own store of local files stands for one of the cloud."""
+    address = f"file-object-store://{folder}"
+    reader, local = opened(Path(address), "auto"), opened(folder)
+    for route in (*ARMS, *FUSED):
+        assert ids(reader, QUESTIONS[1], route) == ids(local, QUESTIONS[1], route)
+    assert reader.reload() is None
+    local.ingest([NEW])
+    later = reader.reload()
+    assert later is not None
+    assert "zeppelin" in ids(later, NEW.title, Route.LEXICAL)
+    with pytest.raises(BackendError, match="only read"):
+        later.ingest([NEW])
+    with pytest.raises(BackendError, match="no index at file-object-store"):
+        opened(Path(f"file-object-store://{tmp_path}/nowhere"))
