@@ -2,17 +2,16 @@
 
 import gc
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import Depends, FastAPI
-from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -37,7 +36,6 @@ from wye.service.collections import IndexCollection, remote_collections, served
 from wye.service.http import problems
 from wye.service.http.edge import (
     LONGEST_BODY,
-    REQUEST_ID,
     BodyLimit,
     Edge,
     refuse_unknown,
@@ -76,7 +74,7 @@ _SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _STRICT_TAGS = {"retrieval", "answers", "documents"}
 _STRICT = [Depends(refuse_unknown)]
-_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+_REVALIDATED = {"cache-control": "no-cache"}
 
 Opener = Callable[[], Session]
 
@@ -170,14 +168,6 @@ def build(
         bodies=BodyLimit(LONGEST_BODY, settings.documents.upload_bytes),
         metrics=counts,
     )
-    if serve.cors_origins:  # outside of the edge, since preflight requests carry no key
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=serve.cors_origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=[REQUEST_ID, *retrieve.HEADERS],
-        )
     return app
 
 
@@ -201,35 +191,35 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
 
 
 def mount_console(app: FastAPI, folder: Path) -> None:
-    """Serve a folder with an index.html at every address that no route takes.
+    """Serve a folder with an index.html, and each of its files at the address of its name.
 
     The files hold no data, so they need no key; their requests do. If the folder is missing,
     nothing is served.
     """
-    if (folder / "index.html").is_file():
-        app.mount("/", _Files(folder, app.routes), name="console")
+    if not (folder / "index.html").is_file():
+        return
+    app.router.routes.append(_file("/", folder / "index.html"))
+    for path in folder.iterdir():
+        if path.is_file():
+            app.router.routes.append(_file(f"/{path.name}", path))
+        else:
+            app.mount(f"/{path.name}", _Folder(directory=path))
 
 
-class _Files(StaticFiles):
+def _file(address: str, path: Path) -> Route:
+    async def send(_: Request) -> Response:
+        return FileResponse(path, headers=_REVALIDATED)
+
+    return Route(address, send)
+
+
+class _Folder(StaticFiles):
     """Files that browsers revalidate before each use, since those of two releases do not mix."""
 
-    def __init__(self, folder: Path, routes: Sequence[BaseRoute]) -> None:
-        super().__init__(directory=folder, html=True)
-        self._routes = list(routes)
-
     async def get_response(self, path: str, scope: Scope) -> Response:
-        # A request for an existing address with a method that it lacks ends up here too.
-        allowed = [method for method in _METHODS if self._has({**scope, "method": method})]
-        if allowed:
-            raise HTTPException(405, headers={"allow": ", ".join(allowed)})
-        if scope["method"] not in ("GET", "HEAD"):
-            raise HTTPException(404)
         reply = await super().get_response(path, scope)
-        reply.headers.setdefault("cache-control", "no-cache")
+        reply.headers.update(_REVALIDATED)
         return reply
-
-    def _has(self, scope: Scope) -> bool:
-        return any(route.matches(scope)[0] == Match.FULL for route in self._routes)
 
 
 @asynccontextmanager

@@ -100,7 +100,6 @@ class ServeSettings:
         shutdown_seconds: Time to finish accepted requests after being told to stop.
         request_log: File to which every answered question is written as a line of JSON, for
             `wye tune --from-log`; none by default.
-        cors_origins: Origins of web pages that may send requests; "*" for any.
         logs: "json" writes a line of JSON for each event, "text" a line for people.
     """
 
@@ -119,7 +118,6 @@ class ServeSettings:
     refresh_seconds: Annotated[float, Field(gt=0)] = 1.0
     shutdown_seconds: Annotated[int, Field(ge=0)] = 30
     request_log: Path | None = None
-    cors_origins: tuple[str, ...] = ()
     logs: Literal["json", "text"] = "json"
 
     @property

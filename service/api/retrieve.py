@@ -282,15 +282,6 @@ OF_OTHERS = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
     "ranks of the arms of an index, and says nothing about theirs."
 )
-HEADERS = (
-    "x-wye-route",
-    "x-wye-score",
-    "x-wye-collection",
-    "x-wye-index-version",
-    "x-wye-degraded",
-    "server-timing",
-)
-"""The headers that `headers` may set."""
 
 
 def retrieve_reply(result: SearchResult) -> RetrieveReply:

@@ -195,7 +195,7 @@ async def unbound() -> None:
 
 
 async def from_our_pages(request: Request) -> None:
-    """A dependency that refuses requests from foreign web pages.
+    """A dependency that refuses requests from foreign web pages to a server without keys.
 
     A browser sends a page's forms to any server without asking, and a server without keys could not
     tell them from its user's requests.
@@ -204,15 +204,14 @@ async def from_our_pages(request: Request) -> None:
         Problem: 403.
     """
     origin = request.headers.get("origin")
-    if origin is None or origin.partition("://")[2] == request.headers.get("host"):
+    if origin is None or ASKING.get() is not ANYBODY:
         return
-    allowed = request.app.state.service.settings.serve.cors_origins
-    if origin not in allowed and "*" not in allowed:
+    if origin.partition("://")[2] != request.headers.get("host"):
         raise Problem(
             403,
             "foreign-page",
-            f"Pages of '{origin:.80}' may not change documents here. Allow them with "
-            "WYE_SERVE__CORS_ORIGINS.",
+            f"Pages of '{origin:.80}' may not change documents here. Give the server keys, and "
+            "send one.",
         )
 
 

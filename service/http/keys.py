@@ -155,13 +155,7 @@ def read_keys(path: Path) -> tuple[list[Key], list[str]]:
 
 
 def refuse_open_server(serve: ServeSettings) -> None:
-    """Refuse (`ServiceError`) to serve other machines, or any web page, without API keys."""
-    if "*" in serve.cors_origins and not serve.has_keys:
-        raise ServiceError(
-            "WYE_SERVE__CORS_ORIGINS=* lets any web page that somebody here opens read and delete, "
-            "and there is no API key. Name the origins of your pages, or make a key with "
-            "`wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt."
-        )
+    """Refuse (`ServiceError`) to serve other machines without API keys."""
     if not is_loopback(serve.host) and not serve.has_keys:
         raise ServiceError(
             f"{serve.host} can be reached from other machines, and there is no API key. Make one "

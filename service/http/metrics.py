@@ -155,14 +155,6 @@ class Metrics:
         self.documents = DocumentMetrics(registry)
         self.arms = ArmMetrics(registry)
 
-    def listed(self) -> list[tuple[str, str, str]]:
-        """Name, type and description of every metric, ascending by name."""
-        families = ((each.name, each.type, each.documentation) for each in self._registry.collect())
-        return sorted(
-            (f"{name}_total" if kind == "counter" else name, kind, meaning)
-            for name, kind, meaning in families
-        )
-
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

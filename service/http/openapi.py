@@ -8,7 +8,6 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
 from wye.router.settings import attribute_docs
-from wye.service.http.metrics import Metrics
 from wye.service.http.problems import MEDIA_TYPE
 
 DESCRIPTION = """
@@ -99,8 +98,6 @@ def _schema(
                 "description": "An error: what is wrong and what to do.",
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemValue"}}},
             }
-        metrics = schema["paths"]["/metrics"]["get"]
-        metrics["description"] += _metrics_table(app.state.service.metrics)
         app.openapi_schema = schema
     return app.openapi_schema
 
@@ -112,9 +109,3 @@ def _describe_fields(part: dict[str, Any]) -> None:
         part["description"] = part["description"].partition("\n\nAttributes:")[0]
         for name, text in docs.items():
             part["properties"][name]["description"] = text.replace("None", "null")
-
-
-def _metrics_table(metrics: Metrics) -> str:
-    """A Markdown table of all metrics."""
-    rows = (f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in metrics.listed())
-    return "\n\n" + "\n".join(["| metric | type | meaning |", "|---|---|---|", *rows])

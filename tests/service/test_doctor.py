@@ -101,10 +101,6 @@ def test_the_filter_of_a_key_that_keeps_out_nothing_or_everything(
         holds(checks["index b"], Health.GOOD, "")
 
 
-def test_pages_from_anywhere() -> None:
-    holds(looked_at(replace(free(), cors_origins=("*",)))["access"], Health.BAD, "any web page")
-
-
 def test_an_address_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

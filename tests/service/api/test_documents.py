@@ -273,6 +273,13 @@ def test_foreign_pages_change_nothing(client: TestClient) -> None:
     assert client.post("/v1/documents", files=file, headers=same_origin).status_code == 201
 
 
+def test_a_key_lets_a_page_of_any_origin_write(start: Serve) -> None:
+    secret, key = new_key("page", [Scope.WRITE])
+    client = start(ServeSettings(keys=(str(key),)))
+    headers = {"x-api-key": secret, "origin": "https://a.example"}
+    assert client.put("/v1/documents/x", json={"text": "A."}, headers=headers).status_code == 201
+
+
 def test_reading_keys_write_nothing(start: Serve) -> None:
     secret, key = new_key("reader", [Scope.READ])
     client = start(ServeSettings(keys=(str(key),)))

@@ -20,9 +20,8 @@ from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
 from wye.service.app import build
-from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
-from wye.service.http.keys import new_key, refuse_open_server
+from wye.service.http.keys import new_key
 from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 PUBLIC: dict[str, object] = {"type": "eq", "key": "acl", "value": "public"}
@@ -395,13 +394,3 @@ def test_without_a_key_only_the_state_is_told(keys: Keys) -> None:
             assert reply.status_code == 200
             assert set(reply.json()) <= {"status", "ready", "more"}
         assert keys.ask("free", "GET", path).json()["collections"][0]["collection"] == "hushb"
-
-
-def test_pages_from_anywhere_need_a_key() -> None:
-    anywhere = ServeSettings(cors_origins=("*",))
-    with pytest.raises(ServiceError, match="lets any web page that somebody here opens"):
-        refuse_open_server(anywhere)
-    with pytest.raises(ServiceError, match="Name the origins"):
-        build(ServiceSettings(serve=anywhere), {})
-    refuse_open_server(ServeSettings(cors_origins=("https://a.example",)))
-    refuse_open_server(ServeSettings(cors_origins=("*",), keys_file=Path("keys.txt")))

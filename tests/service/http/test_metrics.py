@@ -103,9 +103,8 @@ def test_a_change_that_fails_is_not_timed(client: TestClient) -> None:
     assert value("wye_documents_total", taken="direct") == 0
 
 
-def test_every_metric_says_what_it_is_and_stands_in_the_schema(client: TestClient) -> None:
+def test_every_metric_says_what_it_is(client: TestClient) -> None:
     client.put("/v1/documents/x", json=TEXT)
-    described = client.get("/openapi.json").json()["paths"]["/metrics"]["get"]["description"]
     families = [*text_string_to_metric_families(client.get("/metrics").text)]
     names = {family.name for family in families if not family.name.endswith("_created")}
     assert {"wye_jobs", "wye_change_seconds", "wye_stage_seconds", "wye_queue_depth"} <= names
@@ -114,5 +113,3 @@ def test_every_metric_says_what_it_is_and_stands_in_the_schema(client: TestClien
         if family.name.endswith("_created"):
             continue
         assert family.documentation.endswith("."), family.name
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        assert f"| `{name}` | {family.type} | {family.documentation} |" in described
