@@ -292,7 +292,7 @@ def _searched(plain: str, word_sets: Sequence[frozenset[str]]) -> list[bool] | N
             while start >= 0 and not occurs[position]:
                 end = start + len(word)
                 beside = plain[start - 1 : start], plain[end : end + 1]
-                if not _UNSPACED_WORD.match(word) and any(map(_is_joined, beside)):
+                if any(map(_is_joined, beside)) and not _UNSPACED_WORD.match(word):
                     inside += 1
                     if inside > _MOST_INSIDE:
                         return None

@@ -24,8 +24,8 @@ from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
 from wye.router.policy import FORCED, RoutingModel, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
-from wye.router.step_search import StepSearch, with_sentences
-from wye.router.steps import InnerResult, StepsResult, step_through
+from wye.router.step_search import InnerResult, StepSearch
+from wye.router.steps import StepsResult, step_through, with_sentences
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
 from wye.router.wording import asked_in, by_wording, read_wording
 
@@ -460,6 +460,7 @@ class Gateway:
             sentences,
             weights,
             [name.name for step in answer.chain for name in step.candidates if name.put_in],
+            answer.hops,
         )
 
 

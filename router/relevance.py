@@ -16,8 +16,9 @@ The curves hold only for the encoder and the settings of the arms that they were
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from wye.backends.notations import codes_in, notations
 from wye.backends.numerics import logistic
 from wye.backends.text import (
     content_terms,
+    folded,
     forms,
     occurrences,
     title_names,
@@ -52,16 +54,18 @@ ASKING_WORDS = frozenset(
     whether would you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have."""
-PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title", "cosine", "beside", "named")
+PASSAGE_EVIDENCE = ("score", "rank", "coverage", "added", "title", "cosine", "named", "hop")
 """Evidence on one passage: the route's score (for the graph, ln of its share of the best), -ln of
-its rank, the share of the question's content words that it has, the share of its title's content
-words that the question or a name found by steps has, its cosine, the share of the question's words
-beside its names, and whether one of the first passages above it names it."""
-ANSWER_EVIDENCE = ("together", "cosine", "sentence", "beside", "joint", "rest")
+its rank, the share of the question's content words that it has, and of those that no passage above
+it has, the share of its title's content words that the question or a name found by steps has, its
+cosine, whether one of the first passages above it names it, and the probability that the name in
+one of these leads to evidence, if the route follows names."""
+ANSWER_EVIDENCE = ("together", "cosine", "sentence", "beside", "joint")
 """Evidence on the first passages: the share of the question's content words that they have
-together, the highest cosine of a passage and of a sentence, the highest share of the words beside
-the names in one passage, the same times the share of the names in that passage, and the share of
-the words beside the names that they have together. Shares are weighted by how rare words are."""
+together, how far the highest cosine of a passage is above the last of the dense list (above 0 where
+that was not fused), the highest cosine of a sentence, the highest share of the words beside the
+names in one passage, and the same times the share of the names in that passage. Shares are weighted
+by how rare words are."""
 
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
@@ -87,11 +91,6 @@ class Curve:
         if (np.diff(self.knots) <= 0).any() or (np.diff(self.values) < 0).any():
             raise ModelFileError("A curve's knots rise and its values never fall.")
 
-    def __call__(self, evidence: Float64) -> Float64:
-        """(n,) evidence to (n,) logits."""
-        logits = np.interp(evidence, self.knots, self.values)
-        return np.where(np.isnan(evidence), self.unknown, logits)
-
 
 @dataclass(frozen=True, slots=True)
 class CurveSum:
@@ -106,9 +105,11 @@ class CurveSum:
 
     def __call__(self, evidence: Float64) -> Float64:
         """(n, d) evidence to (n,) probabilities."""
-        logits = np.full(len(evidence), self.bias)
-        for curve, column in zip(self.curves.values(), evidence.T, strict=True):
-            logits += curve(column)
+        unknown, logits = np.isnan(evidence.T), np.full(len(evidence), self.bias)
+        has_unknown = unknown.any()
+        for row, curve in enumerate(self.curves.values()):
+            added = np.interp(evidence[:, row], curve.knots, curve.values)
+            logits += np.where(unknown[row], curve.unknown, added) if has_unknown else added
         return logistic(logits)
 
 
@@ -180,6 +181,7 @@ class RouteRanking:
         weights: Inverse document frequencies of the question's terms; without one, terms count the
             same.
         names: Names that steps put into the question.
+        hops: Id of a passage that a name of another leads to -> probability that it is evidence.
     """
 
     question: str
@@ -190,6 +192,7 @@ class RouteRanking:
     sentences: Sequence[float] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     names: Sequence[str] = ()
+    hops: Mapping[str, float] = field(default_factory=dict)
 
 
 def likely(
@@ -215,7 +218,7 @@ def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
     route, scores = ranking.route, ranking.ranking.scores
     if route == Route.DENSE:
         return route, Evidence(ranking, scores, scores)
-    curves: str = route
+    curves, furthest = str(route), 0.0
     cosines = np.array([_cosine(hit) for hit in ranking.ranking.hits])
     if route == Route.GRAPH:
         scores = log_share(scores, scores[0])
@@ -224,8 +227,9 @@ def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
             curves, scores = FEW, cosines
         if ranking.dense and ranking.dense.hits:
             # A passage that the dense list lacks is at most as near as the last one that it has.
-            cosines = np.where(np.isnan(cosines), ranking.dense.scores[:depth][-1], cosines)
-    return curves, Evidence(ranking, scores, cosines)
+            furthest = float(ranking.dense.scores[:depth][-1])
+            cosines = np.where(np.isnan(cosines), furthest, cosines)
+    return curves, Evidence(ranking, scores, cosines, furthest)
 
 
 def _cosine(hit: RankedHit) -> float:
@@ -245,58 +249,65 @@ class Evidence:
             alone and one has them.
     """
 
-    def __init__(self, ranking: RouteRanking, scores: Float64, cosines: Float64) -> None:
+    def __init__(
+        self,
+        ranking: RouteRanking,
+        scores: Float64,
+        cosines: Float64,
+        furthest: float = 0.0,
+    ) -> None:
         """Compare the words of a question with those of its passages.
 
         Args:
             scores: Scores (n,) by the route; NaN if not known.
             cosines: Cosines (n,) of the passages; NaN if not known.
+            furthest: Cosine of the last passage of the dense list; 0 if it was not fused.
         """
         texts = ranking.texts
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
         forms_of_terms = [*map(forms, terms)]
-        has_term = np.zeros((len(texts), len(terms)), bool)
-        for row, (title, text) in enumerate(texts):
-            has_term[row] = occurrences(f"{title}\n{text}", forms_of_terms)
-        small = set(content_terms(_small_words(texts[:FIRST])))
-        is_name = has_term[:FIRST].any(axis=0) & ~np.isin(terms, [*small])
+        plain = [(folded(title), folded(text)) for title, text in texts]
+        occurs = [occurrences(f"{title}\n{text}", forms_of_terms) for title, text in plain]
+        has_term = np.array(occurs, bool).reshape(len(texts), len(terms))
+        first = has_term[:FIRST]
+        together: Mask = np.atleast_2d(first.any(axis=0))
+        is_name = together[0] & ~_are_small(forms_of_terms, together[0], texts[:FIRST])
+        weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
         # Who asks for a name or a code alone wants what has it.
         named, beside = weights * is_name, weights * (~is_name | is_name.all())
         share = _share(has_term, weights) if terms else np.zeros(len(texts))
         rest = _share(has_term, beside)
-        titles = np.full(len(texts), np.nan)
-        known = all_terms.union(content_terms(" ".join(ranking.names)))
-        for row, (title, _) in enumerate(texts):
-            if title_terms := set(content_terms(title)):
-                titles[row] = len(title_terms & known) / len(title_terms)
+        titles = _named_shares(plain, all_terms.union(content_terms(" ".join(ranking.names))))
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
-        columns = [scores, ranks, share, titles, cosines, rest, _named_above(texts)]
+        above = np.logical_or.accumulate(np.vstack([np.zeros(len(terms), bool), has_term[:-1]]))
+        added = _share(has_term & ~above, weights)
+        hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
+        columns = [scores, ranks, share, added, titles, cosines, _named_above(plain), hops]
         self.passages = np.column_stack(columns)
         self.has_codes = _with_codes(ranking.question, terms, texts)
-        has_all = has_term[:FIRST].all(axis=1).any() if terms else False
+        has_all = terms and first.all(axis=1).any()
         self.least = (
             SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
         )
-        joint = rest * np.nan_to_num(_share(has_term, named), nan=1.0)
-        together: Mask = np.atleast_2d(has_term[:FIRST].any(axis=0))
+        joint = rest * _share(has_term, named) if named.any() else rest
         self.answer = np.array(
             [
                 _share(together, weights)[0] if terms else 0.0,
-                np.fmax.reduce(cosines[:FIRST]),
+                np.fmax.reduce(cosines[:FIRST]) - furthest,
                 max(ranking.sentences[:FIRST], default=math.nan),
                 *(np.fmax.reduce(column[:FIRST]) for column in (rest, joint)),
-                _share(together, beside)[0],
             ]
         )
 
 
 def _with_codes(question: str, terms: Sequence[str], texts: Sequence[tuple[str, str]]) -> Mask:
     """(n,) whether a question has nothing but codes, and a passage has all of them."""
+    has_all = np.zeros(len(texts), bool)
+    if any(word.isalpha() and word in terms for word in question.split()):
+        return has_all  # an ordinary word
     codes = codes_in(question)
     of_codes = {term for code in codes for term in content_terms(code.text)}
-    has_all = np.zeros(len(texts), bool)
     if codes and of_codes.issuperset(terms):
         for row, (title, text) in enumerate(texts):
             words = {*words_before_stemming(f"{title} {text}"), *notations(f"{title} {text}")}
@@ -310,25 +321,79 @@ def _share(has_term: Mask, weights: Float64) -> Float64:
     return has_term @ weights / total if total > 0 else np.full(len(has_term), np.nan)
 
 
-def _small_words(texts: Sequence[tuple[str, str]]) -> str:
-    """The words of some passages that begin with a small letter and are no part of an address."""
-    words = (word.strip(_MARKS) for pair in texts for text in pair for word in text.split())
-    return " ".join(word for word in words if word.isalpha() and word[0].islower())
+def _are_small(
+    word_sets: Sequence[frozenset[str]], wanted: Mask, texts: Sequence[tuple[str, str]]
+) -> Mask:
+    """(t,) which wanted terms some passages write with a small letter, and in no address.
+
+    Args:
+        word_sets: The forms of each term.
+    """
+    whole = [text for pair in texts for text in pair]
+    accented = {
+        word
+        for text in whole
+        if not text.isascii()
+        for written in filterfalse(str.isascii, text.split())
+        if written.strip(_MARKS).isalpha() and written[0].islower()
+        for word in words_before_stemming(written)
+    }
+    small = np.zeros(len(word_sets), bool)
+    for term in np.flatnonzero(wanted).tolist():
+        words = word_sets[term]
+        small[term] = not accented.isdisjoint(words) or any(
+            _stands_alone(word, text) for word in words if word.isalpha() for text in whole
+        )
+    return small
+
+
+def _stands_alone(word: str, text: str) -> bool:
+    """Whether a text has a word with only marks between it and the spaces around it."""
+    found = text.find(word)
+    while found >= 0:
+        start, end = found, found + len(word)
+        while start and text[start - 1] in _MARKS:
+            start -= 1
+        while end < len(text) and text[end] in _MARKS:
+            end += 1
+        if not text[start - 1 : start].strip() and not text[end : end + 1].strip():
+            return True
+        found = text.find(word, end)
+    return False
+
+
+def _named_shares(texts: Sequence[tuple[str, str]], known: Set[str]) -> Float64:
+    """(n,) the share of the content words of each passage's title that are known; NaN without."""
+    shares = np.full(len(texts), np.nan)
+    for row, (title, _) in enumerate(texts):
+        if terms := set(content_terms(title)):
+            shares[row] = len(terms & known) / len(terms)
+    return shares
 
 
 def _named_above(texts: Sequence[tuple[str, str]]) -> Float64:
-    """(n,) 1 where one of the first passages above a passage has its title in its text, else 0."""
-    plain = [_plain(text) for _, text in texts[:FIRST]]
+    """(n,) 1 where one of the first passages above a passage has its title in its text, else 0.
+
+    Args:
+        texts: Folded titles and texts.
+    """
     named = np.zeros(len(texts))
     for row, (title, _) in enumerate(texts):
-        name = _plain(" ".join(title_names(title)[-1:]))
-        named[row] = bool(name.strip()) and any(name in text for text in plain[:row])
+        words = words_before_stemming(" ".join(title_names(title)[-1:]))
+        above = texts[: min(row, FIRST)] if words else ()
+        named[row] = any(_has_in_a_row(words, text) for _, text in above)
     return named
 
 
-def _plain(text: str) -> str:
-    """The folded words of a text with a blank before and after each."""
-    return f" {' '.join(words_before_stemming(text))} "
+def _has_in_a_row(words: Sequence[str], text: str) -> bool:
+    """Whether a folded text has some words, one after the other."""
+    if not all(word in text for word in words):
+        return False
+    name = " ".join(words)
+    start, end = text.find(name), text.find(name) + len(name)
+    if start >= 0 and not (text[start - 1 : start] + text[end : end + 1]).strip():
+        return True
+    return f" {name} " in f" {' '.join(words_before_stemming(text))} "
 
 
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:

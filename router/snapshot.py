@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
+from itertools import islice
 from threading import RLock
 from typing import Protocol, Self
 
@@ -12,6 +13,7 @@ import numpy as np
 from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, LayeredColumns, parse_filter
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
+from wye.backends.numerics import ranges
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
@@ -168,8 +170,13 @@ class Snapshot:
 
     def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
         """The highest cosine of a sentence of each passage with a vector (d,); NaN without any."""
-        rows = self.corpus.rows(ids)
-        return [float(max(self._sentences(row, vector)[1], default=np.nan)) for row in rows]
+        corpus, passages = self.corpus, self.corpus.rows(ids)
+        starts, ends = (
+            np.searchsorted(corpus.sentence_passage, passages, side) for side in ("left", "right")
+        )
+        vectors = corpus.sentence_vectors[ranges(starts, ends)].astype(np.float32)
+        cosines = iter((vectors @ vector).tolist())
+        return [max(islice(cosines, count), default=np.nan) for count in (ends - starts).tolist()]
 
     def _sentences(self, row: int, vector: Float32) -> tuple[int, Float32]:
         """The row of a passage's first sentence, and the cosines of all with a vector (d,)."""

@@ -8,24 +8,106 @@ Fusion answers the one with all names in place. For those with one name, the tex
 whole question's passages and the lexical hits of any of them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from wye.backends.numerics import batches
 from wye.backends.types import Float32, Query, Ranking
 from wye.featurizer.encoder import EncodedText, unit
+from wye.featurizer.plan import filled
 from wye.featurizer.types import Span
 from wye.router.batch import Batch
 from wye.router.fusion import fuse_all, fuse_text, lists_of, numbered
-from wye.router.steps import STEPS, InnerResult, StepSettings, StepsResult, SubQuestion, Whole
 from wye.router.types import ArmResults, Route
 from wye.router.wording import without_namesakes
 
-if TYPE_CHECKING:
-    from wye.backends.store.corpus import Corpus
+
+@dataclass(frozen=True, slots=True)
+class StepSettings:
+    """How questions are taken apart; benchmarks/README.md has figures of other numbers.
+
+    Attributes:
+        levels: How many levels of nested phrases are resolved, innermost first.
+        passages: How many of a search's first passages candidates are taken from.
+        sentences: How many sentences of each such passage, those nearest to what was searched for,
+            give candidates.
+        candidates: Most candidates for each phrase.
+        searches: Most searches for one question, besides that for the whole question.
+        encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
+        depth: Hits of each list in these searches.
+        typed: Whether dates and quantities are candidates only where a phrase may ask for them.
+        title: Confidence factor of a name from a title; names in sentences have 1.
+        joint_weight: Weight of the score for the question with all names in place.
+        weight: Weight of the best score, by the text arms, for the question with one name in place.
+        phrase_weight: Weight of the best score, by all arms, for a phrase by itself.
+        open_weight: Weight of the score for an open question with names appended to it.
+    """
+
+    levels: int = 2
+    passages: int = 2
+    sentences: int = 2
+    candidates: int = 8
+    searches: int = 24
+    encoded: int = 3
+    depth: int = 20
+    typed: bool = True
+    title: float = 0.8
+    joint_weight: float = 0.8
+    weight: float = 0.8
+    phrase_weight: float = 0.1
+    open_weight: float = 0.2
+
+
+STEPS = StepSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class InnerResult:
+    """The result of one search.
+
+    Attributes:
+        ranking: Ranking by the inner route, deep enough for scores to be added up.
+        vector: Vector (d,) of what was searched for.
+    """
+
+    ranking: Ranking
+    vector: Float32
+
+
+@dataclass(frozen=True, slots=True)
+class SubQuestion:
+    """A phrase of a question, or the question with some spans replaced.
+
+    Attributes:
+        question: The question of the user.
+        span: The characters of it that are searched for.
+        kind: "phrase", or a kind of question: about one "part" of a comparison, "joint" with all
+            names in place, or "single" with one name.
+        replacements: Spans and the words that replace them, in order. Those of an empty span are
+            appended.
+    """
+
+    question: str
+    span: Span
+    kind: Literal["phrase", "part", "joint", "single"] = "phrase"
+    replacements: tuple[tuple[Span, tuple[str, ...]], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text to search for."""
+        replacements = [
+            ((start, end), ("" if start < end else " ") + ", ".join(words))
+            for (start, end), words in self.replacements
+        ]
+        return filled(self.question, replacements, self.span)
+
+
+Whole = Callable[[], Mapping[str, InnerResult]]
+"""Gives the inner route's result for each whole question. It is first called when names are
+encoded, for an open plan, or for the answer."""
 
 
 @dataclass(slots=True)
@@ -177,20 +259,3 @@ class _Listed:
     text: Float32
     together: Float32
     names: Mapping[str, Float32]
-
-
-def with_sentences(stepped: StepsResult, corpus: "Corpus") -> StepsResult:
-    """Fill in the texts of the sentences that gave the candidates."""
-    chain = tuple(
-        replace(
-            step,
-            candidates=tuple(
-                replace(name, sentence=corpus.sentence_texts([name.row])[0])
-                if name.row >= 0
-                else name
-                for name in step.candidates
-            ),
-        )
-        for step in stepped.chain
-    )
-    return replace(stepped, chain=chain)

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Literal
 
 from wye.backends.trigraph.hops import FIRST, HOPS, Hop
 from wye.backends.types import Float32, Int64, Ranking, Source
-from wye.featurizer.plan import Plan, Step, filled, walk
+from wye.featurizer.plan import Plan, Step, walk
 from wye.featurizer.question import words
 from wye.featurizer.types import Span
 from wye.router.fusion import numbered
+from wye.router.step_search import STEPS, InnerResult, StepSettings, SubQuestion, Whole
 from wye.router.types import Candidate, ChainStep, FusedHit, Route
 
 if TYPE_CHECKING:
+    from wye.backends.store.corpus import Corpus
     from wye.router.snapshot import Snapshot
 
 OUT_OF_TIME = "steps: out of time, not all were taken"
@@ -37,58 +39,6 @@ LIKELY = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class StepSettings:
-    """How questions are taken apart; benchmarks/README.md has figures of other numbers.
-
-    Attributes:
-        levels: How many levels of nested phrases are resolved, innermost first.
-        passages: How many of a search's first passages candidates are taken from.
-        sentences: How many sentences of each such passage, those nearest to what was searched for,
-            give candidates.
-        candidates: Most candidates for each phrase.
-        searches: Most searches for one question, besides that for the whole question.
-        encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
-        depth: Hits of each list in these searches.
-        typed: Whether dates and quantities are candidates only where a phrase may ask for them.
-        title: Confidence factor of a name from a title; names in sentences have 1.
-        joint_weight: Weight of the score for the question with all names in place.
-        weight: Weight of the best score, by the text arms, for the question with one name in place.
-        phrase_weight: Weight of the best score, by all arms, for a phrase by itself.
-        open_weight: Weight of the score for an open question with names appended to it.
-    """
-
-    levels: int = 2
-    passages: int = 2
-    sentences: int = 2
-    candidates: int = 8
-    searches: int = 24
-    encoded: int = 3
-    depth: int = 20
-    typed: bool = True
-    title: float = 0.8
-    joint_weight: float = 0.8
-    weight: float = 0.8
-    phrase_weight: float = 0.1
-    open_weight: float = 0.2
-
-
-STEPS = StepSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class InnerResult:
-    """The result of one search.
-
-    Attributes:
-        ranking: Ranking by the inner route, deep enough for scores to be added up.
-        vector: Vector (d,) of what was searched for.
-    """
-
-    ranking: Ranking
-    vector: Float32
-
-
-@dataclass(frozen=True, slots=True)
 class StepsResult:
     """The answer to one question.
 
@@ -96,39 +46,13 @@ class StepsResult:
         ranking: The ranking; the inner route's own if there was nothing to take apart.
         chain: The phrases with their candidates, innermost first.
         searches: Searches made besides that for the whole question.
+        hops: Id of a passage that a name leads to -> probability that it is evidence.
     """
 
     ranking: Ranking
     chain: tuple[ChainStep, ...] = ()
     searches: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SubQuestion:
-    """A phrase of a question, or the question with some spans replaced.
-
-    Attributes:
-        question: The question of the user.
-        span: The characters of it that are searched for.
-        kind: "phrase", or a kind of question: about one "part" of a comparison, "joint" with all
-            names in place, or "single" with one name.
-        replacements: Spans and the words that replace them, in order. Those of an empty span are
-            appended.
-    """
-
-    question: str
-    span: Span
-    kind: Literal["phrase", "part", "joint", "single"] = "phrase"
-    replacements: tuple[tuple[Span, tuple[str, ...]], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The text to search for."""
-        replacements = [
-            ((start, end), ("" if start < end else " ") + ", ".join(words))
-            for (start, end), words in self.replacements
-        ]
-        return filled(self.question, replacements, self.span)
+    hops: Mapping[str, float] = field(default_factory=dict)
 
 
 Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
@@ -136,9 +60,6 @@ Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
 Hops = Callable[[str, Float32, Sequence[str]], Sequence[Hop]]
 """From a question, its vector and the ids of the first passages to second hops from these."""
 Results = Mapping[SubQuestion, InnerResult]
-Whole = Callable[[], Mapping[str, InnerResult]]
-"""Gives the inner route's result for each whole question. It is first called when names are
-encoded, for an open plan, or for the answer."""
 
 
 @dataclass(slots=True)
@@ -220,56 +141,26 @@ class _PlanState:
     def result(self, results: Results, k: int) -> StepsResult:
         """The final ranking, from all results."""
         inner = self.whole()[self.question]
-        whole = inner.ranking
-        hops: Sequence[Hop] | None = None
-        if not self.searches:
-            hops = self.hops(self.question, inner.vector, whole.ids(FIRST))
-            if not hops:
-                return StepsResult(replace(whole, hits=whole.hits[:k]))
-        finished = [search for search in self.searches if search in results]
+        whole, finished = inner.ranking, [search for search in self.searches if search in results]
         rankings = [results[search].ranking for search in finished]
-        # From here on, a passage is its number among all passages of the rankings.
-        ids, rows, (of_whole, *of_searches) = numbered([whole, *rankings])
-        names = [ids[row] for row in rows.tolist()]
-        additions = self._additions(finished, rankings, of_searches)
-        scores = dict(zip(of_whole.tolist(), whole.scores.tolist(), strict=True))
-        position = {passage: index for index, passage in enumerate(scores)}
-        for passage, addition in additions.items():
-            scores[passage] = scores.get(passage, 0.0) + addition.share
-        # The first passage stays first: steps are there to find what else the question needs.
-        first = of_whole[:1].tolist()
-        for passage in first:
-            _add(passage, max(scores.values()) - scores[passage], scores, additions)
-        out_of_time = len(finished) < len(self.searches)
-        if out_of_time:
-            hops = ()
-        elif hops is None:
-            heads = [names[passage] for passage in _order(scores, first, names)[:FIRST]]
-            hops = self.hops(self.question, inner.vector, heads)
-        number_of = {name: number for number, name in enumerate(names)}
-        best = max(scores.values(), default=0.0)
-        for hop in hops:
-            passage = number_of.setdefault(hop.passage, len(names))
-            if passage == len(names):
-                names.append(hop.passage)
-                scores[passage] = 0.0
-            _add(
-                passage, HOPS.share * hop.probability * (best - scores[passage]), scores, additions
-            )
-        order = _order(scores, first, names)[:k]
-        positions = [position[passage] for passage in order if passage in position]
-        hit_at = dict(zip(positions, whole.at(positions), strict=True))
-        hits = []
-        for rank, passage in enumerate(order, start=1):
-            sources = hit_at[position[passage]].sources if passage in position else ()
-            if passage in additions:
-                sources += (additions[passage],)
-            hits.append(FusedHit(names[passage], scores[passage], rank, sources))
-        notes = [whole.degraded, OUT_OF_TIME if out_of_time else ""]
-        degraded = "; ".join(note for note in notes if note)
-        ranking = replace(whole, retriever=Route.STEPS, hits=tuple(hits), degraded=degraded)
+        scores = _Scores(whole, rankings)
+        scores.add(self._additions(finished, rankings, scores.passages))
+        hops: Sequence[Hop] = ()
+        if is_complete := len(finished) == len(self.searches):
+            hops = self.hops(self.question, inner.vector, scores.first(FIRST))
+        if not self.searches and not hops:
+            return StepsResult(replace(whole, hits=whole.hits[:k]))
+        scores.add_hops(hops)
+        notes = [whole.degraded, "" if is_complete else OUT_OF_TIME]
+        ranking = replace(
+            whole,
+            retriever=Route.STEPS,
+            hits=scores.hits(k),
+            degraded="; ".join(note for note in notes if note),
+        )
         chain = (*self._final_chain(finished), *self._followed(hops))
-        return StepsResult(ranking, chain, len(finished))
+        likely = {hop.passage: hop.probability for hop in hops}
+        return StepsResult(ranking, chain, len(finished), likely)
 
     def _followed(self, hops: Sequence[Hop]) -> Sequence[ChainStep]:
         """What the reply says of likely hops."""
@@ -407,19 +298,73 @@ class _PlanState:
         return candidates
 
 
-def _add(
-    passage: int, share: float, scores: dict[int, float], additions: dict[int, Source]
-) -> None:
-    """Raise a passage's score, and what steps are said to add to it."""
-    if share > 0:
-        addition = additions.get(passage, Source(Route.STEPS, 1, scores[passage], 0.0))
-        additions[passage] = addition._replace(share=addition.share + share)
-        scores[passage] += share
+class _Scores:
+    """The scores of one question's passages: for the whole question, with what steps add.
 
+    A passage is its number among all passages of the rankings. The first for the whole question
+    stays first: steps are there to find what else the question needs.
 
-def _order(scores: Mapping[int, float], first: Sequence[int], names: Sequence[str]) -> list[int]:
-    """Passages by score, ties by id; those in `first` before all others."""
-    return sorted(scores, key=lambda each: (each not in first, -scores[each], names[each]))
+    Attributes:
+        passages: The passages of each ranking of a part.
+    """
+
+    def __init__(self, whole: Ranking, of_parts: Sequence[Ranking]) -> None:
+        """Number the passages of the ranking for the whole question and of those for its parts."""
+        ids, rows, (of_whole, *self.passages) = numbered([whole, *of_parts])
+        self._whole, self._ids = whole, [ids[row] for row in rows.tolist()]
+        self._scores = dict(zip(of_whole.tolist(), whole.scores.tolist(), strict=True))
+        self._position = {passage: position for position, passage in enumerate(self._scores)}
+        self._first = of_whole[:1].tolist()
+        self._additions: dict[int, Source] = {}
+
+    def add(self, additions: Mapping[int, Source]) -> None:
+        """Add what steps found, and raise the first passage to the highest score."""
+        self._additions = {**additions}
+        for passage, addition in additions.items():
+            self._scores[passage] = self._scores.get(passage, 0.0) + addition.share
+        for passage in self._first:
+            self._raise(passage, max(self._scores.values()) - self._scores[passage])
+
+    def add_hops(self, hops: Iterable[Hop]) -> None:
+        """Move what hops lead to towards the highest score, by the probability of each."""
+        number_of = {id_: number for number, id_ in enumerate(self._ids)}
+        best = max(self._scores.values(), default=0.0)
+        for hop in hops:
+            passage = number_of.setdefault(hop.passage, len(self._ids))
+            if passage == len(self._ids):
+                self._ids.append(hop.passage)
+            score = self._scores.setdefault(passage, 0.0)
+            self._raise(passage, HOPS.share * hop.probability * (best - score))
+
+    def first(self, k: int) -> list[str]:
+        """Ids of the k passages with the highest scores."""
+        return [self._ids[passage] for passage in self._order()[:k]]
+
+    def hits(self, k: int) -> tuple[FusedHit, ...]:
+        """The k passages with the highest scores, with what these are made of."""
+        order, position = self._order()[:k], self._position
+        positions = [position[passage] for passage in order if passage in position]
+        hit_at = dict(zip(positions, self._whole.at(positions), strict=True))
+        hits = []
+        for rank, passage in enumerate(order, start=1):
+            sources = hit_at[position[passage]].sources if passage in position else ()
+            if passage in self._additions:
+                sources += (self._additions[passage],)
+            hits.append(FusedHit(self._ids[passage], self._scores[passage], rank, sources))
+        return tuple(hits)
+
+    def _raise(self, passage: int, share: float) -> None:
+        """Raise a passage's score, and what steps are said to add to it."""
+        if share > 0:
+            source = Source(Route.STEPS, 1, self._scores[passage], 0.0)
+            source = self._additions.get(passage, source)
+            self._additions[passage] = source._replace(share=source.share + share)
+            self._scores[passage] += share
+
+    def _order(self) -> list[int]:
+        """Passages by score, ties by id."""
+        first, scores, ids = self._first, self._scores, self._ids
+        return sorted(scores, key=lambda each: (each not in first, -scores[each], ids[each]))
 
 
 def step_through(
@@ -459,6 +404,23 @@ def step_through(
     return {question: course.result(results, k) for question, course in courses.items()}
 
 
+def with_sentences(stepped: StepsResult, corpus: "Corpus") -> StepsResult:
+    """Fill in the texts of the sentences that gave the candidates."""
+    chain = tuple(
+        replace(
+            step,
+            candidates=tuple(
+                replace(name, sentence=corpus.sentence_texts([name.row])[0])
+                if name.row >= 0
+                else name
+                for name in step.candidates
+            ),
+        )
+        for step in stepped.chain
+    )
+    return replace(stepped, chain=chain)
+
+
 _WORD = re.compile(r"\w+")
 _ARTICLES = ("the", "a", "an")
 _MONTHS = words(
@@ -485,7 +447,7 @@ _CAPITAL = re.compile(r"[^\W\d_][^\W\d_]+")
 
 
 def fits(name: str, wanted: str) -> bool:
-    """Whether a name looks like the wanted type, a key of `plan_nouns.TYPES`, "free" or "".
+    """Whether a name looks like the wanted type, a key of `plan_phrases.TYPES`, "free" or "".
 
     "date" takes dates only, "number" and "free" anything, all others neither dates nor quantities.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
     from wye.backends.trigraph.seeds import SeedStats
 
-ABSTAIN_BELOW = 0.06
+ABSTAIN_BELOW = 0.04
 """Below this answerability no answer is given, unless the caller sets another bound."""
 SURE_FROM = 0.5
 """From this answerability on, an answer is given without the remark that it may not be here."""

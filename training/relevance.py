@@ -60,9 +60,10 @@ fitted with (`{made_with}`), there is no relevance.
 
 ## How good it is
 
-Fitted on questions of {families}. Each was asked of its index, of a copy without its relevant
-passages (removed), and of copies with {sizes} passages. Near misses (near) put a name of one
-question into another, so that no passage has both the name and what is asked about it. {foreign}
+Fitted on questions of {families}.
+Each was asked of its index, of a copy without its relevant passages (removed), and of copies with
+{sizes} passages. Near misses (near) put a name of one question into another, so that no passage has
+both the name and what is asked about it. {foreign}
 All families have the same weight, and so have questions with an answer and those without one; among
 passages, questions without an answer have a quarter of the weight of the others.
 
@@ -72,10 +73,6 @@ Of questions with an answer and of the kinds without one, how many are answered 
 (answerability below {abstain}) and with `unsure` (below {sure}), by such curves:
 
 {outcomes}
-
-Answers, if those below a probability are not given:
-
-{risks}
 
 ## Limits
 
@@ -281,19 +278,6 @@ def outcome_table(examples: Sequence[Example], model: RelevanceModel | None = No
     return table(["route", "family", *KINDS], rows, 2)
 
 
-def risk_table(observations: Observations, chances: Float64) -> str:
-    """Table of the shares of answerable and unanswerable questions answered, by threshold.
-
-    A dash stands where there is no such question, or no answer is as likely as the threshold.
-    """
-    right, rows = observations.outcomes == 1, []
-    for least in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
-        answered = chances >= least
-        cells = answered[right], answered[~right], right[answered]
-        rows.append([f"{least:g}", *(f"{cell.mean():.3f}" if len(cell) else "-" for cell in cells)])
-    return table(["abstain_below", "of those with", "of those without", "right to"], rows)
-
-
 def fit_for_user(settings: Settings, pairs: Sequence[str], out: Path) -> str:
     """Fit relevance to a user's questions; the demo's serve as ones without an answer.
 
@@ -321,7 +305,6 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
     with Session.open(settings, index) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
-    fusion = of_answers([example for example in examples if example.route == Route.FUSION])
     is_foreign = any(example.kind == "foreign" for example in examples)
     scopes = (
         f"{text.format(bins=BINS)}\n\n{quality_table(examples, None, REPORTED, at_home=at_home)}"
@@ -341,7 +324,6 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
         abstain=ABSTAIN_BELOW,
         sure=SURE_FROM,
         outcomes=outcome_table(examples),
-        risks=risk_table(fusion, fusion.crossfit()),
     )
     out.mkdir(parents=True, exist_ok=True)
     for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", card)):

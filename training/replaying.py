@@ -14,7 +14,7 @@ from wye.backends.store.index import PassageStore
 from wye.backends.types import Passage, Progress, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
-from wye.router.steps import STEPS
+from wye.router.step_search import STEPS
 from wye.training.data import (
     Dataset,
     Question,

@@ -103,28 +103,26 @@ def test_a_name_alone_is_no_evidence() -> None:
     ]
     known, elsewhere, both = (evidence(question, texts[:n]) for n in (1, 2, 3))
     assert of_answer(known, "together") == pytest.approx(2 / 3)
-    assert of_answer(known, "beside") == 0
-    assert (of_answer(elsewhere, "beside"), of_answer(elsewhere, "rest")) == (1, 1)
-    assert (of_answer(elsewhere, "joint"), of_answer(both, "joint")) == (0, 1)
-    assert column(both, "beside") == [0, 1, 1]
+    assert [of_answer(found, "beside") for found in (known, elsewhere, both)] == [0, 1, 1]
+    assert [of_answer(found, "joint") for found in (known, elsewhere, both)] == [0, 0, 1]
 
 
 def test_what_no_passage_writes_with_a_small_letter_is_a_name_however_it_is_typed() -> None:
     texts = [("", "Ring Amira or write to amira@harbour.example. The salary is paid in May.")]
     found = evidence("amira salary bonus", texts)
-    assert column(found, "beside") == [0.5]  # salary, of salary and bonus
+    assert of_answer(found, "beside") == 0.5  # salary, of salary and bonus
 
 
 def test_rare_words_count_more_and_words_of_a_request_do_not_count() -> None:
     weights = {"boiler": 1.0, "e": 1.0, "9140": 8.0}
     found = evidence("Please explain E-9140, boiler", [("", "E-9140: no water")], weights=weights)
     assert column(found, "coverage") == pytest.approx([0.9])
-    assert column(found, "beside") == [0]  # the boiler; the code is a name
+    assert of_answer(found, "beside") == 0  # the boiler; the code is a name
 
 
 def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
     found = evidence("E-9140?", [("", "E-9140: no water"), ("", "E-2207: no oil")])
-    assert column(found, "beside") == [1, 0.5]
+    assert of_answer(found, "beside") == 1
     assert of_answer(found, "joint") == 1
 
 
@@ -169,6 +167,14 @@ def test_a_passage_that_an_earlier_one_names() -> None:
     assert column(found, "title")[1] == pytest.approx(2 / 3)
 
 
+def test_words_that_no_passage_above_has_and_names_that_lead_to_a_passage_count() -> None:
+    texts = [("", "The red lamp."), ("", "A red boat."), ("", "The boat sank.")]
+    found = evidence("Which red boat sank?", texts, hops={"p3": 0.7})
+    assert column(found, "coverage") == pytest.approx([1 / 3, 2 / 3, 2 / 3])
+    assert column(found, "added") == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert column(found, "hop") == [0, 0, 0.7]
+
+
 def test_the_nearest_sentence_counts_among_the_first_passages() -> None:
     found = evidence("Who?", [("", "")] * 7, sentences=[0.3, 0.6, 0.2, 0.1, 0.1, 0.9])
     assert of_answer(found, "sentence") == 0.6
@@ -184,7 +190,7 @@ def test_an_answer_is_given_doubted_or_refused(
     assert answered(answerability, bound) == verdict
 
 
-@given(st.lists(st.floats(-2, 2), min_size=7, max_size=7), st.integers(0, 6), st.floats(0, 2))
+@given(st.lists(st.floats(-2, 2), min_size=8, max_size=8), st.integers(0, 7), st.floats(0, 2))
 def test_more_evidence_never_makes_a_passage_less_likely(
     values: list[float], column: int, more: float
 ) -> None:
@@ -197,7 +203,7 @@ def test_more_evidence_never_makes_a_passage_less_likely(
 
 def test_unknown_evidence_adds_what_is_said_of_it() -> None:
     own = curves(PASSAGE_EVIDENCE)
-    known, unknown = own(np.array([[0.5] * 7, [0.5] * 3 + [math.nan] + [0.5] * 3]))
+    known, unknown = own(np.array([[0.5] * 8, [0.5] * 3 + [math.nan] + [0.5] * 4]))
     assert known == unknown  # 1.0 is said of the unknown, which is what 0.5 adds
 
 
@@ -227,7 +233,7 @@ def test_lists_that_were_not_cut_off_have_curves_of_their_own() -> None:
 
     def scores_and_cosines(route: Route, own: Ranking) -> tuple[str, list[list[float]]]:
         judged_as, found = evidence_on(RouteRanking("", route, own, texts[: len(own.hits)]), 100)
-        return judged_as, found.passages[:, [0, 4]].T.tolist()
+        return judged_as, found.passages[:, [0, 5]].T.tolist()
 
     few = Ranking("fusion", hits, candidates=100)
     route, found = scores_and_cosines(Route.FUSION, few)
@@ -254,7 +260,7 @@ def test_a_passage_that_the_dense_list_lacks_is_as_near_as_the_end_of_that_list(
 
     def cosines(*told: object) -> list[float]:
         found = evidence_on(RouteRanking("", Route.FUSION, *told), 5)[1]  # type: ignore[arg-type]
-        return [*map(float, found.passages[:, 4])]
+        return [*map(float, found.passages[:, 5])]
 
     assert cosines(whole, texts, dense) == [0.7, 0.3, 0.6, 0.5, 0.4, 0.3]
     five = replace(whole, hits=whole.hits[:5])

@@ -12,8 +12,7 @@ from wye.backends.types import Query, RankedHit, Ranking
 from wye.featurizer.encoder import EncodedText
 from wye.router.batch import Batch
 from wye.router.fusion import FusionSettings
-from wye.router.step_search import StepSearch
-from wye.router.steps import InnerResult, StepSettings, SubQuestion
+from wye.router.step_search import InnerResult, StepSearch, StepSettings, SubQuestion
 from wye.router.types import Route
 
 QUESTION = "who leads the land of Bo"

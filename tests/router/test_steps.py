@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from wye.backends.types import Float32, RankedHit, Ranking, Source
 from wye.featurizer.plan import Plan, Step
 from wye.router.snapshot import Snapshot
+from wye.router.step_search import InnerResult, StepSettings, SubQuestion, Whole
 from wye.router.steps import (
     OUT_OF_TIME,
-    InnerResult,
-    StepSettings,
     StepsResult,
-    SubQuestion,
-    Whole,
     fits,
     is_date,
     is_quantity,

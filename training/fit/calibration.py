@@ -177,7 +177,9 @@ def _knots(column: Float64) -> Float64:
     if not len(values):
         return np.array([0.0, 1.0])
     quantiles = np.linspace(TAILS, 1 - TAILS, PIECES + 1)
-    knots = np.unique(np.round(np.quantile(values, quantiles), 4))
+    # Each value counts once, since most hops are 0 and many titles 1.
+    distinct = np.unique(np.round(values, 4))
+    knots = np.unique(np.round(np.quantile(distinct, quantiles), 4))
     return knots if len(knots) > 1 else np.array([knots[0], knots[0] + 1])
 
 

@@ -68,7 +68,7 @@ def test_what_is_probably_not_in_the_corpus_is_not_answered(
 ) -> None:
     client = serve(library, generator=with_model)
     cake = {"question": "What river of cake flows into the Adriatic?", "route": "graph"}
-    body = client.post("/v1/answer", json=cake).json()
+    body = client.post("/v1/answer", json=cake | {"abstain_below": 0.06}).json()
     assert (body["answer"], body["citations"]) == ("This is probably not in this corpus.", [])
     assert body["note"].endswith("answer is 0.05, less than 0.06 (abstain_below).")
     assert (body["answered"], body["retrieval"]["answerability"]) == ("no", 0.05)
