@@ -152,7 +152,7 @@ class SmallIndex:
         self.version, self.rows = version, rows
         self.lexical = CountedLexical(version, lexical, rows)
         self.corpus = self._corpus()
-        self.graph = self._graph(known or {}, is_filtered=is_filtered)
+        self._known, self._is_filtered = known or {}, is_filtered
 
     @cached_property
     def dense(self) -> DenseRetriever:
@@ -193,7 +193,9 @@ class SmallIndex:
             _index=version.index,
         )
 
-    def _graph(self, known: Mapping[str, Word], *, is_filtered: bool) -> CountedGraph:
+    @cached_property
+    def graph(self) -> CountedGraph:
+        """The graph of the rows, assembled from the names that are stored in them."""
         packed = [row.graph for row in self.rows]
         sizes = [len(each.keys) for each in packed]
         sentences = [len(each.vectors) for each in packed]
@@ -223,7 +225,7 @@ class SmallIndex:
         title_entity = np.concatenate([np.empty(0, np.int64), *of_title])
         title_passage = np.repeat(np.arange(len(packed)), title_lengths)
         by_entity = np.lexsort((title_passage, title_entity))
-        if is_filtered:
+        if self._is_filtered:
             named = np.unique(entity_of * max(len(packed), 1) + owner) // max(len(packed), 1)
             passages = np.bincount(named, minlength=e)
             titles = np.bincount(title_entity, minlength=e)
@@ -231,7 +233,9 @@ class SmallIndex:
         flags = np.concatenate([np.empty(0, bool), *(each.is_phrase for each in packed)])
         is_phrase[entity_of] = flags
         keys = HashedKeys(hashes, texts)
-        links = ((keys.find(word.text), text) for text, word in known.items() if word.bits & LINKED)
+        links = (
+            (keys.find(word.text), text) for text, word in self._known.items() if word.bits & LINKED
+        )
         names = [(text, entity) for entity, text in sorted(links) if entity >= 0]
         s = sum(sentences)
         return CountedGraph(

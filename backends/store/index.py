@@ -462,10 +462,13 @@ class Writer:
 
         Its files, and those of its indices, are synced before it is recorded.
         """
-        for path in (self.folder / PASSAGES / "_indices").rglob("*"):
-            sync(path)
+        self._sync_indices()
         self.dataset = dataset
         self._record = flush(self.folder, dataset, self._record)
+
+    def _sync_indices(self) -> None:
+        for path in (self.folder / PASSAGES / "_indices").rglob("*"):
+            sync(path)
 
     def crowded(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.
@@ -500,6 +503,9 @@ class Writer:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])
                 with uninterrupted():
                     Compaction.commit(self.dataset, done)
+                    if self.dataset.describe_indices():  # which then need not be scanned beside
+                        self.dataset.optimize.optimize_indices()
+                        self._sync_indices()
             self._record = flush(
                 self.folder, self.dataset, self._record
             )  # before versions are dropped

@@ -16,7 +16,7 @@ from tests.live import inside
 from tests.stored import fetch
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.errors import BackendError, FilterError, IndexMismatchError
-from wye.backends.store.documents import Removal, remove, take_inventory
+from wye.backends.store.documents import Removal, coverage, remove, take_inventory
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Metadata, Passage, Query
 from wye.router.dataset import DatasetSnapshot
@@ -323,6 +323,7 @@ def test_merged_fragments_stay_indexed(folder: Path) -> None:
     assert len(later.index.snapshot().get_fragments()) == 2  # Lance merges what is not indexed yet
     assert [ids(later, question, Route.FUSION) for question in QUESTIONS[:5]] == before
     assert {*ids(later, "quagga", Route.LEXICAL)} == {"new-0", "new-1", "new-2"}
+    assert not any(coverage(later.index.snapshot()).values())
     PassageStore.open(folder).check_content()
 
 
