@@ -99,21 +99,15 @@ class DocumentValue(DocumentBody):
 
 
 class DocumentsRequest(Strict):
-    """One document, or several as `documents`."""
+    """Documents to store."""
 
     documents: Annotated[
-        list[DocumentValue] | None,
-        Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True),
-    ] = None
-    id: DocumentId | None = None
-    title: Title = ""
-    text: Text | None = None
-    metadata: MetadataField
+        list[DocumentValue], Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True)
+    ]
     collection: CollectionName = None
     chunk_words: Annotated[ChunkWords, Exact] = None
 
     model_config = examples(
-        {"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}},
         {
             "documents": [
                 {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
@@ -122,20 +116,6 @@ class DocumentsRequest(Strict):
             "chunk_words": 120,
         },
     )
-
-    @model_validator(mode="after")
-    def _one_or_many(self) -> Self:
-        single = (self.id, self.text)
-        if self.documents is None and None in single:
-            raise ValueError("send `id` and `text` of a document, or `documents`")
-        if self.documents is not None and single != (None, None):
-            raise ValueError("send either `documents` or one document's `id` and `text`, not both")
-        return self
-
-    def values(self) -> list[DocumentValue]:
-        """The documents of the request, one or several."""
-        document = self.model_dump(include={*DocumentValue.model_fields})
-        return self.documents or [DocumentValue.model_validate(document)]
 
 
 class WrittenReply(BaseModel):
@@ -429,7 +409,7 @@ def _sent(body: bytes) -> SentDocuments:
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
         raise RequestValidationError(faults) from error
-    passages = (passage_of(**value.model_dump()) for value in request.values())
+    passages = (passage_of(**value.model_dump()) for value in request.documents)
     return SentDocuments(passages, request.collection, request.chunk_words)
 
 

@@ -39,7 +39,7 @@ def found(client: TestClient, question: str, version: int = 0) -> list[str]:
 
 def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder: Path) -> None:
     sent = {"id": "galata", "title": "Galata Bridge", "text": "It spans the Golden Horn."}
-    reply = client.post("/v1/documents", json=sent)
+    reply = client.post("/v1/documents", json={"documents": [sent]})
     assert reply.status_code == 201
     said = reply.json()
     assert (said["documents"], said["added"], said["updated"]) == (["galata"], 1, 0)
@@ -285,7 +285,7 @@ def test_reading_keys_write_nothing(start: Serve) -> None:
     client = start(ServeSettings(keys=(str(key),)))
     headers = {"x-api-key": secret}
     assert client.get("/v1/documents", headers=headers).status_code == 200
-    sent = {"id": "x", "text": "A bridge."}
+    sent = {"documents": [{"id": "x", "text": "A bridge."}]}
     assert client.post("/v1/documents", json=sent, headers=headers).status_code == 403
     assert client.delete("/v1/documents/tower", headers=headers).status_code == 403
     assert client.post("/v1/documents", json=sent).status_code == 401

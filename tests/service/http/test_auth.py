@@ -230,7 +230,7 @@ def test_a_key_of_no_collection_of_this_server(keys: Keys) -> None:
 
 WRITES: list[tuple[str, str, Any]] = [
     ("PUT", "/v1/documents/hush1-hushb", {"text": "I was here."}),
-    ("POST", "/v1/documents", {"id": "hush1-hushb", "text": "I was here."}),
+    ("POST", "/v1/documents", {"documents": [{"id": "hush1-hushb", "text": "I was here."}]}),
     ("POST", "/v1/documents/delete", {"ids": ["hush1-hushb"]}),
     ("DELETE", "/v1/documents/hush1-hushb", None),
 ]

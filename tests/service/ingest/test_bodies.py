@@ -361,7 +361,7 @@ def test_metadata_is_bounded_at_every_way_in(
 ) -> None:
     one = {"id": "x", "text": "A bridge.", "metadata": metadata}
     replies = [
-        client.post("/v1/documents", json=one),
+        client.post("/v1/documents", json={"documents": [one]}),
         client.put("/v1/documents/x", json={"text": "A bridge.", "metadata": metadata}),
         client.post("/v1/documents", content=json.dumps(one), headers=NDJSON),
         client.post(
@@ -385,7 +385,7 @@ def test_metadata_of_a_form_and_of_a_line_are_bounded_together(client: TestClien
 def test_ids_that_no_address_could_name_are_refused(client: TestClient) -> None:
     for id_ in ("new\nline", "a\tb", "a\u009bb", "a\u202eb"):
         one = {"id": id_, "text": "A bridge."}
-        assert client.post("/v1/documents", json=one).status_code == 422
+        assert client.post("/v1/documents", json={"documents": [one]}).status_code == 422
         sent = client.post("/v1/documents", content=json.dumps(one), headers=NDJSON)
         assert sent.status_code == 422
 
