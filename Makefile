@@ -90,4 +90,4 @@ demo: $(stamp) ## Index the demo corpus, and serve it with the console
 	$(bin)/wye demo --serve
 
 clean: ## Remove caches and the demo index, keep the environment
-	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache demo-index bench-out
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache demo-index demo-index-work bench-out

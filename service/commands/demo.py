@@ -1,11 +1,11 @@
-"""`wye demo`: index the demo corpus, and ask it a question of each kind over several routes.
+"""`wye demo`: index both demo corpora, and ask each some questions over several routes.
 
-With `--serve`, serve it with the console instead.
+With `--serve`, the first is served with the console instead.
 """
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -29,6 +29,10 @@ COLLECTION = "demo"
 SHOWN = 3
 ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH, Route.STEPS)
 """Routes that are shown for a question of each kind."""
+WORK = "-work"
+"""The folder of the second corpus' index ends like this."""
+WORK_KINDS = ("multi-step", "identifier", "row", "mail", "latest-version")
+"""Kinds of questions about the second corpus that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,11 @@ class JudgedQuestion:
     text: str
     gold: frozenset[str]
 
+    def is_gold(self, passage: str) -> bool:
+        """Whether a passage answers it: judgements may name its document or its file."""
+        parts = (f"{id_}{mark}" for id_ in self.gold for mark in "#:")
+        return passage in self.gold or passage.startswith(tuple(parts))
+
 
 def demo(
     *,
@@ -48,10 +57,11 @@ def demo(
     ] = False,
     port: PortOption = None,
 ) -> None:
-    """Index a small corpus that ships with Wye, and search it by several routes."""
-    import wye
+    """Index two small corpora that ship with Wye, and search them by several routes.
+
+    One is an encyclopedia's, the other a company's folder of files in thirteen formats.
+    """
     from wye.service.doctor import refuse_taken_address
-    from wye.service.render import list_hits
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index)
@@ -70,14 +80,14 @@ def demo(
         questions = judged_questions(corpus, ("train", "dev"))
     with as_file(files("wye.service") / "demo_steps") as folder:
         nested = judged_questions(folder, ("test",))
-    with wye.open(index, settings=settings) as opened:
-        for question in one_of_each_kind(questions + nested):
-            console.rule(f"a question of kind {question.kind}", style="dim")
-            console.print(question.text, style="bold")
-            for route in ROUTES:
-                hits = opened.search(question.text, k=SHOWN, route=route)
-                list_hits(console, hits, gold=question.gold)
-            console.print()
+    _ask(settings, index, one_of_each_kind(questions + nested), console)
+    work = index.with_name(index.name + WORK)
+    settings = settings.model_copy(update={"index": work})
+    with as_file(files("wye.service") / "demo_work") as folder:
+        _index(settings, work, folder / "files", console)
+        judged = judged_questions(folder, ("dev",))
+    kinds = [question for question in judged if question.kind in WORK_KINDS]
+    _ask(settings, work, one_of_each_kind(kinds), console)
     console.print(
         "* marks a passage that answers the question. The nested question is one of twelve chosen "
         "because only steps find all of it; half of the demo's questions go in steps, so `auto` "
@@ -85,6 +95,25 @@ def demo(
         f'  wye search "Who ...?" --index {index} --explain\n'
         f"  wye index YOUR-FOLDER --index my-index"
     )
+
+
+def _ask(
+    settings: "ServiceSettings",
+    index: Path,
+    questions: Iterable[JudgedQuestion],
+    console: "Console",
+) -> None:
+    import wye
+    from wye.service.render import list_hits
+
+    with wye.open(index, settings=settings) as opened:
+        for question in questions:
+            console.rule(f"a question of kind {question.kind}", style="dim")
+            console.print(question.text, style="bold")
+            for route in ROUTES:
+                hits = opened.search(question.text, k=SHOWN, route=route)
+                list_hits(console, hits, gold=[hit.id for hit in hits if question.is_gold(hit.id)])
+            console.print()
 
 
 def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:
