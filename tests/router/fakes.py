@@ -131,7 +131,6 @@ class FakeArms:
     """
 
     corpus = None
-
     version = 3
 
     def __init__(self, count: int = 4) -> None:
@@ -148,6 +147,9 @@ class FakeArms:
 
     def __len__(self) -> int:
         return self._count
+
+    def for_batch(self) -> Snapshot:
+        return self.snapshot
 
     def further(self, arm: Route) -> "FakeFurtherArm":
         return FakeFurtherArm(arm, self._count, self.log)
