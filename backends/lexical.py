@@ -6,8 +6,8 @@ same content would not always give the same answer.
 """
 
 import math
+import re
 import sys
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.layers import Layers
-from wye.backends.notations import digraphs, notations
+from wye.backends.notations import months_in
 from wye.backends.numerics import (
     RequestError,
     postings,
@@ -29,14 +29,15 @@ from wye.backends.numerics import (
     top_rows,
 )
 from wye.backends.store.derived import Arrays, pack_table, unpack_table
-from wye.backends.strings import FurtherWords, Words
+from wye.backends.strings import FurtherWords, TermNumbers, Words
 from wye.backends.text import (
     STOPWORDS,
     content_terms,
+    digraphs,
+    notations,
     singular,
     terms,
     without_request,
-    words_before_stemming,
 )
 from wye.backends.types import (
     Float32,
@@ -118,7 +119,7 @@ class LexicalRetriever:
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
         self._words = Words()
-        self._terms, self._lengths, self._extra = self._read(texts)
+        self._terms, self._lengths, self._extra = self._reader().read(texts)
         if len(self._lengths) != len(ids):
             raise RequestError(
                 f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
@@ -233,7 +234,7 @@ class LexicalRetriever:
         scores = []
         for text in texts:
             in_text = terms(text, self.settings.stemmer, self._stopwords)
-            frequencies = Counter([*in_text, *self._further_terms(text)])
+            frequencies = Counter([*in_text, *self._terms_of(notations(text))])
             norm = k1 * ((1 - b) + b * len(in_text) / (self.mean_length or 1.0))
             scores.append(
                 math.fsum(
@@ -300,10 +301,14 @@ class LexicalRetriever:
             for digraph, word in digraphs(question).items()
             if self.passages_with(self._words.find(self._term(word)))
         }
-        return [*in_words, *(t for t in self._further_terms(question) if t not in twice)]
+        further = self._terms_of(question_notations(question))
+        return [*in_words, *(term for term in further if term not in twice)]
 
-    def _further_terms(self, text: str) -> list[str]:
-        return [self._term(word) for word in notations(text) if word not in self._stopwords]
+    def _terms_of(self, words: Iterable[str]) -> list[str]:
+        return [self._term(word) for word in words if word not in self._stopwords]
+
+    def _reader(self) -> TermNumbers:
+        return TermNumbers(self._words, self.settings.stemmer, self._stopwords)
 
     @cached_property
     def _starts(self) -> Int64:
@@ -324,25 +329,6 @@ class LexicalRetriever:
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""
         return idf_of(self.passages_with(number), len(self.ids))
-
-    def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32, Int32]:
-        """Term numbers of texts, end to end, and the number of terms of each text.
-
-        The third array has how many of these are notations, which do not make a text longer.
-        """
-        numbers = _TermNumbers(self._words, self.settings.stemmer, self._stopwords)
-        terms, lengths, extra = array("i"), array("i"), array("i")
-        for text in texts:
-            words = words_before_stemming(text)
-            in_words = [number for number in map(numbers.__getitem__, words) if number >= 0]
-            further = [numbers.of_notation(word) for word in notations(text)]
-            further = [number for number in further if number >= 0]
-            terms.extend(in_words)
-            terms.extend(further)
-            lengths.append(len(in_words) + len(further))
-            extra.append(len(further))
-        whole, count, further_count = (np.frombuffer(a, np.int32) for a in (terms, lengths, extra))
-        return whole, count, further_count
 
 
 @dataclass(slots=True)
@@ -386,7 +372,7 @@ class LayeredLexicalRetriever(LexicalRetriever):
                 since.words, since.terms = FurtherWords(base._words), {}
             self._words = since.words
             new = [text for text in dict.fromkeys(texts) if text not in since.terms]
-            terms, lengths, extra = self._read(new)
+            terms, lengths, extra = self._reader().read(new)
             split = np.split(terms, np.cumsum(lengths[:-1]))
             terms_of_text = since.terms | dict(
                 zip(new, zip(split, extra.tolist(), strict=False), strict=False)
@@ -463,6 +449,15 @@ def idf_of(passages: int, total: int) -> float:
     return math.log(1 + (total - passages + 0.5) / (passages + 0.5))
 
 
+def question_notations(question: str) -> list[str]:
+    """As `notations`, but a month alone counts only where the question names no day or year."""
+    keys = [key for key in notations(question) if not _MONTH_ALONE.fullmatch(key)]
+    return [*keys, *months_in(question)]
+
+
+_MONTH_ALONE = re.compile("--[0-9]{2}")
+
+
 def bm25(
     starts: Int32 | Int64,
     passages: Int32,
@@ -497,24 +492,3 @@ def bm25(
         length = lengths[passages[rows]].astype(np.float64)
         values[rows] *= frequencies[rows] / (k1 * ((1 - b) + b * length / mean) + frequencies[rows])
     return values
-
-
-class _TermNumbers(dict[str, int]):
-    """Word -> number of its term, -1 for a stop word; filled on demand."""
-
-    def __init__(self, words: Words, stemmer: str, stopwords: frozenset[str]) -> None:
-        super().__init__()
-        self._words, self._stemmer, self._stopwords = words, stemmer, stopwords
-
-    def of_notation(self, word: str) -> int:
-        """As for a word; most that end in a digit occur once and are not remembered."""
-        is_rare = word[-1].isdecimal() and word not in self._stopwords
-        return self._words.number(word) if is_rare else self[word]
-
-    def __missing__(self, word: str) -> int:
-        if word in self._stopwords:
-            number = -1
-        else:
-            number = self._words.number(singular(word) if self._stemmer == "s" else word)
-        self[word] = number
-        return number

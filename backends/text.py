@@ -1,14 +1,20 @@
-"""Words of texts: tokens, which names are made of, and terms, which BM25 counts.
+"""Words of texts: tokens, which names are made of, terms, which BM25 counts, and codes.
 
 A token keeps its case, and signs are tokens too. A term is a folded word without its plural ending.
+Beside its words, a text has notations: further words that are the same for every way to write a
+code or an umlaut (here), a date, a time or a number (`backends/notations.py`). "VLV3391" has the
+parts of "VLV-3391", and that has the joined form. Ordinary words have none.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Literal
+
+from wye.backends.notations import phrases
 
 _SPACES = re.compile(r"\s+")
 # Characters that are looked at together for one that can be seen; most texts begin with one.
@@ -40,29 +46,6 @@ FUNCTION_WORDS = frozenset(
     they this those to under up us was we were what when where which while who whom whose why will
     with would you your""".split()  # noqa: SIM905 - words read better as words
 )
-
-
-# Frequent words that English lacks: German, French, Spanish, Italian, Portuguese, Dutch, Polish.
-_FOREIGN_WORDS = frozenset(
-    """aan auch auf avec che com como con czy dans das dei del della den der des die dla du een ein
-    eine el elle est et für gli het il ist jak jest la las le les los mais mit na nicht nie non não
-    och oder ou para pas por pour que qui się sind sont sur te um uma und une van voor von zijn zu
-    zum è é""".split()  # noqa: SIM905 - words read better as words
-)
-_LETTERS = re.compile(r"[^\W\d_]+")
-_GLANCED_WORDS = 400
-_FEWEST_WORDS = 8
-
-
-def looks_foreign(text: str) -> bool:
-    """Whether a text is surely not English: in another script, or of another language's words."""
-    words = [word.casefold() for word in _LETTERS.findall(text[: 16 * _GLANCED_WORDS])]
-    letters = "".join(words)
-    if sum(letter > "\u036f" for letter in letters) > len(letters) / 2:
-        return True
-    foreign = sum(word in _FOREIGN_WORDS for word in words)
-    english = sum(word in FUNCTION_WORDS for word in words)
-    return len(words) >= _FEWEST_WORDS and foreign > 2 * english and foreign > len(words) // 16
 
 
 def entity_key(surface: str) -> str:
@@ -183,9 +166,7 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 
 # As _WORD for folded ASCII text, in a third of the time.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
-_BEYOND_ASCII = re.compile(r"([^\x00-\x7f]+)")
-_POSSESSIVE_ENDING = "s"
-_POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
+_POSSESSIVE = re.compile(r"(?<=\w)'s\b")
 
 _STOPWORDS = """
     a an and are as at be been being between both but by did do does for from had has have how if
@@ -198,13 +179,6 @@ STOPWORDS = tuple(_STOPWORDS.split())
 although they say nothing about the subject; leaving them out raises every measure."""
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
-
-# A text is searched for words of so many letters together; for more, splitting it once is faster.
-# Some texts make a search slow, so letters times characters have a bound, and so has how often a
-# word may be found inside others.
-_MOST_LETTERS = 512
-_MOST_COMPARED = 2**22
-_MOST_INSIDE = 256
 
 
 def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:
@@ -223,125 +197,69 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
     return [singular(word) for word in content_words] if stemmer == "s" else content_words
 
 
-def forms(term: str) -> frozenset[str]:
-    """The words that the S stemmer reduces to a term."""
-    candidates = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
-    return frozenset(word for word in candidates if singular(word) == term)
-
-
-def occurrences(text: str, word_sets: Sequence[frozenset[str]]) -> list[bool]:
-    """Whether a text has one of the words of each set, such as the `forms` of a term.
-
-    Words are those of `terms` before stemming. Most sought words are nowhere in the text, which a
-    search for a string tells ten times faster than splitting the text does, if they are few.
-    """
-    plain = folded(text)
-    letters = sum(map(len, chain.from_iterable(word_sets)))
-    occurs = None
-    # A lone s may belong to a possessive.
-    if (
-        letters <= _MOST_LETTERS
-        and letters * len(plain) <= _MOST_COMPARED
-        and _POSSESSIVE_ENDING not in chain.from_iterable(word_sets)
-    ):
-        occurs = _searched(plain, word_sets)
-    if occurs is None:
-        distinct_words = set(_words_of(plain))
-        occurs = [not words.isdisjoint(distinct_words) for words in word_sets]
-    return occurs
-
-
-_REQUEST = re.compile(
-    r"\W*(?:(?:please|kindly|okay|ok|hi|hello)\b,? +)*"
-    r"(?:(?:can|could|would|will) you (?:please )?)?"
-    r"(?:tell (?:me|us)(?: more)?(?: about)?|explain(?: to (?:me|us))?|describe|summari[sz]e"
-    r"|(?:give|show|find)(?: me| us)(?: more)?|list(?! of)|name(?= (?:the|all|some|any|two|three) )"
-    r"|do you know(?: if)?|i (?:would like|'d like|want|need) to know|should"
-    r"|(?:can|could|would|may|might|must|shall)"
-    r"(?= (?:i|we|you|he|she|it|they|one|the|an?|my|our|this|that|there)\b))\b",
-    re.IGNORECASE,
-)
-
-
-def without_request(question: str) -> str:
-    """A question without the request that it begins with: "Tell me about", "Can", "Please list".
-
-    The whole question if it is nothing else.
-    """
-    request = _REQUEST.match(question)
-    rest = question[request.end() :] if request else question
-    return rest if _LETTERS.search(rest) else question
-
-
 def content_terms(text: str) -> list[str]:
     """Terms of a text without English function and question words."""
-    return terms(text, "s", _FUNCTION_TERMS)
-
-
-def _is_joined(letter: str) -> bool:
-    """Whether a character belongs to the word that it touches."""
-    return letter.isalnum() and not _UNSPACED_WORD.match(letter)
-
-
-def _searched(plain: str, word_sets: Sequence[frozenset[str]]) -> list[bool] | None:
-    """`occurrences` by searching; None once words were found inside others too often."""
-    occurs, inside = [False] * len(word_sets), 0
-    for position, words in enumerate(word_sets):
-        for word in words:
-            start = plain.find(word)
-            while start >= 0 and not occurs[position]:
-                end = start + len(word)
-                beside = plain[start - 1 : start], plain[end : end + 1]
-                if any(map(_is_joined, beside)) and not _UNSPACED_WORD.match(word):
-                    inside += 1
-                    if inside > _MOST_INSIDE:
-                        return None
-                    start = plain.find(word, end)  # what begins inside this one follows a letter
-                else:
-                    occurs[position] = True
-            if occurs[position]:
-                break
-    return occurs
+    return [*chain.from_iterable(map(_CONTENT.__getitem__, text.split()))]
 
 
 def words_before_stemming(text: str) -> list[str]:
     """Folded words of a text, stop words and plurals among them."""
-    return _words_of(folded(text))
+    return [*chain.from_iterable(map(_WORDS.__getitem__, text.split()))]
 
 
-def _words_of(plain: str) -> list[str]:
-    if "'s" in plain or "\u2019s" in plain:
-        plain = _POSSESSIVE.sub("", plain)
+class _OfPieces(dict[str, tuple[str, ...]]):
+    """What pieces of texts without blanks have; the first `_REMEMBERED` short ones are cached."""
+
+    def __init__(self, read: Callable[[str], Iterable[str]]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        words = tuple(self._read(piece))
+        if len(self) < _REMEMBERED and len(piece) <= _LONGEST:
+            self[piece] = words
+        return words
+
+
+def plain_text(text: str) -> str:
+    """A text folded, without possessive endings."""
+    plain = folded(text)
+    return _POSSESSIVE.sub("", plain) if "'s" in plain else plain
+
+
+def split_words(plain: str) -> list[str]:
+    """The words of a plain text."""
     return (_ASCII_WORD if plain.isascii() else _WORD).findall(plain)
 
 
+_REMEMBERED = 2**17
+_LONGEST = 64
+"""Longer pieces have no codes, but data in some encoding."""
+_WORDS = _OfPieces(lambda piece: split_words(plain_text(piece)))
+_CONTENT = _OfPieces(lambda piece: terms(piece, "s", _FUNCTION_TERMS))
+
+
 def folded(text: str) -> str:
-    """A text without case, accents, strokes and ligatures: "Łódź" is "lodz", "Æsir" "aesir"."""
+    """A text without case, accents, strokes and ligatures: "Łódź" is "lodz", "Æsir" "aesir".
+
+    Signs beyond ASCII become blanks, but for the apostrophe.
+    """
     if text.isascii():
         return text.lower()
     # ASCII and other characters do not affect each other in folding.
-    pieces = _BEYOND_ASCII.split(text)
-    pieces[::2] = [piece.lower() for piece in pieces[::2]]
-    pieces[1::2] = [_FOLDED[piece] for piece in pieces[1::2]]
-    return "".join(pieces)
+    return _BEYOND_ASCII.sub(lambda run: _folded_run(run[0]), text.lower())
 
 
-class _Folded(dict[str, str]):
-    """Folded form of runs of non-ASCII characters; the first `_REMEMBERED` short ones are cached.
-
-    A whole text in another script can be one run.
-    """
-
-    def __missing__(self, stretch: str) -> str:
-        plain = normalised(stretch, "NFKD").casefold().translate(_WITHOUT_MARKS)
-        if len(self) < _REMEMBERED and len(stretch) <= _LONGEST_REMEMBERED:
-            self[stretch] = plain
-        return plain
+@lru_cache(4096)
+def _folded_run(run: str) -> str:
+    plain = normalised(run, "NFKD").casefold().translate(_WITHOUT_MARKS)
+    return _SIGN.sub(" ", plain.replace("\u2019", "'"))
 
 
-_REMEMBERED = 4096
-_LONGEST_REMEMBERED = 64
-_FOLDED = _Folded()
+_SIGN = re.compile(r"[^\w\x00-\x7f]")
+
+
+_BEYOND_ASCII = re.compile(rf"[^\x00-\x7f]{{1,{_LONGEST}}}")
 
 
 class _WithoutMarks(dict[int, int | str | None]):
@@ -381,41 +299,197 @@ def is_blank(text: str) -> bool:
     return True
 
 
-_MOST_FURTHER = 0.1
-"""Share of the longer text's words that the shorter one may lack."""
-_WRITTEN_WORD = re.compile(r"[-+]?\w+(?:[.,:/'-]\w+)*|[%€$£°<>=]")
-_DATE = (
-    r"(?:\d[\d.:/-]*(?:st|nd|rd|th|am|pm)?|at|am|pm|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*)\b[.,]?"
-)
-_COPIED = re.compile(
-    r"\b(?:printed|exported|downloaded|retrieved|accessed|archived|crawled|scanned)"
-    rf"(?: on| at)?:?(?: {_DATE})+",
+_REQUEST = re.compile(
+    r"\W*(?:(?:please|kindly|okay|ok|hi|hello)\b,? +)*"
+    r"(?:(?:can|could|would|will) you (?:please )?)?"
+    r"(?:tell (?:me|us)(?: more)?(?: about)?|explain(?: to (?:me|us))?|describe|summari[sz]e"
+    r"|(?:give|show|find)(?: me| us)(?: more)?|list(?! of)|name(?= (?:the|all|some|any|two|three) )"
+    r"|do you know(?: if)?|i (?:would like|'d like|want|need) to know|should"
+    r"|(?:can|could|would|may|might|must|shall)"
+    r"(?= (?:i|we|you|he|she|it|they|one|the|an?|my|our|this|that|there)\b))\b",
     re.IGNORECASE,
 )
-"""When a copy was made, such as "printed on 1 May 2031 at 10:15": it says nothing of the text."""
-_TELLING = re.compile(r"\d|n't$|^(?:not?|never|none|n?either|without|except|unless|cannot|only)$")
-"""Words in small letters that change what a text says."""
 
 
-def words_as_written(text: str) -> list[str]:
-    """The words of a text as they are written, without the date on which a copy was made."""
-    return _WRITTEN_WORD.findall(_COPIED.sub(" ", text))
+def without_request(question: str) -> str:
+    """A question without the request that it begins with: "Tell me about", "Can", "Please list".
 
-
-def are_copies(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two texts say the same, by their words as written.
-
-    The longer one has all words of the shorter, in their order, and few further ones: no number, no
-    name, which is a word with a capital, and no negation.
+    The whole question if it is nothing else.
     """
-    shorter, longer = sorted((one, other), key=len)
-    if len(longer) - len(shorter) > _MOST_FURTHER * len(longer):
+    request = _REQUEST.match(question)
+    rest = question[request.end() :] if request else question
+    return rest if any(map(str.isalpha, rest)) else question
+
+
+def notations(text: str) -> list[str]:
+    """Further words of a text in a normal form, each once; none for most texts.
+
+    They are folded and not stemmed.
+    """
+    of_pieces = chain.from_iterable(map(notations_of, text.split()))
+    in_phrases = phrases(text) if _DIGIT.search(text) else ()
+    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_phrases)))]
+
+
+_COMPOUND = re.compile(r"\w+(?:[.\-]\w+)*")
+_PART = re.compile(r"[^\W_]+")
+_RUN = re.compile("[a-z]+|[0-9]+")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_HUMPED = re.compile(r"[^\W_]*[a-z][A-Z][^\W_]*")
+_DIGIT = re.compile("[0-9]")
+_ORDINARY = re.compile(r"[0-9]+(?:s|st|nd|rd|th)?", re.IGNORECASE)
+_LEAST_HUMP = 4
+_MOST_PARTS = 8
+_SHORTEST = 4
+"""Shorter words are not split between letters and digits: "v3", "H2O"."""
+_DIGRAPHS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"}
+    | {"Ä": "ae", "Ö": "oe", "Ü": "ue", "Ø": "oe", "Å": "aa"}
+)
+
+
+_UMLAUT = re.compile("[äöüøåÄÖÜØÅ]")
+# A sign of a code: a capital, a digit or a joint inside a word.
+_MARK = re.compile(r"[a-z][A-Z]|\w[._\-]\w|[^\W\d][0-9]|[0-9][^\W\d]|[äöüøåÄÖÜØÅ]")
+
+
+def notations_of(piece: str) -> Sequence[str]:
+    """The joined forms and the parts of the codes in a piece, and its words without umlauts."""
+    if len(piece) > _LONGEST or not _MARK.search(piece):
+        return ()
+    further: list[str] = []
+    for compound in _COMPOUND.findall(piece):
+        if _UMLAUT.search(compound):
+            further += _PART.findall(folded(compound.translate(_DIGRAPHS)))
+        words = _PART.findall(compound)
+        if joined := _joined(compound, [folded(word) for word in words]):
+            further.append(joined)
+        for word in words:
+            further += _parts(word)
+    return further
+
+
+def digraphs(text: str) -> dict[str, str]:
+    """Words with an umlaut as written without one, such as "koebel" -> the folded word "kobel"."""
+    return {
+        folded(word.translate(_DIGRAPHS)): folded(word)
+        for word in _PART.findall(text)
+        if _UMLAUT.search(word)
+    }
+
+
+def _joined(compound: str, parts: list[str]) -> str:
+    """A compound as one word; "" if it is one, or a number, a range of years or an abbreviation."""
+    if not 1 < len(parts) <= _MOST_PARTS:
+        return ""
+    if all(part.isdigit() for part in parts):
+        if "." in compound:
+            return ".".join(parts) if len(parts) > 2 and "-" not in compound else ""
+        is_range = len(parts) == 2 and len(parts[0]) == 4
+        return "" if is_range else "".join(parts)
+    is_code = "_" in compound or any(part.isdigit() for part in parts)
+    if "." in compound and not is_code and min(map(len, parts)) < 2:
+        return ""
+    return "".join(parts)
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of a word in camel case, or with letters and digits."""
+    if len(word) < _SHORTEST or _ORDINARY.fullmatch(word):
+        return []
+    parts = [part.casefold() for part in _HUMP.findall(word)] if _is_camel(word) else []
+    if _DIGIT.search(word):
+        runs = _RUN.findall(folded(word))
+        parts += [run for run in runs if len(run) > 1] if len(runs) <= _MOST_PARTS // 2 else []
+    return parts
+
+
+def _is_camel(word: str) -> bool:
+    """Whether a word is like parseBankStatement or LedgerService, not like McDonald or iPhone."""
+    if not (word.isascii() and _HUMPED.fullmatch(word)):
         return False
-    position = 0
-    for word in longer:
-        if position < len(shorter) and word.lower() == shorter[position].lower():
-            position += 1
-        elif not word.islower() or _TELLING.search(word):
-            return False
-    return position == len(shorter)
+    humps = _HUMP.findall(word)
+    if not 1 < len(humps) <= _MOST_PARTS:
+        return False
+    if word[0].islower():
+        return len(humps[0]) > 1 and humps[1][0].isupper()
+    return len(humps) > 2 or all(len(hump) >= _LEAST_HUMP for hump in humps)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Something in a question that is written like an identifier, or a day.
+
+    Attributes:
+        text: The code as in the question.
+        keys: Words before stemming of which a passage that says the code has one: the joined form,
+            or the days that a date may be.
+        parts: Its parts, which may be apart in a passage; empty for a day.
+    """
+
+    text: str
+    keys: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+
+_IS_YEAR = re.compile(r"1[0-9]{3}|20[0-9][0-9]")
+_PLURAL = re.compile(r"[ -][a-z]+s\b")
+_INTRODUCED = re.compile(
+    r"(?:#|\b(?:bug|bus|case|code|error|flight|form|id|invoice|issue|item|line|model|no|number|"
+    r"order|part|port|pr|request|room|ticket)[.:]? ?)$"
+)
+_TIME_AFTER = re.compile(r"[ T,]+[0-9]{1,2}:[0-9]{2}")
+_LEAST_DIGITS = 3
+
+
+def codes_in(question: str) -> list[Code]:
+    """The codes and the days in a question.
+
+    A number is a code if it has three digits or more, is no year unless a word such as "order"
+    introduces it, and counts nothing: neither a unit nor a plural follows. A day with a time, as
+    in a line of a log, is none.
+    """
+    codes, others = [], [*phrases(question)] if _DIGIT.search(question) else []
+    shouts = question.isupper() and len(question.split()) > 1
+    for phrase in others:
+        if phrase.days and not _TIME_AFTER.match(question, phrase.end):
+            codes.append(Code(question[phrase.start : phrase.end], phrase.days))
+    for match in _COMPOUND.finditer(question):
+        if any(phrase.start < match.end() and match.start() < phrase.end for phrase in others):
+            continue
+        compound, parts = match[0], _PART.findall(folded(match[0]))
+        if compound.isdecimal():
+            if _is_number_of_a_thing(compound, question[: match.start()], question[match.end() :]):
+                codes.append(Code(compound, (compound,)))
+        elif _is_code(compound, parts) and not (shouts and not _DIGIT.search(compound)):
+            key = _joined(compound, parts) or "".join(parts)
+            humps = _HUMP.findall(compound) if _is_camel(compound) else []
+            runs = [folded(hump) for hump in humps] or _RUN.findall(" ".join(parts))
+            codes.append(Code(compound, (key,), tuple(runs)))
+    return codes
+
+
+def _is_number_of_a_thing(number: str, before: str, after: str) -> bool:
+    if len(number) < _LEAST_DIGITS or _PLURAL.match(after):
+        return False
+    return not _IS_YEAR.fullmatch(number) or bool(_INTRODUCED.search(before.lower()))
+
+
+def _is_code(compound: str, parts: list[str]) -> bool:
+    """Whether a compound is written like E-9140, W-TRM, lynx.cache_on or parseBankStatement."""
+    has_digits = [part for part in parts if _DIGIT.search(part) and not _ORDINARY.fullmatch(part)]
+    numbers = [part for part in parts if part.isdecimal()]
+    if has_digits and len(compound) > 2:  # letters and digits in one word
+        return True
+    if len(parts) == 1:
+        return _is_camel(compound)
+    if numbers:
+        is_quantity = parts[0] in numbers and len(numbers) < len(parts)
+        has_year = any(_IS_YEAR.fullmatch(part) for part in numbers) and compound.islower()
+        is_all = len(numbers) == len(parts) and not _joined(compound, parts)
+        return not is_quantity and not has_year and not is_all
+    if "_" in compound or _is_camel(compound):
+        return True
+    if "." in compound:
+        return compound.islower() and min(map(len, parts)) > 1
+    return compound.isupper()

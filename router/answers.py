@@ -132,7 +132,8 @@ def best_sentences(
     A sentence's value is that of its words from the question; rare ones count more. A word counts
     less once a chosen sentence has it. Names that a chosen sentence brings in count too, since the
     answer to a question over two hops is often next to a name that the question lacks. A sentence
-    that has all of the question's words, together with its passage's title, is quoted alone.
+    that has all of the question's words, together with its passage's title, is quoted alone. A
+    title that is a question belongs to the first sentence, its reply.
 
     Left out are headings, headers of mails, questions without a reply, what says the same as a
     chosen sentence, and what says of somebody what the question denies ("Who does not write …?").
@@ -149,8 +150,8 @@ def best_sentences(
         return []
     denied = _denied(question)
     rest = [
-        _Sentence(Quote(text, number), _terms(text), index == 0)
-        for number, (_, body) in enumerate(passages, start=1)
+        _Sentence(Quote(text, number), _terms(_with_question(title, text, index)), index == 0)
+        for number, (title, body) in enumerate(passages, start=1)
         for index, text in enumerate(statements_of(body))
         if not _asserts(text, denied)
     ]
@@ -175,6 +176,11 @@ def best_sentences(
         fresh = weights.keys() - covered
         rest = [one for one in rest if one.terms & fresh and not _same(one, best)]
     return chosen
+
+
+def _with_question(title: str, statement: str, index: int) -> str:
+    """The first statement of a passage with its title if that is a question, as in an FAQ."""
+    return f"{title} {statement}" if index == 0 and title.rstrip().endswith("?") else statement
 
 
 def marks(question: str, sentence: str) -> list[tuple[int, int]]:

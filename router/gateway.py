@@ -17,8 +17,8 @@ from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Ranking
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.plan import Plan
+from wye.router import wording
 from wye.router.batch import Batch
-from wye.router.duplicates import FOLD, KEEP, fold, require_choice, width
 from wye.router.errors import QuestionError
 from wye.router.explain import in_words
 from wye.router.fusion import FusionSettings, fuse_all, lists_of
@@ -27,12 +27,12 @@ from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking,
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
-from wye.router.wording import asked_in, by_wording, read_wording
 
 if TYPE_CHECKING:
     from wye.router.snapshot import Snapshot
 
 EMPTY_INDEX = "the index is empty"
+NO_QUESTION = "there is no question in this, so nothing was searched"
 NO_RELEVANCE = (
     "Relevance is unknown here, since it was fitted for other models or other settings of the "
     "arms; leave min_relevance out."
@@ -119,7 +119,7 @@ class Gateway:
     fusion: FusionSettings
     model: Callable[[], RoutingModel]
     relevance_model: RelevanceModel | None = None
-    duplicates: str = KEEP
+    duplicates: str = wording.KEEP
     route: Route = Route.AUTO
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
@@ -149,7 +149,7 @@ class Gateway:
             As `search`.
         """
         check(questions, ask.k)
-        require_choice(ask.duplicates)
+        wording.require_choice(ask.duplicates)
         if ask.route == Route.AUTO:
             ask = replace(ask, route=self.route)
         if ask.min_relevance > 0 and self.relevance_model is None:
@@ -161,23 +161,29 @@ class Gateway:
             )
         arms, start = self.arms().for_batch(), perf_counter()
         for part in batches(questions, len(arms)):
-            if not len(arms):
-                empty = [_of_empty_index(question, ask.route, arms.version) for question in part]
-                yield Begun(dict(enumerate(empty)))
+            why = NO_QUESTION if len(arms) else EMPTY_INDEX
+            silent = {
+                row: Reply.unsearched(question, ask.route, arms.version, why)
+                for row, question in enumerate(part)
+                if not len(arms) or wording.asks_nothing(question)
+            }
+            if len(silent) == len(part):
+                yield Begun(silent)
                 continue
-            batch = self._batch(arms, [*map(asked_in, part)], ask)
+            batch = self._batch(arms, [*map(wording.asked_in, part)], ask)
             decisions = self._decide(batch, ask) if ask.route == Route.AUTO else []
             routes = [decision.route for decision in decisions] or [ask.route] * len(part)
             if ask.text_only:
                 routes = [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
             course = _Course(batch, ask, routes, decisions, start, part)
-            at_once = [row for row, route in enumerate(routes) if route != Route.STEPS]
-            in_steps = [row for row, route in enumerate(routes) if route == Route.STEPS]
+            rows = [row for row in range(len(part)) if row not in silent]
+            at_once = [row for row in rows if routes[row] != Route.STEPS]
+            in_steps = [row for row in rows if routes[row] == Route.STEPS]
             rankings = self._rankings(course, at_once)
             replies = self._replies(
                 course, {row: StepsResult(ranking) for row, ranking in rankings.items()}
             )
-            yield Begun(replies, in_steps, partial(self._finish, course))
+            yield Begun({**silent, **replies}, in_steps, partial(self._finish, course))
 
     def decide(self, questions: Sequence[str], ask: Ask = JUST_DECIDE) -> list[Decision]:
         """Decide which route `search` would take for each question with `Route.AUTO`.
@@ -201,7 +207,7 @@ class Gateway:
                 Batch(
                     arms,
                     self.open_analyser,
-                    [*map(asked_in, part)],
+                    [*map(wording.asked_in, part)],
                     self.fusion,
                     filter=ask.filter,
                 ),
@@ -336,12 +342,12 @@ class Gateway:
 
     def _folds(self, ask: Ask) -> bool:
         """Whether near-duplicates are moved behind the other hits."""
-        return (ask.duplicates or self.duplicates) == FOLD
+        return (ask.duplicates or self.duplicates) == wording.FOLD
 
     def _width(self, ask: Ask) -> int:
         """How many hits a ranking needs, so that near-duplicates can be replaced by others."""
         depth = self._depth(ask)
-        return width(depth, self.fusion.depth) if self._folds(ask) else depth
+        return wording.width(depth, self.fusion.depth) if self._folds(ask) else depth
 
     def _take_steps(
         self, course: _Course, positions: Sequence[int], k: int
@@ -404,11 +410,13 @@ class Gateway:
     def _worded(self, course: _Course, row: int, answer: StepsResult) -> StepsResult:
         """An answer ranked again by the wording of its question; see `wording`."""
         batch = course.batch
-        wording = read_wording(batch.questions[row])
-        if not wording or course.routes[row] in FURTHER:
+        wishes = wording.read_wording(batch.questions[row])
+        if not wishes or course.routes[row] in FURTHER:
             return answer
         with batch.stage("wording", [row]):
-            ranking = by_wording(wording, answer.ranking, batch.arms, batch.allowed, course.ask.k)
+            ranking = wording.by_wording(
+                wishes, answer.ranking, batch.arms, batch.allowed, course.ask.k
+            )
         return replace(answer, ranking=ranking)
 
     def _without_duplicates(
@@ -421,7 +429,7 @@ class Gateway:
         depth, folded, duplicates = self._depth(ask), {}, {}
         with course.batch.stage("folding", [*answers]):
             for row, answer in answers.items():
-                ranking, duplicates[row] = fold(answer.ranking, arms, depth)
+                ranking, duplicates[row] = wording.fold(answer.ranking, arms, depth)
                 folded[row] = replace(answer, ranking=ranking)
         return folded, duplicates
 
@@ -477,12 +485,3 @@ def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
             reason = in_steps(decision.reason, has_plan=has_plan)
             routed[row] = replace(decision, route=Route.STEPS, reason=reason)
     return routed
-
-
-def _of_empty_index(question: str, route: Route, version: int) -> Reply:
-    """The reply to a question where there is nothing to search."""
-    decision = None
-    if route == Route.AUTO:
-        route, decision = Route.DENSE, _UNDECIDED
-    ranking = Ranking(route, (), 0, EMPTY_INDEX)
-    return Reply(question, route, ranking, {}, {}, version, decision=decision)

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from wye.backends.files import canonical_json
-from wye.backends.notations import codes_in, notations
 from wye.backends.numerics import logistic
 from wye.backends.text import (
+    codes_in,
     content_terms,
     folded,
-    forms,
-    occurrences,
+    notations,
+    singular,
     title_names,
     words_before_stemming,
 )
@@ -266,13 +266,13 @@ class Evidence:
         texts = ranking.texts
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        forms_of_terms = [*map(forms, terms)]
         plain = [(folded(title), folded(text)) for title, text in texts]
-        occurs = [occurrences(f"{title}\n{text}", forms_of_terms) for title, text in plain]
-        has_term = np.array(occurs, bool).reshape(len(texts), len(terms))
+        has_term = np.zeros((len(texts), len(terms)), bool)
+        for row, (title, text) in enumerate(plain):
+            has_term[row] = [*map({*content_terms(f"{title}\n{text}")}.__contains__, terms)]
         first = has_term[:FIRST]
         together: Mask = np.atleast_2d(first.any(axis=0))
-        is_name = together[0] & ~_are_small(forms_of_terms, together[0], texts[:FIRST])
+        is_name = together[0] & ~_are_small(terms, together[0], texts[:FIRST])
         weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
         # Who asks for a name or a code alone wants what has it.
         named, beside = weights * is_name, weights * (~is_name | is_name.all())
@@ -321,14 +321,8 @@ def _share(has_term: Mask, weights: Float64) -> Float64:
     return has_term @ weights / total if total > 0 else np.full(len(has_term), np.nan)
 
 
-def _are_small(
-    word_sets: Sequence[frozenset[str]], wanted: Mask, texts: Sequence[tuple[str, str]]
-) -> Mask:
-    """(t,) which wanted terms some passages write with a small letter, and in no address.
-
-    Args:
-        word_sets: The forms of each term.
-    """
+def _are_small(terms: Sequence[str], wanted: Mask, texts: Sequence[tuple[str, str]]) -> Mask:
+    """(t,) which wanted terms some passages write with a small letter, and in no address."""
     whole = [text for pair in texts for text in pair]
     accented = {
         word
@@ -338,13 +332,19 @@ def _are_small(
         if written.strip(_MARKS).isalpha() and written[0].islower()
         for word in words_before_stemming(written)
     }
-    small = np.zeros(len(word_sets), bool)
+    small = np.zeros(len(terms), bool)
     for term in np.flatnonzero(wanted).tolist():
-        words = word_sets[term]
+        words = _forms(terms[term])
         small[term] = not accented.isdisjoint(words) or any(
             _stands_alone(word, text) for word in words if word.isalpha() for text in whole
         )
     return small
+
+
+def _forms(term: str) -> set[str]:
+    """The words that the S stemmer reduces to a term."""
+    candidates = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
+    return {word for word in candidates if singular(word) == term}
 
 
 def _stands_alone(word: str, text: str) -> bool:

@@ -147,10 +147,15 @@ class Reply:
     answerability: float | None = None
     duplicates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
-    def folded(self) -> int:
-        """How many near-duplicates of its hits were moved behind other passages."""
-        return sum(map(len, self.duplicates.values()))
+    @classmethod
+    def unsearched(cls, question: str, route: Route, version: int, why: str) -> "Reply":
+        """The reply to a question where there is nothing to search, or to search for."""
+        decision = None
+        if route == Route.AUTO:
+            route = Route.DENSE
+            decision = Decision(route, None, None, None, f"degraded: {why}")
+        ranking = Ranking(route, (), 0, why)
+        return cls(question, route, ranking, {}, {}, version, decision=decision)
 
 
 @dataclass(frozen=True, slots=True)

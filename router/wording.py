@@ -1,19 +1,33 @@
-"""Ranks again by what a question's wording asks for, after its route has ranked.
+"""What becomes of a route's ranking: what the question's wording asks for, and near-duplicates.
 
 No arm knows that a code names one thing: to an encoder E-9140 is near E-2207, and to BM25 it is one
 word among others. Here the few passages that have it come first, on every route.
+
+Copies of a page fill all places of a reply and add nothing to the first, so of passages that say
+the same, one keeps its place. Equal vectors alone do not make copies: "open until 5" and "open
+until 6" are as near. So near-duplicates also have the same words in the same order, but for a few
+that neither count, name nor negate.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import Code, codes_in, notations
-from wye.backends.text import content_terms, entity_key, title_keys, without_request
+from wye.backends.notations import phrases
+from wye.backends.text import (
+    Code,
+    codes_in,
+    content_terms,
+    entity_key,
+    title_keys,
+    without_request,
+)
 from wye.backends.types import Int64, Mask, Passage, RankedHit, Ranking, Source
+from wye.router.errors import QuestionError
 from wye.router.types import FusedHit
 
 if TYPE_CHECKING:
@@ -27,6 +41,13 @@ _NAME = r"[^\W\d_a-z][\w'-]+(?: [^\W\d_a-z][\w'-]+)*"
 _DESCRIBED = re.compile(
     rf"\b[Tt]he (?P<what>[a-z-]+(?: [a-z-]+)?)(?<! of)(?<! in)(?<! at)(?<! by) (?P<name>{_NAME})"
     rf"|(?P<name_>{_NAME}),? (?:the|an?) (?P<after>[a-z-]+)"
+)
+_THANKS = re.compile(
+    r"(?=.*\b(?:thanks?|thx|cheers|ok|okay|got it|i see|good ?bye|bye|hello|hi)\b)"
+    r"\W*(?:(?:ok|okay|thanks?|thank you|thx|cheers|great|perfect|super|nice|good|got it|i see|"
+    r"very|so|much|many|a lot|bye|goodbye|hello|hi|fine|that(?:['\u2019]s| is| was)|helpful|"
+    r"for (?:that|your help|the help|everything))\b\W*)+",
+    re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 LEAST_WORDS = 80
@@ -76,6 +97,11 @@ def read_wording(question: str) -> Wording:
         for match in _DESCRIBED.finditer(question)
     }
     return Wording(codes_in(question), _NEWEST.search(question) is not None, described)
+
+
+def asks_nothing(turn: str) -> bool:
+    """Whether a turn of a conversation is only thanks, a greeting or praise."""
+    return _THANKS.fullmatch(turn) is not None
 
 
 def asked_in(text: str) -> str:
@@ -270,7 +296,8 @@ def _ages(passage: Passage) -> tuple[tuple[int, ...] | None, ...]:
 
 def _dates(text: str) -> Iterator[tuple[int, ...]]:
     """Days, months and years of a text as numbers."""
-    for key in (*notations(text), *_YEARS.findall(text)):
+    keys = (key for phrase in phrases(text) for key in phrase.keys)
+    for key in (*keys, *_YEARS.findall(text)):
         if _YEARS.fullmatch(key):
             yield _numbers(key)
 
@@ -296,3 +323,118 @@ def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: s
         why = (Source(source, 1, 1.0, lift),) if at in moved else ()
         first.append(FusedHit(hit.id, place.score, place.rank, (*hit.sources, *why)))
     return replace(ranking, hits=(*first, *hits[len(first) :]))
+
+
+FOLD, KEEP = "fold", "keep"
+"""What may become of near-duplicates: one of them keeps its place, or all do."""
+DUPLICATE = "duplicate"
+"""Source of a hit that was moved behind the others; its rank is that of the hit it repeats."""
+LEAST_COSINE = 0.97
+"""Cosine of two near-duplicates' vectors."""
+FOLDED = 4
+"""Hits that are ranked for each one wanted, so that others take the places of near-duplicates."""
+MOST_COMPARED = 300
+"""First hits of a ranking among which near-duplicates are looked for."""
+
+
+_MOST_FURTHER = 0.1
+"""Share of the longer text's words that the shorter one may lack."""
+_WRITTEN_WORD = re.compile(r"[-+]?\w+(?:[.,:/'-]\w+)*|[%€$£°<>=]")
+_DATE = (
+    r"(?:\d[\d.:/-]*(?:st|nd|rd|th|am|pm)?|at|am|pm|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*)\b[.,]?"
+)
+_COPIED = re.compile(
+    r"\b(?:printed|exported|downloaded|retrieved|accessed|archived|crawled|scanned)"
+    rf"(?: on| at)?:?(?: {_DATE})+",
+    re.IGNORECASE,
+)
+"""When a copy was made, such as "printed on 1 May 2031 at 10:15": it says nothing of the text."""
+_TELLING = re.compile(r"\d|n't$|^(?:not?|never|none|n?either|without|except|unless|cannot|only)$")
+"""Words in small letters that change what a text says."""
+
+
+def words_as_written(text: str) -> list[str]:
+    """The words of a text as they are written, without the date on which a copy was made."""
+    return _WRITTEN_WORD.findall(_COPIED.sub(" ", text))
+
+
+def are_copies(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two texts say the same, by their words as written.
+
+    The longer one has all words of the shorter, in their order, and few further ones: no number, no
+    name, which is a word with a capital, and no negation.
+    """
+    shorter, longer = sorted((one, other), key=len)
+    if len(longer) - len(shorter) > _MOST_FURTHER * len(longer):
+        return False
+    position = 0
+    for word in longer:
+        if position < len(shorter) and word.lower() == shorter[position].lower():
+            position += 1
+        elif not word.islower() or _TELLING.search(word):
+            return False
+    return position == len(shorter)
+
+
+def require_choice(duplicates: str) -> None:
+    """Refuse what is neither "fold", "keep" nor "".
+
+    Raises:
+        QuestionError: It is something else.
+    """
+    if duplicates not in ("", FOLD, KEEP):
+        raise QuestionError(f"duplicates is {duplicates!r:.40}; use {FOLD} or {KEEP}.")
+
+
+def width(depth: int, deepest: int) -> int:
+    """How many hits to rank so that `depth` remain; no more than the lists that are fused have."""
+    return max(depth, min(FOLDED * depth, deepest))
+
+
+def fold(
+    ranking: Ranking, arms: "Snapshot", depth: int
+) -> tuple[Ranking, dict[str, tuple[str, ...]]]:
+    """Move near-duplicates of better hits behind all other hits.
+
+    Returns:
+        The first `depth` hits, and by id of a hit that has near-duplicates, their ids, best first.
+        A moved hit scores no more than the last one that was not moved.
+    """
+    hits, ids = ranking.hits, ranking.ids(MOST_COMPARED)
+    if not ids:
+        return replace(ranking, hits=hits[:depth]), {}
+    vectors = arms.vectors(ids)
+    cosines = vectors @ vectors.T
+    pairs = np.argwhere(np.tril(cosines >= LEAST_COSINE, -1)).tolist()
+    if not pairs:
+        return replace(ranking, hits=hits[:depth]), {}
+    near = sorted({at for pair in pairs for at in pair})
+    texts = dict(zip(near, arms.texts([ids[at] for at in near]), strict=True))
+
+    @cache
+    def words(at: int) -> list[str]:
+        return words_as_written("\n".join(texts[at]))
+
+    best: dict[int, int] = {}  # a moved hit -> the hit that it repeats
+    for later, earlier in pairs:  # by the later hit, then by the earlier one
+        if later not in best and earlier not in best and are_copies(words(earlier), words(later)):
+            best[later] = earlier
+    if not best:
+        return replace(ranking, hits=hits[:depth]), {}
+    others = [at for at in range(len(hits)) if at not in best]
+    rank_of = {at: rank for rank, at in enumerate(others, start=1)}
+    lowest = hits[others[-1]].score
+    ordered = []
+    for rank, at in enumerate([*others, *best], start=1):
+        hit, sources = hits[at], sources_of(hits[at], ranking)
+        score = min(hit.score, lowest) if at in best else hit.score
+        if at in best:
+            cosine, share = float(cosines[at, best[at]]), score - hit.score
+            sources = *sources, Source(DUPLICATE, rank_of[best[at]], cosine, share)
+        ordered.append(FusedHit(hit.id, score, rank, sources))
+    repeats = {
+        ids[first]: tuple(ids[at] for at, other in best.items() if other == first)
+        for first in sorted({*best.values()})
+    }
+    return replace(ranking, hits=tuple(ordered[:depth])), repeats

@@ -211,8 +211,8 @@ def _facts(hits: Hits, *, route: bool = True) -> Text:
         notes.append(f"{_DOUBTS[hits.answered]} {chance}")
     if not hits:
         notes.append("nothing found")
-    if hits.reply.folded:
-        notes.append(f"{hits.reply.folded} near-duplicates were put behind the other passages")
+    if folded := sum(map(len, hits.reply.duplicates.values())):
+        notes.append(f"{folded} near-duplicates were put behind the other passages")
     for note in notes:
         facts.append(f"\n  {note}", style="yellow not dim")
     return facts

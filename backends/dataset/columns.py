@@ -19,9 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wye.backends.lexical import LexicalSettings
-from wye.backends.notations import notations
 from wye.backends.store.schema import GRAPH, KEYS, LABELS, SEARCHED, TOKENS, engine_fields
-from wye.backends.text import singular, terms, tokenise
+from wye.backends.text import notations, singular, terms, tokenise
 from wye.backends.types import Float16, Int32, Int64, Metadata
 
 UInt64 = NDArray[np.uint64]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from wye.backends.text import content_terms
 from wye.featurizer.question import words
 from wye.router.answers import names_in
+from wye.router.wording import asks_nothing
 from wye.service.answers.answer import Message
 from wye.service.settings import LONGEST_QUESTION
 
@@ -21,11 +22,6 @@ _PRONOUNS = words(
     "ones then former latter same"
 )
 _PERSONS = words("he him his she her hers they them their theirs")
-_THANKS = re.compile(
-    r"\W*(?:(?:ok|okay|thanks?|thank you|thx|cheers|great|perfect|super|nice|good|got it|i see|"
-    r"very|so|much|many|a lot|bye|goodbye|hello|hi|fine|for (?:that|your help|the help))\b\W*)+",
-    re.IGNORECASE,
-)
 _MORE = re.compile(r"\b(?:more|else|go on|continue|elaborate|in detail|details)\W*$", re.IGNORECASE)
 _ABOUT = re.compile(r"\W*(?:what|how) about\b", re.IGNORECASE)
 _DEFINITE = re.compile(
@@ -47,7 +43,7 @@ def leans(question: str) -> bool:
     It has a word like "it" or "there", asks for more, speaks of "the town", or is short or begins
     like a continuation ("and", "what about") and names nothing. Thanks depend on nothing.
     """
-    if _THANKS.fullmatch(question):
+    if asks_nothing(question):
         return False
     words_of_question = {word.lower() for word in _WORD.findall(question)}
     if not _PRONOUNS.isdisjoint(words_of_question) or _MORE.search(question):

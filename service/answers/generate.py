@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from wye.backends.types import Passage
 from wye.router.answers import best_sentences, pack
+from wye.router.gateway import NO_QUESTION
 from wye.router.types import answered
+from wye.router.wording import asks_nothing
 from wye.service.answers import follow_up
 from wye.service.answers.answer import (
     EXTRACTIVE,
@@ -153,6 +155,10 @@ class AnswerGenerator:
         answer.note += f"{QUOTED}." if quotes else "."
         if quotes and answer.answered == "unsure":
             quotes.insert(0, f"{NOT_SURE} ")
+        elif asks_nothing(params.question):
+            answer.answered, quotes = None, [f"{NO_QUESTION.capitalize()}."]
+        elif not quotes and answer.answered and params.passages:
+            answer.answered, quotes = "unsure", [NOT_SURE]
         elif not quotes:
             answer.answered = "no"
         for piece in quotes or [NOTHING_FOUND]:

@@ -21,8 +21,14 @@ from wye.backends.store.documents import (
 )
 from wye.backends.types import Metadata
 from wye.service.api.jobs import JobValue, job_value
-from wye.service.api.retrieve import CollectionName, Exact, Filter, examples
-from wye.service.http.edge import ASKING, READ, WRITE, Strict
+from wye.service.api.retrieve import (
+    CollectionName,
+    Exact,
+    Filter,
+    Strict,
+    examples,
+)
+from wye.service.http.edge import ASKING, READ, WRITE
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import FileResult, SentDocuments, cut, documents_of, passage_of
 from wye.service.ingest.jobs import Job

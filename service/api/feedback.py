@@ -7,8 +7,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from wye.router.request_log import FEEDBACK
-from wye.service.api.retrieve import examples
-from wye.service.http.edge import READ, Strict
+from wye.service.api.retrieve import (
+    Strict,
+    examples,
+)
+from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served
 

@@ -28,11 +28,12 @@ from wye.service.api.retrieve import (
     Exact,
     Filter,
     QuestionText,
+    Strict,
     examples,
     headers,
     retrieve_reply,
 )
-from wye.service.http.edge import ASKING, READ, WRITE, Strict
+from wye.service.http.edge import ASKING, READ, WRITE
 from wye.service.ingest.bodies import cut, with_metadata
 from wye.service.ingest.jobs import Job
 from wye.service.search import Collection, SearchParams

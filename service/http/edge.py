@@ -5,33 +5,24 @@ import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
-)
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from wye.backends.errors import suggestion
 from wye.backends.filters import Fixed
-from wye.router.removed import FIELDS
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import (
     NOTED_ID,
@@ -39,7 +30,6 @@ from wye.service.http.problems import (
     Problem,
     answer,
     closing,
-    with_suggestion,
 )
 from wye.service.logs import LOG
 
@@ -47,7 +37,6 @@ if TYPE_CHECKING:
     from wye.service.http.keys import KeyRing
 
 
-_MOST_FIELDS = 64
 # Characters of JSON that need no quoting in a line: no blanks, and no commas, since these separate
 # the entries of WYE_SERVE__KEYS.
 _PLAIN = "{}[]\":<>=!()*;/?@&$'|^~"
@@ -468,32 +457,3 @@ class _Visit:
             "key": self.key,
         }
         LOG.info("request", extra=extra | ({"problem": problem} if problem else {}))
-
-
-class Strict(BaseModel):
-    """A request that refuses unknown fields, since they are most often misspelt."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _suggest_fields(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        # Each unknown field would be an error of its own, and a body may have thousands.
-        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
-            raise ValueError(f"there are {len(value):,} fields, most of them unknown")
-        try:
-            return validate(value)
-        except ValidationError as error:
-            faults = [with_suggestion(fault, cls.model_fields) for fault in error.errors()]
-            raise ValidationError.from_exception_data(cls.__name__, faults) from None
-
-
-async def refuse_unknown(request: Request) -> None:
-    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
-    names = [field.alias for field in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if name not in names:
-            text = f" The parameters are {', '.join(names)}." if names else " There is none here."
-            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
-            fault = {"at": f"query.{name:.60}", "says": f"There is no such parameter.{hint}"}
-            raise Problem(422, "validation", f"{fault['at']}: {fault['says']}", errors=[fault])

@@ -1,6 +1,7 @@
 """The lexical arm, against the BM25 formula over dictionaries."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from math import log
 
@@ -15,10 +16,10 @@ from wye.backends.lexical import (
     LayeredLexicalRetriever,
     LexicalRetriever,
     LexicalSettings,
+    question_notations,
 )
-from wye.backends.notations import notations
 from wye.backends.numerics import RequestError, postings
-from wye.backends.text import singular, terms
+from wye.backends.text import notations, singular, terms
 from wye.backends.types import Query, Ranking
 
 PLAIN = LexicalSettings(stemmer="none", stopwords=())
@@ -45,8 +46,8 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
     """Kamphuis et al. 2020, table 1, one passage and one term at a time."""
     stopwords = frozenset(chosen.stopwords)
 
-    def further(text: str) -> list[str]:
-        words = [word for word in notations(text) if word not in stopwords]
+    def further(text: str, read: Callable[[str], list[str]] = notations) -> list[str]:
+        words = [word for word in read(text) if word not in stopwords]
         return [singular(word) if chosen.stemmer == "s" else word for word in words]
 
     lengths = [len(terms(text, chosen.stemmer, stopwords)) for text in texts]
@@ -59,7 +60,8 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
     asked = terms(question, chosen.stemmer, stopwords)
     # A word with an umlaut counts once where a passage has it.
     is_known = any(passage["ol"] for passage in passages)
-    asked += [t for t in further(question) if not (t == "oel" and "Öl" in question and is_known)]
+    twice = {"oel"} if "Öl" in question and is_known else set()
+    asked += [term for term in further(question, question_notations) if term not in twice]
     for term in asked:
         df = sum(term in passage for passage in passages)
         for row, passage in enumerate(passages):

@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 
 import wye.backends.lexical
 import wye.backends.text
-from tests.counting import calls
 from wye.backends.text import (
     entity_key,
-    forms,
     is_blank,
     is_informative,
     normalised,
-    occurrences,
     starts_like_a_name,
     stretch,
     terms,
@@ -240,13 +237,6 @@ STROKES = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "ð
 FOLDED = "øŁÆaEsSxZ09 '\u2019-_.ßſİıΣσςéÉ\u0301\u0327\u0345ﬁ北かカﾞ\uac00\u212bᏸꭰǅ½"
 
 
-def test_long_runs_in_other_scripts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = wye.backends.text._Folded()
-    monkeypatch.setattr(wye.backends.text, "_FOLDED", kept)
-    assert terms("caf\u00e9 " + "\ufdfa" * 16_000)[0] == "cafe"
-    assert list(kept) == ["\u00e9"]
-
-
 @given(st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30))
 def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
     folded = unicodedata.normalize("NFKD", text).casefold()
@@ -256,43 +246,6 @@ def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
     plain = re.sub(r"(?<=\w)['\u2019]s\b", "", plain)
     unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     assert terms(text, "none") == re.findall(rf"[{unspaced}]|[^\W_{unspaced}]+", plain)
-
-
-few_letters = st.text(st.sampled_from("abs' _\u2019é北"), max_size=20)
-
-
-@given(
-    few_letters | st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30),
-    st.lists(few_letters | st.text(max_size=9), max_size=4),
-)
-def test_words_are_found_where_the_text_has_them(text: str, others: list[str]) -> None:
-    sought = [frozenset(terms(one, "none")) for one in (*others, text, text[1:-1])]
-    own = set(terms(text, "none"))
-    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
-
-
-@given(few_letters, st.lists(few_letters, max_size=4), st.sampled_from([1, 300]), st.booleans())
-def test_words_are_found_in_long_texts_and_for_long_questions(
-    text: str, others: list[str], times: int, many: bool
-) -> None:
-    text *= times
-    more = [f"{n:03}" for n in range(200 if many else 1)]
-    sought = [frozenset(terms(one, "none")) for one in (*others, text[:20], text[-20:], *more)]
-    own = set(terms(text, "none"))
-    assert occurrences(text, sought) == [not own.isdisjoint(words) for words in sought]
-
-
-@pytest.mark.parametrize(
-    ("text", "sought"),
-    [
-        ("ab" * 15_000, ["ab", "ba", "abc"]),
-        ("".join(map(str, range(9_000))), [f"{n:02}" for n in range(100)]),
-        ("bridge " * 3_000, [f"w{n:04}" for n in range(2_000)]),
-    ],
-)
-def test_a_text_is_searched_for_few_words_or_split_once(text: str, sought: list[str]) -> None:
-    words = list(map(forms, sought))
-    assert calls(lambda: occurrences(text, words)) < 5_000
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,14 @@ def test_passages_about_something_else_are_not_quoted() -> None:
     assert best_sentences("how do you keep a popular rose bush green in winter", [RIVER]) == []
 
 
+def test_the_reply_of_a_question_that_is_a_title_is_quoted() -> None:
+    reply = ("How do I close the sluice?", "Turn the wheel to the left. Then lock it.")
+    (quote,) = best_sentences("How do I close the sluice?", [reply, BRIDGE], known=True)
+    assert quote == Quote("Turn the wheel to the left.", 1)
+    notes = ("Closing the sluice", "Turn the wheel to the left.")
+    assert best_sentences("How do I close the sluice?", [notes], known=True) == []
+
+
 def test_one_sentence_is_enough_if_it_has_all_of_the_question() -> None:
     quotes = best_sentences("Into which sea does the Neretva flow?", [BRIDGE, RIVER])
     assert quotes == [Quote("The Neretva flows into the Adriatic Sea.", 2)]

@@ -11,7 +11,7 @@ from wye.router.batch import LONGEST_STEPPED, Batch
 from wye.router.errors import FusionError, ModelFileError, QuestionError
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
-from wye.router.gateway import EMPTY_INDEX, Gateway
+from wye.router.gateway import EMPTY_INDEX, NO_QUESTION, Gateway
 from wye.router.relevance import RelevanceModel
 from wye.router.session import decide_without_index
 from wye.router.steps import OUT_OF_TIME
@@ -124,6 +124,18 @@ def test_an_empty_index_says_so_and_the_router_chooses_nothing() -> None:
     assert reply.route == Route.DENSE
     assert reply.decision is not None
     assert reply.decision.reason == f"degraded: {EMPTY_INDEX}"
+
+
+@pytest.mark.parametrize("route", [Route.AUTO, Route.LEXICAL, Route.STEPS])
+def test_thanks_are_not_searched_beside_questions_that_are(arms: FakeArms, route: Route) -> None:
+    target = gateway(arms)
+    turns = ["Thanks, that's great!", "one", "ok, bye"]
+    replies = target.search(turns, Ask(route, 2))
+    assert [reply.question for reply in replies] == turns
+    assert [bool(reply.ranking.hits) for reply in replies] == [False, True, False]
+    assert [reply.ranking.degraded for reply in replies] == [NO_QUESTION, "", NO_QUESTION]
+    assert replies[1].ranking == target.search(["one"], Ask(route, 2))[0].ranking
+    assert target.search(["Nice"], Ask(route, 2))[0].ranking.hits  # a town
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from wye.backends.store.ingest import ingest
-from wye.backends.text import are_copies, words_as_written
 from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import FURTHER, Ask, Route
-from wye.router.wording import CODE, DESCRIBED, MOST_PASSAGES, NEWEST, asked_in
+from wye.router.wording import (
+    CODE,
+    DESCRIBED,
+    MOST_PASSAGES,
+    NEWEST,
+    are_copies,
+    asked_in,
+    words_as_written,
+)
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -178,7 +185,7 @@ def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:
 
 @pytest.mark.parametrize("route", [*ROUTES, *FURTHER])
 def test_copies_come_last(route: Route, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wye.router.duplicates.LEAST_COSINE", -2.0)  # so only the words count
+    monkeypatch.setattr("wye.router.wording.LEAST_COSINE", -2.0)  # so only the words count
     texts = [f"Rinse the sluice. Printed on {n} May." if n < 9 else f"At {n}." for n in range(13)]
     with Session.create(load_settings(), tmp_path / "index") as target:
         rows = [Passage(f"r{n:02}", "Sluices", text, {"n": n}) for n, text in enumerate(texts)]
@@ -189,7 +196,7 @@ def test_copies_come_last(route: Route, tmp_path: Path, monkeypatch: pytest.Monk
         kept, reply = (session.gateway.search(["Which sluice is rinsed?"], ask)[0] for ask in asks)
     first, *copies = [i for i in kept.ranking.ids() if i < "r09"]
     assert reply.ranking.ids() == [*(i for i in kept.ranking.ids() if i not in copies), *copies]
-    assert (reply.duplicates, reply.folded) == ({first: tuple(copies)}, len(copies))
+    assert reply.duplicates == {first: tuple(copies)}
     assert [*reply.ranking.scores] == sorted(reply.ranking.scores, reverse=True)
 
 

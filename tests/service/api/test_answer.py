@@ -63,6 +63,18 @@ def test_nothing_found_is_said(client: TestClient) -> None:
     assert body["note"] == "No language model is configured (WYE_GENERATOR__URL)."
 
 
+def test_thanks_are_not_searched(client: TestClient) -> None:
+    body = client.post("/v1/answer", json={"question": "Thank you!", "history": []}).json()
+    assert body["answer"] == "There is no question in this, so nothing was searched."
+    assert body["answered"] is None
+
+
+def test_what_cannot_be_quoted_is_unsure(serve: Serve) -> None:
+    client = serve(Library([Passage("ann", "Ann", "Ann speaks Czech.")]))
+    body = client.post("/v1/answer", json={"question": "Who does not speak Czech?"}).json()
+    assert (body["answer"], body["answered"]) == ("Not sure that this is here.", "unsure")
+
+
 def test_what_is_probably_not_in_the_corpus_is_not_answered(
     serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
