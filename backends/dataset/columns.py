@@ -8,7 +8,7 @@ Names are stored as hashes of 64 bits, since Lance splits texts at blanks and na
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -19,8 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wye.backends.lexical import LexicalSettings
+from wye.backends.store.corpus import Mentions
 from wye.backends.store.schema import GRAPH, KEYS, LABELS, SEARCHED, TOKENS, engine_fields
-from wye.backends.text import notations, singular, terms, tokenise
+from wye.backends.text import notations, singular, starts_like_a_name, terms, tokenise
+from wye.backends.trigraph.names import MAX_WORDS, DisplayNames
 from wye.backends.types import Float16, Int32, Int64, Metadata
 
 UInt64 = NDArray[np.uint64]
@@ -48,6 +50,19 @@ def key_word(kind: str, number: int) -> str:
 def spelling(key: str) -> str:
     """The words of a name's key, as they are compared with those of a question."""
     return " ".join(token.casefold() for token in tokenise(key))
+
+
+def spellings(tokens: Sequence[str], *, named: bool = False) -> Iterator[str]:
+    """All that may be a name in some words: up to `MAX_WORDS` in a row.
+
+    Args:
+        named: Only what begins as names are written, with a capital letter or a digit.
+    """
+    folded = [token.casefold() for token in tokens]
+    for start, token in enumerate(tokens):
+        if not named or starts_like_a_name(token):
+            ends = range(start + 1, min(start + MAX_WORDS, len(tokens)) + 1)
+            yield from (" ".join(folded[start:end]) for end in ends)
 
 
 def label(key: str, value: object) -> str:
@@ -182,6 +197,53 @@ class Packed:
     def tagged(self, sentence: int) -> list[str]:
         """The named entities of a sentence, as they are written there."""
         return [*self._texts[2][sentence]]
+
+
+class HashedKeys:
+    """The keys of e names, known by their hashes; a text is read from a row when it is needed."""
+
+    def __init__(self, hashes: UInt64, texts: Sequence[tuple[Packed, int] | str]) -> None:
+        self.hashes, self._texts = hashes, texts
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def __getitem__(self, entity: int) -> str:
+        text = self._texts[entity]
+        return text if isinstance(text, str) else text[0].key(text[1])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+    def find(self, key: str) -> int:
+        """The name with a key, -1 if there is none."""
+        hash_ = np.uint64(hashed(key))
+        at = int(np.searchsorted(self.hashes, hash_))
+        return at if at < len(self.hashes) and self.hashes[at] == hash_ else -1
+
+
+class StoredSpellings(DisplayNames):
+    """The spellings that are stored with the names."""
+
+    def __init__(self, texts: Sequence[tuple[Packed, int] | str]) -> None:
+        self._texts = texts
+
+    def of(self, entity: int) -> str:
+        """See `DisplayNames`."""
+        text = self._texts[entity]
+        return text if isinstance(text, str) else text[0].shown(text[1])
+
+
+class StoredMentions(Mentions):
+    """The named entities of sentences as they are written."""
+
+    def __init__(self, sentences: Sequence[tuple[Packed, int]]) -> None:
+        self._sentences = sentences
+
+    def of(self, sentence: int) -> list[str]:
+        """See `Mentions`."""
+        packed, position = self._sentences[sentence]
+        return packed.tagged(position)
 
 
 @dataclass(frozen=True, slots=True)

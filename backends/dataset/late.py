@@ -19,6 +19,7 @@ from wye.backends.dataset.columns import (
     Name,
     PassageNames,
     spelling,
+    spellings,
     to_columns,
 )
 from wye.backends.dataset.version import length_of
@@ -40,12 +41,11 @@ from wye.backends.strings import SentenceWords, Words
 from wye.backends.text import (
     entity_key,
     is_informative,
-    starts_like_a_name,
     title_keys,
     title_names,
     tokenise,
 )
-from wye.backends.trigraph.names import MAX_WORDS, NameTrie, says_enough
+from wye.backends.trigraph.names import NameTrie, says_enough
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import AnalysedPassage, Float16, Passage
 
@@ -117,7 +117,10 @@ class _Reader:
             [*map(entity_key, s.phrases)] if table.about.has_phrases else [] for s in sentences
         ]
         texts = [sentence.text for sentence in sentences] if assembly.link_text else []
-        spelt = chain(_spellings(texts), map(spelling, own), map(spelling, chain(*phrases)))
+        words = (spellings(tokenise(text), named=True) for text in texts)
+        spelt = chain(
+            chain.from_iterable(words), map(spelling, own), map(spelling, chain(*phrases))
+        )
         found = table.find(NAME, filter(None, dict.fromkeys(spelt)))
         self._known = {word.text: word for word in found.values()}
         self._own = own
@@ -192,17 +195,6 @@ class _Reader:
         for sentence, number in zip(sentences.tolist(), numbers.tolist(), strict=True):
             links.setdefault(sentence, []).append(keys[number])
         return links
-
-
-def _spellings(texts: Sequence[str]) -> Iterator[str]:
-    """All that may be a name in some texts: from a word that begins like one, up to eight words."""
-    for text in texts:
-        tokens = tokenise(text)
-        folded = [token.casefold() for token in tokens]
-        for start, token in enumerate(tokens):
-            if starts_like_a_name(token):
-                ends = range(start + 1, min(start + MAX_WORDS, len(tokens)) + 1)
-                yield from (" ".join(folded[start:end]) for end in ends)
 
 
 def _stacked(vectors: Sequence[object]) -> Float16:

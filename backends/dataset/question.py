@@ -6,11 +6,13 @@ in the first text hits. Reading them takes three looks at the dataset; the small
 from the names stored in the rows, and from then on everything is what it is in memory.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wye.backends.dataset.arms import (
     CountedLexical,
@@ -22,36 +24,32 @@ from wye.backends.dataset.arms import (
 from wye.backends.dataset.columns import (
     MENTIONED,
     TITLED,
+    HashedKeys,
     Packed,
+    StoredMentions,
+    StoredSpellings,
     UInt64,
     end_to_end,
     hashed,
     key_word,
     spelling,
+    spellings,
 )
 from wye.backends.dataset.version import MOST_KEYS, DatasetVersion, Matches, Row, titles_in
 from wye.backends.dataset.words import LINKED, PHRASE, Word
 from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.errors import BackendError
 from wye.backends.lexical import LexicalSettings
-from wye.backends.store.corpus import Corpus, Mentions
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import entity_key, tokenise
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import FilteredGraph, MentionGraph, PlainLists, TriGraph
-from wye.backends.trigraph.names import MAX_WORDS, DisplayNames, NameTrie
+from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.promotion import MOST
 from wye.backends.trigraph.retriever import TriGraphBatch, TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.types import (
-    Int64,
-    Mask,
-    NameCoverage,
-    Query,
-    Ranking,
-    Scores,
-    bits,
-)
+from wye.backends.types import Int64, Mask, NameCoverage, Query, Ranking, Scores, bits
 
 NEAR, WORDED, SEEDED, REACHED, TITLES = 50, 50, 50, 50, 10
 """Rows by vector, by words, of the seeds' names, of names that bridging reached, and of titles."""
@@ -61,53 +59,6 @@ _KEYED = 300
 """Rows with some of the names that are looked at, to choose the best of them."""
 COUNTED = 2_000
 """Under a filter a name's passages are counted up to here."""
-
-
-class HashedKeys:
-    """The keys of e names, known by their hashes; a text is read from a row when it is needed."""
-
-    def __init__(self, hashes: UInt64, texts: Sequence[tuple[Packed, int] | str]) -> None:
-        self.hashes, self._texts = hashes, texts
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    def __getitem__(self, entity: int) -> str:
-        text = self._texts[entity]
-        return text if isinstance(text, str) else text[0].key(text[1])
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(len(self)))
-
-    def find(self, key: str) -> int:
-        """The name with a key, -1 if there is none."""
-        hash_ = np.uint64(hashed(key))
-        at = int(np.searchsorted(self.hashes, hash_))
-        return at if at < len(self.hashes) and self.hashes[at] == hash_ else -1
-
-
-class _Shown(DisplayNames):
-    """The spellings that are stored with the names."""
-
-    def __init__(self, texts: Sequence[tuple[Packed, int] | str]) -> None:
-        self._texts = texts
-
-    def of(self, entity: int) -> str:
-        """See `DisplayNames`."""
-        text = self._texts[entity]
-        return text if isinstance(text, str) else text[0].shown(text[1])
-
-
-class _Tagged(Mentions):
-    """The named entities of sentences as they are written."""
-
-    def __init__(self, sentences: Sequence[tuple[Packed, int]]) -> None:
-        self._sentences = sentences
-
-    def of(self, sentence: int) -> list[str]:
-        """See `Mentions`."""
-        packed, position = self._sentences[sentence]
-        return packed.tagged(position)
 
 
 @dataclass(frozen=True)
@@ -181,8 +132,8 @@ class SmallIndex:
                 [np.empty((0, d), np.float16), *(each.vectors for each in packed)]
             ),
             sentence_passage=np.repeat(np.arange(len(rows), dtype=np.int32), lengths),
-            entities=_Tagged(sentences),
-            phrases=_Tagged([]),
+            entities=StoredMentions(sentences),
+            phrases=StoredMentions([]),
             hashes=[],
             two=None,
             metadata=[row.metadata for row in rows],
@@ -197,80 +148,89 @@ class SmallIndex:
     def graph(self) -> CountedGraph:
         """The graph of the rows, assembled from the names that are stored in them."""
         packed = [row.graph for row in self.rows]
-        sizes = [len(each.keys) for each in packed]
-        sentences = [len(each.vectors) for each in packed]
-        flat = np.concatenate([np.empty(0, np.uint64), *(each.keys for each in packed)])
-        hashes, first, entity_of = np.unique(flat, return_index=True, return_inverse=True)
-        starts = end_to_end(sizes)
-        owner = np.repeat(np.arange(len(packed)), sizes)
-        first_owner = owner[first].tolist()
-        texts: list[tuple[Packed, int] | str] = [
-            (packed[row], at)
-            for row, at in zip(first_owner, (first - starts[first_owner]), strict=True)
+        names = _Numbered.of(packed)
+        e = len(names.hashes)
+        sentence, entity = names.mentions(packed)
+        of_titles = [
+            names.entities[each.titles + start]
+            for each, start in zip(packed, names.starts[:-1].tolist(), strict=True)
         ]
-        e = len(hashes)
-        passages = _most(entity_of, packed, "passages", e)
-        titles = _most(entity_of, packed, "titled", e)
-        mentions = [each.mentions.astype(np.int64) for each in packed]
-        counts = [len(each) for each in mentions]
-        both = np.concatenate([np.empty((0, 2), np.int64), *mentions])
-        sentence = both[:, 0] + np.repeat(end_to_end(sentences)[:-1], counts)
-        entity = entity_of[both[:, 1] + np.repeat(starts[:-1], counts)].astype(np.int64)
-        order = np.lexsort((entity, sentence))
-        of_title = [
-            entity_of[each.titles + start]
-            for each, start in zip(packed, starts[:-1].tolist(), strict=True)
-        ]
-        title_lengths = np.array([len(each) for each in of_title], np.int64)
-        title_entity = np.concatenate([np.empty(0, np.int64), *of_title])
-        title_passage = np.repeat(np.arange(len(packed)), title_lengths)
-        by_entity = np.lexsort((title_passage, title_entity))
+        lengths = np.array([len(each) for each in of_titles], np.int64)
+        titles = np.concatenate([np.empty(0, np.int64), *of_titles])
+        passage = np.repeat(np.arange(len(packed)), lengths)
+        order = np.lexsort((passage, titles))
         if self._is_filtered:
-            named = np.unique(entity_of * max(len(packed), 1) + owner) // max(len(packed), 1)
-            passages = np.bincount(named, minlength=e)
-            titles = np.bincount(title_entity, minlength=e)
-        is_phrase = np.zeros(e, bool)
-        flags = np.concatenate([np.empty(0, bool), *(each.is_phrase for each in packed)])
-        is_phrase[entity_of] = flags
-        keys = HashedKeys(hashes, texts)
-        links = (
-            (keys.find(word.text), text) for text, word in self._known.items() if word.bits & LINKED
-        )
-        names = [(text, entity) for entity, text in sorted(links) if entity >= 0]
-        s = sum(sentences)
+            pairs = np.unique(names.entities * max(len(packed), 1) + names.owners)
+            degrees = np.bincount(pairs // max(len(packed), 1), minlength=e)
+            title_counts = np.bincount(titles, minlength=e)
+        else:
+            degrees = _most(names.entities, [each.passages for each in packed], e)
+            title_counts = _most(names.entities, [each.titled for each in packed], e)
+        is_phrase = _most(names.entities, [each.is_phrase for each in packed], e) > 0
+        keys = HashedKeys(names.hashes, names.texts)
+        known = self._known.items()
+        links = [(keys.find(word.text), text) for text, word in known if word.bits & LINKED]
         return CountedGraph(
             keys=keys,
             is_phrase=is_phrase,
-            degrees=passages.astype(np.int32),
-            mentions=MentionGraph.of(sentence[order], entity[order], (s, e)),
-            titled=PlainLists.from_owners(
-                title_entity[by_entity], title_passage[by_entity].astype(np.int32), e
-            ),
-            titles=PlainLists.from_lengths(title_lengths, title_entity.astype(np.int32)),
+            degrees=degrees.astype(np.int32),
+            mentions=MentionGraph.of(sentence, entity, (len(self.corpus.sentence_passage), e)),
+            titled=PlainLists.from_owners(titles[order], passage[order].astype(np.int32), e),
+            titles=PlainLists.from_lengths(lengths, titles.astype(np.int32)),
             owners=self.corpus.sentence_passage,
-            names=NameTrie.of(names),
-            display_names=_Shown(texts),
-            title_counts=titles,
+            names=NameTrie.of([(text, entity) for entity, text in sorted(links) if entity >= 0]),
+            display_names=StoredSpellings(names.texts),
+            title_counts=title_counts,
             with_phrases=self.version.words.about.has_phrases,
         )
 
 
-def _most(entity: Int64, packed: Sequence[Packed], counts: str, size: int) -> Int64:
-    """(e,) the highest of the counts that several rows state, since later rows know more."""
-    values = np.concatenate([np.empty(0, np.int64), *(getattr(each, counts) for each in packed)])
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """The names of several passages, numbered by hash.
+
+    Attributes:
+        hashes: (e,) hash of each name's key, ascending.
+        texts: (e,) where the texts of each name are stored.
+        entities: (f,) the name at each position of the passages' lists, which are end to end.
+        owners: (f,) the passage of each position.
+        starts: Where each passage's list begins, and where the last ends.
+    """
+
+    hashes: UInt64
+    texts: Sequence[tuple[Packed, int]]
+    entities: Int64
+    owners: Int64
+    starts: Int64
+
+    @classmethod
+    def of(cls, packed: Sequence[Packed]) -> "_Numbered":
+        """Number the names of passages."""
+        flat = np.concatenate([np.empty(0, np.uint64), *(each.keys for each in packed)])
+        hashes, first, entities = np.unique(flat, return_index=True, return_inverse=True)
+        sizes = [len(each.keys) for each in packed]
+        starts, owners = end_to_end(sizes), np.repeat(np.arange(len(packed)), sizes)
+        rows = owners[first]
+        places = zip(rows.tolist(), (first - starts[rows]).tolist(), strict=True)
+        texts = [(packed[row], place) for row, place in places]
+        return cls(hashes, texts, entities.astype(np.int64), owners, starts)
+
+    def mentions(self, packed: Sequence[Packed]) -> tuple[Int64, Int64]:
+        """Sentence and name of each mention, ascending by both."""
+        counts = [len(each.mentions) for each in packed]
+        pairs = [np.empty((0, 2), np.int64), *(each.mentions.astype(np.int64) for each in packed)]
+        both, first = np.concatenate(pairs), end_to_end([len(each.vectors) for each in packed])
+        sentence = both[:, 0] + np.repeat(first[:-1], counts)
+        entity = self.entities[both[:, 1] + np.repeat(self.starts[:-1], counts)]
+        order = np.lexsort((entity, sentence))
+        return sentence[order], entity[order]
+
+
+def _most(entities: Int64, counts: Sequence[NDArray[Any]], size: int) -> Int64:
+    """(e,) the highest of what several rows state, since later rows know more."""
     most = np.zeros(size, np.int64)
-    np.maximum.at(most, entity, values)
+    np.maximum.at(most, entities, np.concatenate([np.empty(0, np.int64), *counts]))
     return most
-
-
-def names_in(tokens: Sequence[str]) -> list[str]:
-    """The spellings of all names that some words may contain."""
-    folded = [token.casefold() for token in tokens]
-    return [
-        " ".join(folded[start:end])
-        for start in range(len(folded))
-        for end in range(start + 1, min(start + MAX_WORDS, len(folded)) + 1)
-    ]
 
 
 class _OneQuestion(TriGraphBatch):
@@ -372,7 +332,7 @@ class DatasetGraph(TriGraphRetriever):
                 counts[:, 1], np.zeros(int(counts[:, 1].sum()), np.int32)
             ),
             names=NameTrie.of([(text, number) for number, text in sorted(linked)]),
-            display_names=_Shown(texts),
+            display_names=StoredSpellings(texts),
             title_counts=counts[:, 1],
         )
 
@@ -455,8 +415,8 @@ class DatasetGraphBatch(TriGraphBatch):
     def _known(self, query: Query) -> dict[str, Word]:
         """The names that a question's words or mentions may be."""
         mentioned = [spelling(entity_key(mention.text)) for mention in query.mentions]
-        spellings = [*names_in(tokenise(query.text)), *filter(None, mentioned)]
-        return self._graph_arm.version.names(spellings)
+        in_words = spellings(tokenise(query.text))
+        return self._graph_arm.version.names([*in_words, *filter(None, mentioned)])
 
     def _count(self, word: Word) -> tuple[int, int]:
         """How many allowed passages mention a name, and how many of them have it as their title."""
