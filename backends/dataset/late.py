@@ -47,7 +47,7 @@ from wye.backends.text import (
 )
 from wye.backends.trigraph.names import NameTrie, says_enough
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.types import AnalysedPassage, Float16, Passage
+from wye.backends.types import AnalysedPassage, Passage
 
 
 def fill(
@@ -157,7 +157,7 @@ class _Reader:
                 ],
                 [position[key] for key in title],
                 [sentence.entities for sentence in sentences],
-                _stacked([sentence.vector for sentence in sentences]),
+                np.array([sentence.vector for sentence in sentences], np.float16),
             )
 
     def counted(self) -> Iterator[Entry]:
@@ -195,7 +195,3 @@ class _Reader:
         for sentence, number in zip(sentences.tolist(), numbers.tolist(), strict=True):
             links.setdefault(sentence, []).append(keys[number])
         return links
-
-
-def _stacked(vectors: Sequence[object]) -> Float16:
-    return np.array(vectors, np.float16) if vectors else np.empty((0, 1), np.float16)
