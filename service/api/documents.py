@@ -42,8 +42,6 @@ StoredId = Annotated[
     AfterValidator(partial(unicodedata.normalize, "NFC")),  # as ids are stored
     Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too."),
 ]
-
-
 MOST_DOCUMENTS = 10_000
 DocumentId = Annotated[
     str,
@@ -114,6 +112,7 @@ class DocumentsRequest(Strict):
     chunk_words: Annotated[ChunkWords, Exact] = None
 
     model_config = examples(
+        {"documents": [{"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}}]},
         {
             "documents": [
                 {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},

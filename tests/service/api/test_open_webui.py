@@ -1,7 +1,4 @@
-"""As Open WebUI talks to a server: over a socket, with all that it sends along.
-
-What it sends is described after its backend's `routers/openai.py` and the forms of its pages.
-"""
+"""As the backend of Open WebUI (`routers/openai.py`) talks to a server over a socket."""
 
 import json
 from collections.abc import Callable, Iterator
