@@ -110,8 +110,9 @@ def phrases(text: str) -> Iterator[Phrase]:
         before = _BEFORE.search(text, max(end, start - _LONGEST_BEFORE), start)
         phrase = (before and phrase_at(text, before.start())) or phrase_at(text, start)
         if phrase:
-            yield phrase
             end = phrase.end
+            if phrase.keys:
+                yield phrase
 
 
 def months_in(question: str) -> list[str]:

@@ -385,7 +385,7 @@ def _joined(compound: str, parts: list[str]) -> str:
     if all(part.isdigit() for part in parts):
         if "." in compound:
             return ".".join(parts) if len(parts) > 2 and "-" not in compound else ""
-        is_range = len(parts) == 2 and len(parts[0]) == 4
+        is_range = len(parts) == 2 and _IS_YEAR.fullmatch(parts[0]) and len(parts[1]) in (2, 4)
         return "" if is_range else "".join(parts)
     is_code = "_" in compound or any(part.isdigit() for part in parts)
     if "." in compound and not is_code and min(map(len, parts)) < 2:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 
 import pytest
@@ -27,28 +27,47 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 ROUTES = [Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH, Route.FUSION, Route.STEPS]
 
 
+KINDS = (
+    "E-{0}",
+    "VLV{0}",
+    "heron.flush_{0}",
+    "{0}",
+    "TK_{0}_B",
+    "closeGate{0}",
+    "{1}-QRT",
+    "tides.v{0}",
+    "/etc/heron{0}.conf",
+    "v{2}.{3}.{0}",
+    "#{0}",
+    "KLM_{1}",
+    "clerk{0}@heron.example",
+    "10.{2}.{3}.{0}",
+    "0266-1{0}",
+    "openGate{1}",
+)
+
+
 def made_up_codes(count: int) -> list[str]:
     """Codes of many kinds, from a fixed seed."""
     draw = random.Random(7)
-    kinds = (
-        lambda n: f"E-{n}",
-        lambda n: f"VLV{n}",
-        lambda n: f"heron.flush_{n}",
-        lambda n: f"{n}",
-        lambda n: f"TK_{n}_B",
-        lambda n: f"closeGate{n}",
-    )
-    numbers = draw.sample(range(2100, 9999), count)
-    return [kinds[row % len(kinds)](number) for row, number in enumerate(numbers)]
+    letters = ["".join(each) for each in product("BCDFG", "HKLMN", "PRSTV")]
+    draw.shuffle(letters)
+    codes = []
+    for row, number in enumerate(draw.sample(range(2100, 9999), count)):
+        kind = KINDS[row % len(KINDS)]
+        name = letters[row // 2 % len(letters)]
+        name = name.capitalize() if kind.startswith("open") else name
+        codes.append(kind.format(number, name, draw.randint(1, 9), draw.randint(1, 99)))
+    return codes
 
 
-CODES = made_up_codes(36)
+CODES = made_up_codes(200)
 
 
 @pytest.fixture(scope="module")
 def passages() -> list[Passage]:
     return [
-        Passage(f"p{row:02}", "Notice", f"Notice about {code}: have the clerk look at it.")
+        Passage(f"p{row:03}", "Notice", f"Notice about {code}: have the clerk look at it.")
         for row, code in enumerate(CODES)
     ]
 
@@ -67,7 +86,7 @@ def test_the_passage_with_a_rare_code_is_first_on_every_route(
 ) -> None:
     questions = [f"What should one do about {code}?" for code in CODES]
     replies = session.gateway.search(questions, Ask(route, 3))
-    assert [reply.ranking.hits[0].id for reply in replies] == [f"p{n:02}" for n in range(36)]
+    assert [reply.ranking.hits[0].id for reply in replies] == [f"p{n:03}" for n in range(200)]
     for reply in replies:
         hits = reply.ranking.hits
         assert [hit.rank for hit in hits] == [*range(1, len(hits) + 1)]
@@ -180,7 +199,7 @@ def test_the_question_of_a_pasted_log_is_found_with_the_codes_of_the_rest() -> N
 def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:
     text = LOG.replace("PLC_STALL_7", CODES[0]) + "What should one do?"
     (reply,) = session.gateway.search([text], Ask(Route.DENSE, 1))
-    assert (reply.question, reply.ranking.hits[0].id) == (text, "p00")
+    assert (reply.question, reply.ranking.hits[0].id) == (text, "p000")
 
 
 @pytest.mark.parametrize("route", [*ROUTES, *FURTHER])
