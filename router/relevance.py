@@ -41,7 +41,7 @@ from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, FusedHit, Route
 
-FORMAT = 3
+FORMAT = 4
 RELEVANCE = "relevance.json"
 """Name of a model's file."""
 FIRST = 5
@@ -442,31 +442,20 @@ def relevance_json(model: RelevanceModel) -> str:
 
 def _read(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, CurveSum]:
     """Read what `_curves_json` made, by route."""
-    return {
-        route: CurveSum(
-            float(fields["bias"]),
-            {
-                name: Curve(
-                    np.array(fields["curves"][name]["knots"], np.float64),
-                    np.array(fields["curves"][name]["values"], np.float64),
-                    float(fields["curves"][name]["unknown"]),
-                )
-                for name in names
-            },
-        )
-        for route, fields in content.items()
-    }
+    sums = {}
+    for route, fields in content.items():
+        curves = {}
+        for name in names:
+            knots, values, unknown = fields["curves"][name]
+            curves[name] = Curve(np.array(knots, float), np.array(values, float), float(unknown))
+        sums[route] = CurveSum(float(fields["bias"]), curves)
+    return sums
 
 
 def _curves_json(curves: CurveSum) -> dict[str, object]:
-    return {
-        "bias": curves.bias,
-        "curves": {
-            name: {
-                "knots": curve.knots.tolist(),
-                "values": curve.values.tolist(),
-                "unknown": curve.unknown,
-            }
-            for name, curve in curves.curves.items()
-        },
+    """The bias, and each curve as its knots, values and what it adds where evidence is missing."""
+    parts = {
+        name: [curve.knots.tolist(), curve.values.tolist(), curve.unknown]
+        for name, curve in curves.curves.items()
     }
+    return {"bias": curves.bias, "curves": parts}

@@ -67,7 +67,11 @@ both the name and what is asked about it. {foreign}
 All families have the same weight, and so have questions with an answer and those without one; among
 passages, questions without an answer have a quarter of the weight of the others.
 
-{scopes}
+For `fusion` and `few`: by curves fitted on all other families (or, if only one has answers, on four
+fifths of the questions), then (home) by curves fitted on four fifths of the questions of all
+families. Calibration error (ECE) is over {bins} groups of equal weight.
+
+{qualities}
 
 Of questions with an answer and of the kinds without one, how many are answered with `no`
 (answerability below {abstain}) and with `unsure` (below {sure}), by such curves:
@@ -83,17 +87,11 @@ Of questions with an answer and of the kinds without one, how many are answered 
 Made by `wye train --relevance`, or by
 `python -m wye.training.relevance DATASET=INDEX … --out models/{name}`.
 """
-_SCOPES = {
-    False: "For `fusion` and `few`, by curves fitted on all other families or, if only one has "
-    "answers, on four fifths of the questions. Calibration error (ECE) is over {bins} groups of "
-    "equal weight.",
-    True: "The same, by curves fitted on four fifths of the questions of all families.",
-}
 _FOREIGN = "So were the indexes of other families (foreign)."
 _NO_FOREIGN = (
     "No questions of other corpora were asked, so how well they are told apart is not known."
 )
-MEASURES = ("AUC", "ECE", "Brier")
+MEASURES = ("AUC", "ECE")
 UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 0.5}
 """Weight, within a family, of each kind of question without an answer; the others have 1."""
 PASSAGES_UNANSWERED = 0.25
@@ -199,58 +197,55 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
 
 
 def quality(data: Observations, chances: Float64, rows: Mask) -> list[str]:
-    """AUC, calibration error over bins of equal weight, and Brier score, as text.
+    """AUC and calibration error over bins of equal weight, as text.
 
     Weights are those of the fit, since a probability is only right for the share of questions
     without an answer that it was fitted for.
     """
     outcomes, chance = data.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
     if not len(outcomes) or outcomes.min() == outcomes.max():
-        return ["-"] * 3
+        return ["-"] * len(MEASURES)
     weights = data.weights[rows]
     calibration = reliability(logit(chance), outcomes, weights=weights)
     area = roc_auc_score(outcomes, chance, sample_weight=weights)
-    return [f"{area:.3f}", f"{calibration.ece:.3f}", f"{calibration.brier:.3f}"]
+    return [f"{area:.3f}", f"{calibration.ece:.3f}"]
 
 
 def quality_table(
     examples: Sequence[Example],
     model: RelevanceModel | None = None,
     routes: Sequence[str] = (*ROUTES, FEW),
-    *,
-    at_home: bool = False,
 ) -> str:
     """Table of how good the probabilities of passages and of answers are, by curves and family.
 
     Args:
-        model: The model to evaluate; None fits curves, as `Observations.crossfit` does.
+        model: The model to evaluate; None fits curves, both ways of `Observations.crossfit`.
         routes: Names of the curves.
     """
-    rows = []
+    rows, ways = [], ("",) if model else ("", ", home")
     for route in routes:
         route_examples = [example for example in examples if example.route == route]
         if not route_examples:
             continue
         passages, answers = of_passages(route_examples), of_answers(route_examples)
-        chances = [
-            curves[route](observations.evidence)
-            if model
-            else observations.crossfit(at_home=at_home)
-            for observations, curves in (
-                (passages, model.passages if model else {}),
-                (answers, model.answers if model else {}),
+        estimates = [
+            (data, curves[route](data.evidence) if curves else data.crossfit(at_home=bool(way)))
+            for data, curves in (
+                (passages, model.passages if model else None),
+                (answers, model.answers if model else None),
             )
+            for way in ways
         ]
         for family in np.unique(answers.families[answers.outcomes > 0]):
-            in_family = answers.families == family
-            against = (in_family & np.isin(answers.kinds, ["own", kind]) for kind in UNANSWERED)
-            cells = (
-                *quality(passages, chances[0], passages.families == family),
-                *quality(answers, chances[1], in_family),
-                *(quality(answers, chances[1], rows)[0] for rows in against),
-            )
-            rows.append([route, family, *cells])
-    header = [f"{name}, {what}" for what in ("passages", "answers") for name in MEASURES]
+            cells = [route, family]
+            for data, chances in estimates:
+                cells += quality(data, chances, data.families == family)
+            for kind in UNANSWERED:
+                against = (answers.families == family) & np.isin(answers.kinds, ["own", kind])
+                cells += quality(answers, estimates[-1][1], against)[:1]
+            rows.append(cells)
+    whats = [f"{what}{way}" for what in ("passages", "answers") for way in ways]
+    header = [f"{name}, {what}" for what in whats for name in MEASURES]
     header += [f"AUC, {kind}" for kind in UNANSWERED]
     return table(["route", "family", *header], rows, 2)
 
@@ -306,10 +301,6 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
     is_foreign = any(example.kind == "foreign" for example in examples)
-    scopes = (
-        f"{text.format(bins=BINS)}\n\n{quality_table(examples, None, REPORTED, at_home=at_home)}"
-        for at_home, text in _SCOPES.items()
-    )
     card = _CARD.format(
         name=out.name,
         passages=", ".join(PASSAGE_EVIDENCE),
@@ -320,7 +311,8 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
         families=", ".join(sorted({example.family for example in examples})),
         sizes=", ".join(map(str, SIZES)),
         foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
-        scopes="\n\n".join(scopes),
+        bins=BINS,
+        qualities=quality_table(examples, routes=REPORTED),
         abstain=ABSTAIN_BELOW,
         sure=SURE_FROM,
         outcomes=outcome_table(examples),

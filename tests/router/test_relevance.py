@@ -283,7 +283,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("spoil", "message"),
     [
         (lambda text: text[:50], "is damaged"),
-        (lambda text: text.replace('"format": 3', '"format": 2'), "this build reads 3"),
+        (lambda text: text.replace('"format": 4', '"format": 3'), "this build reads 4"),
         (lambda text: text.replace('"bias"', '"bIas"'), "is damaged"),
         (lambda text: text.replace('"dense"', '"dance"'), "is damaged"),
         (lambda text: text.replace(" 2.0", " -1.0"), "never fall"),
