@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,14 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.made import replay_of, replayed
+from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.scorer import Linear
+from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data import respell
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.fit.router import STEPS, Choices, TrainingSet, fit, solve_steps
+from wye.training.fit.router import (
+    LEAST_SHARE,
+    STEPS,
+    Choices,
+    TrainingSet,
+    fit,
+    published,
+    solve_steps,
+)
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import crossfit, leave_datasets_out
 from wye.training.thresholds import ThresholdObjective, outcome, scores_of
@@ -71,6 +82,20 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     assert width[0] >= width[1]
     logits = [one.scorer.logits(training.questions.features) for one in (twice, once)]
     assert (logits[0] == logits[1]).all()
+
+
+def test_the_published_recipe_takes_three_routes_by_quality_alone(training: TrainingSet) -> None:
+    fusion = load_settings(preset="ea-graphrag").fusion
+    recipe = published(Choices(fusion=fusion))
+    assert (recipe.kind, recipe.success) == ("attention-mlp", "all-gold@5")
+    assert (recipe.among, recipe.simple) == (FEATURE_NAMES, Route.DENSE)
+    assert (recipe.elsewhere, recipe.unfamiliar, recipe.goal.latency_weight) == (False, 0, 0)
+    assert recipe.fusion.method == "rrf"
+    # By a scorer that is quick to fit, on columns that the questions have.
+    quick = replace(recipe, kind="linear", among=None)
+    fitted = fit(training, NAMES, quick)
+    assert min(fitted.solution.outcome.shares) >= LEAST_SHARE
+    assert fitted.policy.thresholds.steps == 0
 
 
 def test_bounds_are_kept(training: TrainingSet) -> None:
