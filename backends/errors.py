@@ -24,6 +24,10 @@ class IndexLockedError(BackendError):
     """Another process is writing to this index."""
 
 
+class ReadOnlyError(BackendError):
+    """The index is in an object store, where it is only read."""
+
+
 class SourceError(BackendError):
     """A corpus file, or a line of it, cannot be read as what it claims to be."""
 

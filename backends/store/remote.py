@@ -12,7 +12,7 @@ from typing import NoReturn, Self
 
 import lance
 
-from wye.backends.errors import BackendError, IndexDamagedError, IndexNotFoundError
+from wye.backends.errors import IndexDamagedError, IndexNotFoundError, ReadOnlyError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import require_ours
 from wye.backends.store.versions import PASSAGES
@@ -93,8 +93,8 @@ class RemoteStore(PassageStore):
     @property
     def derived(self) -> NoReturn:
         """Nothing is derived from it."""
-        raise BackendError(READ_ONLY)
+        raise ReadOnlyError(READ_ONLY)
 
     def writer(self) -> NoReturn:
         """Refused."""
-        raise BackendError(READ_ONLY)
+        raise ReadOnlyError(READ_ONLY)

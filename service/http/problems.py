@@ -18,6 +18,7 @@ from wye.backends.errors import (
     BackendError,
     FilterError,
     IndexLockedError,
+    ReadOnlyError,
     SourceError,
     suggestion,
 )
@@ -185,6 +186,8 @@ def _of_ours(error: Exception) -> Problem:
         return Problem(422, "refused", detail)
     if isinstance(error, IndexLockedError):
         return Problem(409, "locked", detail, retry_after=1)
+    if isinstance(error, ReadOnlyError):
+        return Problem(409, "read-only", detail)
     if isinstance(error, MemoryError):
         detail = "There was not enough memory for this. Try again."
     # A fault of an index, a model or a setting, which the operator has to fix.

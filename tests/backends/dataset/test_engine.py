@@ -379,5 +379,10 @@ def test_an_object_store_is_read_in_place_and_followed(folder: Path, tmp_path: P
     assert "zeppelin" in ids(later, NEW.title, Route.LEXICAL)
     with pytest.raises(BackendError, match="only read"):
         later.ingest([NEW])
+    settings = ServiceSettings(index=Path(address), serve=ServeSettings())
+    with inside(build(settings)) as client:
+        assert retrieved(client)
+        reply = client.put("/v1/documents/new", json={"text": "A bridge."})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (409, "read-only")
     with pytest.raises(BackendError, match="no index at file-object-store"):
         opened(Path(f"file-object-store://{tmp_path}/nowhere"))
