@@ -63,6 +63,37 @@ def entity_key(surface: str) -> str:
     return key
 
 
+_QUANTITIES = frozenset(
+    """a about ago all almost an another around at average between by each earlier early end
+    every few first following half in just last late later least less long many mid more most
+    nearly next of off old one only or over past per previous same several short single six some
+    than that the third this those to under up well whole two three four five seven eight nine
+    ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty
+    thirty forty fifty sixty seventy eighty ninety dozen dozens hundred hundreds thousand
+    thousands million millions billion quarter quarters roughly thirds acre acres cent cents
+    cubic degrees dollars euros feet foot gram grams hectare hectares inch inches kg kilograms
+    kilogrammes kilo kilos kilometer kilometers kilometre kilometres km knots litres meter
+    meters metre metres mile miles mph nautical percent pounds square ton tonne tonnes tons yard
+    yards annual century centuries daily day days decade decades hour hours minute minutes month
+    months second seconds week weekend weekly weeks year yearly years afternoon evening morning
+    night today tomorrow yesterday""".split()  # noqa: SIM905 - words read better as words
+)
+
+
+_NUMBER = re.compile(r"(?!\d{4}$)[\d.,]+|\W+")  # no year
+
+
+def mention_key(surface: str) -> str:
+    """The key of a named entity in a text; empty for a quantity or a time, which names nothing.
+
+    "Less than seven metres" and "a week" share no thing between passages. Dates with a month, and
+    years, stay.
+    """
+    key = entity_key(surface)
+    words = tokenise(key)
+    return "" if all(word in _QUANTITIES or _NUMBER.fullmatch(word) for word in words) else key
+
+
 def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
     """Whether a key has more than one character and more than function words.
 

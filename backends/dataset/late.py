@@ -41,6 +41,7 @@ from wye.backends.strings import SentenceWords, Words
 from wye.backends.text import (
     entity_key,
     is_informative,
+    mention_key,
     title_keys,
     title_names,
     tokenise,
@@ -105,7 +106,7 @@ class _Reader:
         self._passages, self._analysed, self._assembly = passages, analysed, assembly
         sentences = [sentence for each in analysed for sentence in each.sentences]
         self._titles = [title_keys(p.title) if assembly.title_entities else () for p in passages]
-        self._tagged = [[entity_key(text) for text in s.entities] for s in sentences]
+        self._tagged = [[mention_key(text) for text in s.entities] for s in sentences]
         self._shown: dict[str, str] = {}
         for passage in passages:
             for name in title_names(passage.title):

@@ -18,7 +18,14 @@ from wye.backends.numerics import distinct, ragged
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
-from wye.backends.text import entity_key, is_informative, title_keys, title_names, tokenise
+from wye.backends.text import (
+    entity_key,
+    is_informative,
+    mention_key,
+    title_keys,
+    title_names,
+    tokenise,
+)
 from wye.backends.trigraph.definitions import defining_names, title_parts
 from wye.backends.types import Int32, Int64, Mask
 
@@ -74,7 +81,7 @@ def normalise(
     return NormalisedCorpus(
         words,
         SentenceWords(packed.read(), lengths.read()),
-        Strings(map(entity_key, corpus.entities.names)),
+        Strings(map(mention_key, corpus.entities.names)),
         Strings(map(entity_key, corpus.phrases.names if phrases else ())),
         [
             (*title_keys(title), *names)

@@ -17,6 +17,7 @@ from wye.backends.text import (
     entity_key,
     is_blank,
     is_informative,
+    mention_key,
     normalised,
     starts_like_a_name,
     stretch,
@@ -74,6 +75,22 @@ def test_names_of_letters_alone_have_the_tokens_that_others_have(name: str) -> N
 )
 def test_keys_ignore_how_a_name_is_written(surface: str, key: str) -> None:
     assert entity_key(surface) == key
+
+
+@pytest.mark.parametrize(
+    ("surface", "is_name"),
+    [
+        *[
+            (text, False)
+            for text in ("less than seven metres", "a week", "two hours later", "97 km")
+        ],
+        *[(text, False) for text in ("Half a century", "The next morning", "1,000", "One", "30%")],
+        *[(text, True) for text in ("Seven Samurai", "1566", "29 May 1953", "Hundred Years' War")],
+        *[(text, True) for text in ("Week End AG", "E-9140", "the Mile End Road", "Second Avenue")],
+    ],
+)
+def test_a_quantity_or_a_time_is_no_name(surface: str, is_name: bool) -> None:
+    assert mention_key(surface) == (entity_key(surface) if is_name else "")
 
 
 @given(st.text(max_size=30))
