@@ -50,7 +50,7 @@ def test_load_balancers_may_leave_the_body_out(serve: Serve, library: Library) -
     assert client.head("/health").status_code == 200
     assert client.head("/ready").status_code == 503
     until(lambda: client.head("/ready").status_code == 200)
-    assert client.post("/ready").headers["allow"] == "GET, HEAD"
+    assert client.post("/ready").status_code == 405
 
 
 def test_what_cannot_be_loaded_says_why(serve: Serve, library: Library) -> None:
