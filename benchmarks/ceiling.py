@@ -19,9 +19,10 @@ from benchmarks.harness import Table
 from wye.backends.types import Float64, Silent
 from wye.router.settings import load_settings
 from wye.router.types import Route
+from wye.training.data import QuestionSource
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.measures import MEASURES, interval, resampled_means
-from wye.training.replaying import QuestionSource, Replays
+from wye.training.replay import Replays
 from wye.training.train_cli import CACHE
 
 FOLDS = 5

@@ -32,7 +32,7 @@ from wye.backends.papers.zoom import ZoomRetriever
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.types import Float64, Int64, Query, Ranking, Retriever
+from wye.backends.types import Float64, Query, Ranking, Retriever
 from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
 from wye.router.batch import Batch
 from wye.router.presets import EA_GRAPHRAG, PRESETS
@@ -41,7 +41,7 @@ from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
 from wye.training.data import Dataset, contains_any, read_dataset, words
 from wye.training.fit.scorers import RouterRecipe
-from wye.training.fit.trainer import Examples, train
+from wye.training.fit.trainer import Pool, fit_scorer
 from wye.training.labels import MARGIN
 from wye.training.measures import ALL_EVIDENCE, MEASURES, score
 
@@ -434,12 +434,12 @@ def routers(asked: Asked) -> dict[str, Router]:
         low = found[0].thresholds.low if found[0].thresholds else nan
         return np.array([CUT - low + (nan if one.score is None else one.score) for one in found])
 
-    known: list[tuple[list[str], Int64]] = []
+    known: list[tuple[list[str], list[bool]]] = []
     for split in ("train", "dev"):
         own = replace(asked, dataset=read_dataset(asked.folder, split))
         gains = hybrid_and_gains(own)[1]
         rows = np.flatnonzero(np.abs(gains) > MARGIN)
-        known.append(([own.texts[row] for row in rows], (gains[rows] > 0).astype(np.int64)))
+        known.append(([own.texts[row] for row in rows], (gains[rows] > 0).tolist()))
 
     def learned(name: str) -> Router:
         def inputs(of: Sequence[str]) -> Any:  # noqa: ANN401 - texts or vectors
@@ -449,9 +449,11 @@ def routers(asked: Asked) -> dict[str, Router]:
         return lambda texts: logistic(np.asarray(model.decision_function(inputs(texts))))
 
     found = {name: learned(name) for name in CLASSIFIERS}
-    examples = [Examples(columns(own), said) for own, said in known]
-    recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64))
-    scorer = train(examples[0], examples[1], FEATURE_NAMES, recipe).scorer
+    recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
+    texts = [text for own, _ in known for text in own]
+    labels = np.array([label for _, own in known for label in own], np.float64)
+    pool = Pool(columns(texts), labels, np.full(len(texts), asked.dataset.name))
+    scorer = fit_scorer(pool, FEATURE_NAMES, recipe)
     found["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
     found["the router that ships"] = shipped
     return found

@@ -37,7 +37,6 @@ class Explainer:
         width = len(scorer.names)
         self._scorer = scorer
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
-        self._average = scorer.along_paths(np.zeros(width))
 
     def attribute(self, inputs: Float64, logit: float) -> tuple[float, Float64]:
         """Integrated gradients from the training mean to a question.
@@ -45,8 +44,7 @@ class Explainer:
         value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
         mean is the origin. The integral is a Gauss-Legendre sum in single precision. Its error
         against logit - baseline is distributed in proportion to |value_i|, so that a feature
-        without effect still gets nothing. Trees have no gradient; a feature's value there is what
-        its splits add on the way down, minus the same at the mean.
+        without effect still gets nothing.
 
         Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
         proposition 1.
@@ -61,7 +59,7 @@ class Explainer:
         """
         points = _PATH * inputs.astype(np.float32)
         slopes = _SHARES @ self._scorer.gradients(points)
-        values: Float64 = inputs * slopes + self._scorer.along_paths(inputs) - self._average
+        values: Float64 = inputs * slopes
         residual = logit - self._baseline - math.fsum(values)
         sizes = np.abs(values)
         total = float(sizes.sum())

@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 from wye.backends.files import canonical_json, write_atomically
 from wye.router.errors import ModelFileError, PolicyError
 from wye.router.policy import Policy, RoutingModel
-from wye.router.scorer import KINDS, Familiarity, Member, Scorer, Standard, Trees
+from wye.router.scorer import KINDS, Familiarity, Member, Scorer, Standard
 from wye.router.types import Route, Thresholds
 
 FORMAT = 1
@@ -345,10 +345,7 @@ def _models(
     except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(f"'{path}' does not match its manifest ({error}); retrain.") from None
     count = len(manifest.features)
-    if any(
-        member.width > count or (member.width < count and not isinstance(member, Trees))
-        for member in members
-    ):
+    if any(member.width != count for member in members):
         raise ModelFileError(f"'{path}' has weights for another number of features; retrain.")
     if PRECISION not in tensors:
         return members, None

@@ -25,7 +25,7 @@ from wye.router.types import SCORE, Change, Decision, Route, Thresholds
 
 FORCED = "forced"
 """The reason for a route that the caller or WYE_ROUTER__ROUTE names."""
-SURE = 0.05
+SURE = 0.03
 """Up to this score a question is surely simple, unless its words nest descriptions. The simple
 route is then taken without looking for a plan."""
 PLAN = "plan: it can be taken apart"

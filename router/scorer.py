@@ -1,15 +1,20 @@
-"""Scores questions: z-scores go through networks, linear models or trees, whose mean is calibrated.
+"""Scores questions: z-scores go through networks or linear models, whose mean is calibrated.
 
 The attention MLP runs without autograd: it computes a logit per question, and gradients in closed
 form. Source: EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256,
 128 and 64 units with residual connections where dimensions match, output attention, logit. The
-paper leaves the rest open. Here, with x the z-scored features:
+paper leaves the rest open. Here, with x the z-scored features and e(x_j) the encoding of one:
 
-    u   = x ⊙ sigmoid(W_f x + b_f)              feature attention: a weight in (0, 1) per feature
+    g   = sigmoid(W_f x + b_f)                  feature attention: a weight in (0, 1) per feature
+    u   = (e(x_1) g_1, …, e(x_d) g_d)
     h_1 = silu(W_1 u + b_1)  (+ u if equally wide)
     h_i = silu(W_i h_{i-1} + b_i)  (+ h_{i-1} if equally wide)
     v   = h ⊙ sigmoid(W_o h + b_o)              output attention: a weight per hidden unit
     logit = w · v + b
+
+e(x_j) is x_j itself, or piecewise linear (Gorishniy, Rubachev and Babenko, NeurIPS 2022, section
+3.2): piece t is clip((x_j - low_t) / width_t, 0, 1), how much of it lies below x_j. So a network
+can bend at each quantile of a feature, as trees do, and one odd value moves it little.
 
 Attention is a gate and not a softmax, so that a feature's weight does not fall because others
 matter too. The activation is silu(a) = a sigmoid(a) (Elfwing et al. 2018). It is smooth: the
@@ -70,15 +75,19 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All layers of one network, or of several stacked, in one precision.
+    """All layers of one network, in one precision.
 
     Attributes:
+        low: Lower end of each piece of each feature, (d, t); None if features are not encoded.
+        scale: 1 / width of each piece, (d, t); 0 for a piece that a feature does not have.
         features: Attention over features, (d, d).
         hidden: Hidden layers, in order.
         output: Attention over the last hidden layer, (h, h).
         head: Last layer, (1, h), which gives the logit.
     """
 
+    low: Floats | None
+    scale: Floats | None
     features: Layer
     hidden: tuple[Layer, ...]
     output: Layer
@@ -93,7 +102,10 @@ class Weights:
             ValueError: The shapes do not fit together.
         """
         count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
+        low, scale = tensors.get("pieces.low"), tensors.get("pieces.scale")
         weights = cls(
+            low=None if low is None else np.ascontiguousarray(low, dtype),
+            scale=None if scale is None else np.ascontiguousarray(scale, dtype),
             features=Layer.of(tensors, "features", dtype),
             hidden=tuple(Layer.of(tensors, f"hidden.{index}", dtype) for index in range(count)),
             output=Layer.of(tensors, "output", dtype),
@@ -104,7 +116,8 @@ class Weights:
 
     def logit(self, x: Float64) -> float:
         """The logit of (d,) z-scores, by the equations in the module's docstring."""
-        hidden = x * sigmoid(self.features.of_one(x))
+        gate = sigmoid(self.features.of_one(x))
+        hidden = (self._encoded(x) * gate[:, None]).ravel()
         for layer in self.hidden:
             sums = layer.of_one(hidden)
             outputs = sums * sigmoid(sums)
@@ -115,7 +128,8 @@ class Weights:
     def gradients(self, points: Floats) -> Floats:
         """∂logit/∂x, (p, d), at points (p, d), by the chain rule."""
         gate = sigmoid(self.features.of_rows(points))
-        hidden = points * gate
+        encoded = self._encoded(points)
+        hidden = (encoded * gate[:, :, None]).reshape(len(points), -1)
         slopes: list[Floats] = []
         for layer in self.hidden:
             sums = layer.of_rows(hidden)
@@ -128,7 +142,25 @@ class Weights:
         for layer, slope in zip(reversed(self.hidden), reversed(slopes), strict=True):
             below: Floats = (back * slope) @ layer.weight
             back = below + back if below.shape == back.shape else below
-        return _through_gate(back, points, gate, self.features.weight)
+        back = back.reshape(encoded.shape)
+        through: Floats = ((back * encoded).sum(axis=2) * gate * (1 - gate)) @ self.features.weight
+        through += (back * self._slopes(points)).sum(axis=2) * gate
+        return through
+
+    def _encoded(self, x: Floats) -> Floats:
+        """(…, d) z-scores to (…, d, t), t = 1 without pieces."""
+        if self.low is None or self.scale is None:
+            return x[..., None]
+        result: Floats = (x[..., None] - self.low) * self.scale
+        return np.clip(result, 0, 1, out=result)
+
+    def _slopes(self, x: Floats) -> Floats:
+        """The derivative of `_encoded` by x, (…, d, t)."""
+        if self.low is None or self.scale is None:
+            return np.ones_like(x[..., None])
+        inside = (x[..., None] - self.low) * self.scale
+        result: Floats = np.where((inside > 0) & (inside < 1), self.scale, 0)
+        return result.astype(x.dtype)
 
     def _check(self) -> None:
         width = self.features.weight.shape[-1]
@@ -136,8 +168,13 @@ class Weights:
             ("features", self.features, width),
             *((f"hidden.{index}", layer, None) for index, layer in enumerate(self.hidden)),
         ]
+        pieces = [array.shape for array in (self.low, self.scale) if array is not None]
+        if pieces and (len(pieces) < 2 or pieces[0] != pieces[1] or pieces[0][0] != width):
+            raise ValueError(f"pieces.low and pieces.scale do not fit {width} inputs")
         for name, layer, outputs in chain:
             width = _checked(name, layer, width, outputs)
+            if name == "features" and pieces:
+                width = math.prod(pieces[0])
         _checked("head", self.head, _checked("output", self.output, width, width), 1)
 
 
@@ -171,7 +208,8 @@ class AttentionMlp:
 
     Attributes:
         tensors: "features.weight", "features.bias", "hidden.0.weight", …, "output.weight",
-            "head.weight" and so on, as `wye.training.fit.scorers` names them.
+            "head.weight" and so on, as `wye.training.fit.scorers` names them; "pieces.low" and
+            "pieces.scale" if features are encoded.
     """
 
     kind = "attention-mlp"
@@ -235,110 +273,9 @@ class Linear:
         return np.repeat(self._head.weight.astype(points.dtype), len(points), axis=0)
 
 
-class Trees:
-    """Extremely randomised trees: the mean over trees of the share of label 1 in the leaf.
-
-    Source: Geurts, Ernst and Wehenkel (Machine Learning 2006). A split looks at one feature, so an
-    odd value affects only some trees. For questions unlike any in training, the mean stays in the
-    middle.
-
-    Attributes:
-        tensors: Arrays (t, m), a row per tree and a column per node, the root first: "feature" and
-            "threshold" of the split, "left" child (up to the threshold), "right" child, and
-            "value", the share of label 1. A leaf is its own child. Threshold and value are float32.
-    """
-
-    kind = "extra-trees"
-
-    def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Check the trees.
-
-        Raises:
-            KeyError: A tensor is missing.
-            ValueError: The shapes differ, or a feature or child is out of range or in a cycle.
-        """
-        self.tensors = dict(tensors)
-        feature, left, right = (tensors[name] for name in ("feature", "left", "right"))
-        count, nodes = feature.shape
-        if any(tensors[name].shape != (count, nodes) for name in ("threshold", "value", "left")):
-            raise ValueError("the tensors of trees differ in shape")
-        inside = (feature.min() >= 0) and all(
-            side.min() >= 0 and side.max() < nodes for side in (left, right)
-        )
-        if not inside:
-            raise ValueError("a tree has a feature or a child that does not exist")
-        self._roots = np.arange(count) * nodes
-        self._feature = feature.ravel().astype(np.intp)
-        self._threshold = np.ascontiguousarray(tensors["threshold"], np.float32).ravel()
-        # The right child of node i is at 2 i, the left one at 2 i + 1.
-        self._children = np.stack(
-            [(side + self._roots[:, None]).ravel().astype(np.intp) for side in (right, left)],
-            axis=1,
-        ).ravel()
-        self._value = tensors["value"].ravel().astype(np.float64)
-        self._depth = self._deepest()
-
-    def _deepest(self) -> int:
-        """The number of steps after which every walk has reached a leaf."""
-        level, depth = np.unique(self._roots), 0
-        while True:
-            below = np.unique(self._children.reshape(-1, 2)[level])
-            inner = below[self._children[2 * below] != below]
-            depth += 1
-            if not len(inner):
-                return depth
-            if depth > len(self._value):
-                raise ValueError("the children of a tree form a cycle")
-            level = inner
-
-    @property
-    def width(self) -> int:
-        """The least number of features that covers every split."""
-        return int(self._feature.max()) + 1
-
-    def logit(self, x: Float64) -> float:
-        """The logit of z-scored features (d,)."""
-        single, node = x.astype(np.float32), self._roots
-        for _ in range(self._depth):
-            node = self._step(single, node)
-        return _logit_of(float(self._value[node].mean()))
-
-    def contributions(self, x: Float64) -> Float64:
-        """What each feature (d,) adds to the logit on the way from the roots to the leaves.
-
-        Each split changes the share of label 1, which counts for the feature of the split. These
-        changes are scaled so that they add up to the change of the logit.
-
-        Source: Saabas (2014), interpreting random forests.
-        """
-        single, node = x.astype(np.float32), self._roots
-        moved = np.zeros(len(x))
-        for _ in range(self._depth):
-            below = self._step(single, node)
-            np.add.at(moved, self._feature[node], self._value[below] - self._value[node])
-            node = below
-        moved /= len(self._roots)
-        change = float(moved.sum())
-        roots, leaves = (_logit_of(float(self._value[each].mean())) for each in (self._roots, node))
-        return moved * ((leaves - roots) / change) if change else moved
-
-    def _step(self, x: Floats, node: NDArray[np.intp]) -> NDArray[np.intp]:
-        goes_left = x.take(self._feature.take(node)) <= self._threshold.take(node)
-        return self._children.take(2 * node + goes_left)
-
-
-_SUREST = 0.002
-"""Shares are moved this far from 0 and 1: some hundred trees cannot be surer."""
-
-
-def _logit_of(share: float) -> float:
-    share = min(max(share, _SUREST), 1 - _SUREST)
-    return math.log(share) - math.log1p(-share)
-
-
-Member = AttentionMlp | Linear | Trees
-KINDS: Mapping[str, type[AttentionMlp] | type[Linear] | type[Trees]] = {
-    kind.kind: kind for kind in (AttentionMlp, Linear, Trees)
+Member = AttentionMlp | Linear
+KINDS: Mapping[str, type[AttentionMlp] | type[Linear]] = {
+    kind.kind: kind for kind in (AttentionMlp, Linear)
 }
 
 
@@ -481,14 +418,8 @@ class Scorer:
         return raw / self.temperature + self.bias
 
     def gradients(self, inputs: Floats) -> Floats:
-        """∂(calibrated logit)/∂(z-score) at points (p, d), without trees, in their precision."""
-        smooth = (member for member in self.members if not isinstance(member, Trees))
-        total = sum((member.gradients(inputs) for member in smooth), start=np.zeros_like(inputs))
+        """∂(calibrated logit)/∂(z-score) at points (p, d), in their precision."""
+        parts = (member.gradients(inputs) for member in self.members)
+        total = sum(parts, start=np.zeros_like(inputs))
         result: Floats = np.asarray(total) / (len(self.members) * self.temperature)
         return result.astype(inputs.dtype, copy=False)
-
-    def along_paths(self, inputs: Float64) -> Float64:
-        """What each z-score (d,) adds to the calibrated logit by way of trees."""
-        trees = [member for member in self.members if isinstance(member, Trees)]
-        added = sum((tree.contributions(inputs) for tree in trees), start=np.zeros(len(inputs)))
-        return added / (len(self.members) * self.temperature)

@@ -33,8 +33,6 @@ DEFAULT_ROUTER = "router-en/v1"
 RELEVANCE_MODEL = "relevance-en"
 SYNTAX_ROUTER = "router-syntax-en/v1"
 """The router that decides by a question's syntax alone; it needs no index."""
-PASSAGE_ROUTER = "router-passages-en/v1"
-"""The router that decides without an index, by what another search returned."""
 
 PREFIX = "WYE_"
 LIST = "docs/reference/settings.md"

@@ -5,7 +5,6 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -22,7 +21,7 @@ from wye.router.model_files import read_info, read_policy
 from wye.router.policy import Policy, RoutingModel
 from wye.router.remote import ReturnedPassages, decide_by_passages, load_passage_router
 from wye.router.session import ModelCache, Session
-from wye.router.settings import PASSAGE_ROUTER, RoutingSettings
+from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Decision, Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import names_without_index
@@ -48,17 +47,24 @@ def no_analyser() -> NoReturn:
     raise ServiceError("Nothing is encoded here.")
 
 
-def read_passage_router(routing: RoutingSettings) -> RoutingModel:
+UNROUTED = "no router: all arms are asked, until `wye train --arms` trains one for this corpus"
+"""The reason for the route of a collection whose settings name no router."""
+
+
+def read_passage_router(routing: RoutingSettings) -> RoutingModel | None:
     """Read the router that decides by returned passages, with its thresholds.
 
-    If the settings name none, it is the one that ships.
+    None ships, since what it would learn on one corpus does not hold on another.
+
+    Returns:
+        None if the settings name none.
 
     Raises:
         RouterError: The router is missing, damaged or made for an index, or its thresholds cannot
             be used.
     """
     if routing.model == RoutingSettings().model:
-        routing = replace(routing, model=PASSAGE_ROUTER)
+        return None
     model = load_passage_router(routing.folder())
     if routing.thresholds:
         model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
@@ -194,7 +200,7 @@ class RemoteCollection(Collection):
         """Set which routes there are; `load` reads the router.
 
         Args:
-            routing: Settings of the router; by default the router for returned passages that ships.
+            routing: Settings of the router; by default there is none.
             analyser: Loads the models for arms that need our vectors; deciding needs none.
             has_graph: Whether an arm replaces the graph.
         """
@@ -238,7 +244,7 @@ class RemoteCollection(Collection):
         return self._model.name if self._model else ""
 
     def load(self) -> None:
-        """Read the router; without one, the route auto is unavailable and says why."""
+        """Read the router; if it cannot be read, the route auto is unavailable and says why."""
         try:
             self._model = read_passage_router(self._routing)
         except RouterError as error:
@@ -266,11 +272,13 @@ class RemoteCollection(Collection):
         `max_latency_ms` plays no part here; `wye.service.arms.gate` applies it to the arms.
 
         Raises:
-            Problem: 409 without a router.
+            Problem: 409 if the router cannot be read.
             QuestionError: The operating point is unknown.
         """
+        if reason := self.unavailable.get(Route.AUTO):
+            raise Problem(409, "no-such-route", reason)
         if self._model is None:
-            raise Problem(409, "no-such-route", self.unavailable[Route.AUTO])
+            return Decision(Route.FUSION, None, None, None, UNROUTED)
         return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
 
 

@@ -19,7 +19,14 @@ from wye.router.session import ModelCache, Session, decide_without_index, open_r
 from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Route
 from wye.service.arms.file import read_arms
-from wye.service.collections import WARM_UP, RemoteCollection, check_router, no_analyser, served
+from wye.service.collections import (
+    UNROUTED,
+    WARM_UP,
+    RemoteCollection,
+    check_router,
+    no_analyser,
+    served,
+)
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
@@ -110,8 +117,10 @@ def _arms(settings: ServiceSettings) -> str:
 def _without_index(name: str, routing: RoutingSettings) -> str:
     collection = RemoteCollection(name, routing, no_analyser, has_graph=True)
     collection.load()
+    if reason := collection.unavailable.get(Route.AUTO):
+        return f"! {name} has no index here, and no router: {reason}"
     if collection.policy is None:
-        return f"! {name} has no index here, and no router: {collection.unavailable[Route.AUTO]}"
+        return f"{name} has no index here, and {UNROUTED}."
     return f"{name} has no index here; {collection.router_name} decides by what its arm returns."
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wye.training.errors import EvaluationError, LogError, ReplayError, TrainingError
+from wye.training.errors import EvaluationError, LogError, TrainingError
 from wye.training.train_cli import (
     CACHE,
     LATENCY_WEIGHT,
@@ -125,12 +125,11 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from wye.router.session import Session
         from wye.router.settings import load_settings
         from wye.training import answers as answer_report
-        from wye.training.data import read_dataset, read_unjudged
+        from wye.training.data import lacking, read_dataset, read_unjudged
         from wye.training.evaluate import advise, as_markdown, latency, metrics, write_runs
         from wye.training.evaluate import evaluate as evaluate_routes
         from wye.training.markdown import show
         from wye.training.measures import write_json
-        from wye.training.replaying import lacking
 
         compared = parse_routes(routes)
         settings = load_settings(index=index, preset=preset)
@@ -223,12 +222,12 @@ def parse_routes(text: str) -> "list[Route]":
 def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     @app.command(epilog="Example: wye tune --from-log requests.jsonl --max-graph-share 0.3")
     def tune(
-        replays: Annotated[
-            list[Path] | None,
+        datasets: Annotated[
+            list[str] | None,
             typer.Argument(
-                metavar="REPLAY",
-                help="Replay files of dev splits, from the cache of `wye train`; those of train "
-                "splits flatter the router that learned from them.",
+                metavar="DATASET",
+                help="Dataset in BEIR's layout, whose dev split is asked; DATASET=INDEX gives it "
+                "an index of its own.",
                 show_default=False,
             ),
         ] = None,
@@ -251,7 +250,7 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         from_log: Annotated[
             list[Path] | None,
             unset(
-                "Instead of replays: request log (WYE_SERVE__REQUEST_LOG) to which thresholds "
+                "Instead of datasets: request log (WYE_SERVE__REQUEST_LOG) to which thresholds "
                 "are applied. May be repeated, for rotated logs; .gz is read directly."
             ),
         ] = None,
@@ -261,8 +260,8 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         index: Annotated[
             Path | None,
             unset(
-                "Folder of the collection's index, to replay logged questions whose feedback "
-                "names passages, and to solve thresholds on them."
+                "Folder of the index. With --from-log, logged questions whose feedback names "
+                "passages are asked of it, and thresholds are solved on them."
             ),
         ] = None,
         cache: Cache = CACHE,
@@ -279,12 +278,12 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         """
         from wye.training.log_replay import tune_on_log
         from wye.training.thresholds import ThresholdObjective
-        from wye.training.tuning import Tuning, tune_on_replays
+        from wye.training.tuning import Tuning, replays_of, tune_on_replays
 
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if from_log:
-            if replays:
-                raise ReplayError("Give replays or --from-log, not both.")
+            if datasets:
+                raise LogError("Give datasets or --from-log, not both.")
             written = tune_on_log(
                 from_log,
                 goal,
@@ -299,13 +298,10 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 progress=progress(),
             )
         else:
-            for value, option in (
-                (collection, "--collection"),
-                (index, "--index"),
-            ):
-                if value:
-                    raise LogError(f"{option} needs a request log; give one with --from-log.")
-            tuning = Tuning.load(replays or [], router, cache=cache / "features", measure=quality)
+            if collection:
+                raise LogError("--collection needs a request log; give one with --from-log.")
+            replays = replays_of(datasets or [], index, cache=cache, progress=progress)
+            tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
             goal = replace(goal, latency_weight=latency_weight)
             written = tune_on_replays(
                 tuning, goal, elsewhere=elsewhere, seed=seed, out=out, default=THRESHOLDS

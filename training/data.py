@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from wye.backends.chunks import is_chunk_id
+from wye.backends.store.index import PassageStore
 from wye.backends.text import is_blank
-from wye.training.errors import DatasetError
+from wye.training.errors import DatasetError, TrainingError
 
 Judgements = Mapping[str, Mapping[str, int]]
 _WORD = re.compile(r"\w+")
@@ -24,12 +25,14 @@ class Question:
     Attributes:
         answers: Texts that count as its answer, from `answers` in its metadata.
         group: The dataset it comes from, from `dataset` in its metadata.
+        hops: How many passages have to be joined to answer it, from `hops`; 0 if not said.
     """
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
     group: str = ""
+    hops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,80 @@ def respell(text: str) -> str:
     return text.lower().rstrip("? \t") or text
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionSource:
+    """A dataset with the index that answers it.
+
+    Attributes:
+        index: Folder of the index; None if only remote arms answer.
+        hurried: Whether this is the copy whose questions have no capitals and no question mark.
+    """
+
+    dataset: Path
+    index: Path | None
+    hurried: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the dataset."""
+        return self.dataset.resolve().name
+
+    def has(self, split: str) -> bool:
+        """Whether the dataset has judgements for a split."""
+        return (self.dataset / "qrels" / f"{split}.tsv").is_file()
+
+    def read(self, split: str) -> Dataset:
+        """Read the questions of a split.
+
+        Raises:
+            DatasetError: They cannot be read.
+        """
+        dataset = read_dataset(self.dataset, split)
+        return hurried(dataset) if self.hurried else dataset
+
+
+def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:
+    """Parse a source of the command line: DATASET, or DATASET=INDEX.
+
+    Args:
+        index: The index of a dataset that names none.
+
+    Raises:
+        TrainingError: No index is given, or the dataset is no folder.
+    """
+    dataset, _, named_index = text.partition("=")
+    if not Path(dataset).is_dir():
+        raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
+    if not named_index and index is None and required:
+        raise TrainingError(
+            f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
+        )
+    return QuestionSource(Path(dataset), Path(named_index) if named_index else index)
+
+
+def lacking(dataset: Dataset, index: Path) -> str:
+    """Describe the relevant passages of a dataset that an index does not have; "" if it has all.
+
+    Raises:
+        DatasetError: It has none of them.
+        BackendError: There is no such index, or it cannot be read.
+    """
+    judgements = dataset.judgements.values()
+    relevant = {id_ for grades in judgements for id_, relevance in grades.items() if relevance > 0}
+    stored = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()
+    missing = sorted(relevant.difference(judged_id(id_, relevant) for id_ in stored))
+    if not missing:
+        return ""
+    says = (
+        f"The index {index} lacks {len(missing)} of the {len(relevant)} passages that split "
+        f"'{dataset.split}' of '{dataset.name}' judges relevant, such as '{missing[0]}'. A "
+        "passage's id is what `wye search` prints behind its title."
+    )
+    if len(missing) == len(relevant):
+        raise DatasetError(says)
+    return says
+
+
 def _read_questions(folder: Path) -> dict[str, Question]:
     path = folder / "queries.jsonl"
     if not folder.is_dir():
@@ -146,10 +223,16 @@ def _read_questions(folder: Path) -> dict[str, Question]:
 def _question(id_: str, text: str, metadata: object) -> Question:
     """A question; metadata in another form are ignored."""
     fields = metadata if isinstance(metadata, dict) else {}
-    answers, group = fields.get("answers"), fields.get("dataset")
+    answers, group, hops = (fields.get(name) for name in ("answers", "dataset", "hops"))
     texts = answers if isinstance(answers, list) else []
     right = tuple(answer for answer in texts if isinstance(answer, str))
-    return Question(id_, text, right, group if isinstance(group, str) else "")
+    return Question(
+        id_,
+        text,
+        right,
+        group if isinstance(group, str) else "",
+        hops if isinstance(hops, int) else 0,
+    )
 
 
 def _judgements_file(folder: Path, split: str) -> Path:

@@ -17,10 +17,6 @@ class FitError(TrainingError):
     """Nothing can be learned from the questions, or with the settings."""
 
 
-class ReplayError(TrainingError):
-    """A replay is missing, damaged or of another schema."""
-
-
 class SplitError(TrainingError):
     """A split may not be read here."""
 

@@ -19,7 +19,7 @@ from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from wye.router.policy import SURE, bands, is_nested, may_have_plan
 from wye.router.remote import PASSAGE_COLUMNS, passage_columns
 from wye.router.scorer import UNFAMILIAR_SCORE
-from wye.router.types import FURTHER, Route, Thresholds
+from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.measures import DEPTH, MEASURES
 from wye.training.replay import Replay, Replayed
@@ -133,12 +133,6 @@ class EvaluationSet:
         return np.repeat(
             [replay.dataset for replay in self.replays], [len(replay) for replay in self.replays]
         )
-
-    @property
-    def further(self) -> tuple[Route, ...]:
-        """The arms beyond fusion's own that every replay has rankings of."""
-        rankings = [results.rankings for replay in self.replays for results in replay.results]
-        return tuple(arm for arm in FURTHER if all(arm in lists for lists in rankings))
 
     def rankings(
         self, route: Route, fusion: FusionSettings, scores: Float64 | None = None

@@ -1,9 +1,10 @@
 """The final evaluation: a router beside every rival, on questions that it did not learn from."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64, Mask
@@ -43,16 +44,8 @@ class SystemOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class RouterScores:
-    """A router as a system: its (n,) scores of the questions, and its policy."""
-
-    scores: Float64
-    policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
 class Away:
-    """One operating point's result on a replay that the router was not trained on.
+    """A router's result on a dataset that gave none of its scores.
 
     Attributes:
         dataset: The replay's dataset, or "dataset in union" for one dataset of a union.
@@ -62,7 +55,6 @@ class Away:
     """
 
     dataset: str
-    point: str
     questions: int
     means: Mapping[str, float]
     fixed: Mapping[str, float]
@@ -81,24 +73,20 @@ class HeldOutEvaluation:
         scores: (n,) the router's scores.
         labels: (n,) labels, by the success that the router learned.
         better: (n,) as in `wye.training.labels.Disagreement`.
-        left_out: Results on train and dev of each dataset, with a router that was trained on the
-            other datasets.
-        untried: Dataset -> why no router could be trained on the other ones.
     """
 
     questions: EvaluationSet
     systems: Mapping[str, SystemOutcomes]
     codes: Int64
     scores: Float64
-    labels: Int64
+    labels: Float64
     better: Int64
-    left_out: Sequence[Away] = ()
-    untried: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_systems(
     questions: EvaluationSet,
-    router: RouterScores,
+    scores: Float64,
+    policy: Policy,
     disagreement: Disagreement,
     *,
     fusion: FusionSettings,
@@ -106,31 +94,29 @@ def run_systems(
     """Compute every system's outcomes.
 
     Args:
+        scores: (n,) the router's scores.
         disagreement: The questions' labels.
     """
-    simple, thresholds = router.policy.simple, router.policy.thresholds
-
-    def paths(scores: Float64 | None, parsed: Mask | None = None) -> list[SystemOutcomes]:
-        """Outcomes of a router's routes, in the order of their codes."""
-        order = (*routes(simple), Route.STEPS)
-        return [_always(questions, route, fusion, scores, parsed=parsed) for route in order]
+    thresholds = policy.thresholds
 
     # Some questions are parsed to see whether they have a plan.
-    parsed = questions.parsed(router.scores, thresholds.steps) if thresholds.steps else None
-    own = paths(router.scores, parsed)
-    codes = questions.codes(router.scores, thresholds)
-    auto = _mixed(own, codes)
+    parsed = questions.parsed(scores, thresholds.steps) if thresholds.steps else None
+    own = [
+        _always(questions, route, fusion, scores, parsed=parsed)
+        for route in (*routes(policy.simple), Route.STEPS)
+    ]
+    codes = questions.codes(scores, thresholds)
     systems = {
         f"always {route}": _always(questions, route, fusion, routed=False) for route in ALWAYS
     }
-    for point, pair in router.policy.points.items():
+    for point, pair in policy.points.items():
         if pair != thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(router.scores, pair))
-    systems[AUTO] = auto
+            systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(scores, pair))
+    systems[AUTO] = _mixed(own, codes)
     quality = np.stack([path.values[:, MEASURES.index(QUALITY)] for path in own], axis=1)
     systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
     labels, better = disagreement.labels, disagreement.better
-    return HeldOutEvaluation(questions, systems, codes, router.scores, labels, better)
+    return HeldOutEvaluation(questions, systems, codes, scores, labels, better)
 
 
 def _always(
@@ -164,53 +150,53 @@ def shares_of(codes: Int64) -> Shares:
 
 
 def away(
-    questions: EvaluationSet,
-    scores: Float64,
-    policy: Policy,
-    fusion: FusionSettings,
-    *,
-    seed: int = 0,
-) -> Iterator[Away]:
-    """Yield the result of each replay and operating point, for a router that did not learn it."""
+    questions: EvaluationSet, scores: Float64, policy: Policy, fusion: FusionSettings
+) -> list[Away]:
+    """The result on each replay.
+
+    Args:
+        scores: (n,) scores of routers that did not learn from the question's dataset.
+    """
     columns = [MEASURES.index(measure) for measure in MEASURED]
     taken = (*routes(policy.simple), Route.STEPS)
     worth = {
         route: questions.worth(route, fusion, scores)[:, columns] for route in {*taken, *FIXED}
     }
     choices = np.stack([worth[route] for route in taken], axis=1)
+    codes = questions.codes(scores, policy.thresholds)
+    results = []
     for origin in dict.fromkeys(questions.origins.tolist()):
         rows = np.flatnonzero(questions.origins == origin)
         datasets = {*questions.groups[rows].tolist()} - {origin}
-        name = f"{min(datasets)} in {origin}" if len(datasets) == 1 else origin
         fixed = {str(route): float(worth[route][rows, 0].mean()) for route in FIXED}
         best = worth[Route(max(fixed, key=lambda route: fixed[route]))][rows, 0]
-        for point, thresholds in (policy.points or {AUTO: policy.thresholds}).items():
-            codes = questions.codes(scores, thresholds)[rows]
-            values = choices[rows, codes]
-            yield Away(
-                dataset=name,
-                point=point,
+        values = choices[rows, codes[rows]]
+        results.append(
+            Away(
+                dataset=f"{min(datasets)} in {origin}" if len(datasets) == 1 else origin,
                 questions=len(rows),
                 means=dict(zip(MEASURED, values.mean(axis=0).tolist(), strict=True)),
                 fixed=fixed,
-                less_best=mean_interval(values[:, 0] - best, seed),
-                shares=shares_of(codes),
+                less_best=mean_interval(values[:, 0] - best),
+                shares=shares_of(codes[rows]),
             )
+        )
+    return results
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The final evaluation, summarised over some questions.
+    """The final evaluation, summarised.
 
     Attributes:
         disagreements: Number of questions on which one arm is better.
         differences: System -> measure -> paired difference auto - system.
-        latency_ms: System -> median milliseconds.
-        shares: System -> shares of its routes; only the router's if some questions are left out.
+        latency_ms: System -> mean milliseconds.
+        shares: System -> shares of its routes.
         gap_closed: How much of the gap in quality from the best fixed route to the oracle the
             router closes; NaN if there is no gap.
-        auc: AUC of the router's scores on the questions with a label; NaN if these are one-sided.
-        calibration: Calibration of the router's scores on these; None without any.
+        auc: AUC of the router's scores, for labels above 0; NaN if there are none.
+        calibration: Calibration of the router's scores; None without labels.
     """
 
     questions: int
@@ -224,36 +210,35 @@ class Summary:
     calibration: Reliability | None
 
 
-def summarise(held_out: HeldOutEvaluation, rows: Mask | None = None) -> Summary:
+def summarise(held_out: HeldOutEvaluation) -> Summary:
     """Summarise an evaluation; all means and differences share their resamples.
 
-    Args:
-        rows: (n,) mask of the questions; None for all.
-
     Raises:
-        EvaluationError: No question is left.
+        EvaluationError: There is no question.
     """
-    mask = np.ones(len(held_out.scores), np.bool_) if rows is None else rows
     systems = held_out.systems
-    values = {name: run.values[mask] for name, run in systems.items()}
     pairs = [(AUTO, name) for name in systems if name != AUTO]
+    values = {name: run.values for name, run in systems.items()}
     means, differences = compare(values, pairs, MEASURES)
-    labelled = mask & (held_out.labels >= 0)
+    labelled = held_out.labels >= 0
     labels, scores = held_out.labels[labelled], held_out.scores[labelled]
-    logits = np.log(scores) - np.log1p(-scores)
-    both = len(np.unique(labels)) == 2
-    shares = {name: run.shares for name, run in systems.items()}
     quality = {name: cells[QUALITY].mean for name, cells in means.items()}
     fixed = max(quality[f"always {route}"] for route in ALWAYS)
     gap = quality[ORACLE] - fixed
     return Summary(
-        questions=int(mask.sum()),
-        disagreements=int((held_out.better[mask] >= 0).sum()),
+        questions=len(held_out.scores),
+        disagreements=int((held_out.better >= 0).sum()),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
-        latency_ms={name: float(np.median(run.latency_ms[mask])) for name, run in systems.items()},
-        shares=shares if mask.all() else {AUTO: shares_of(held_out.codes[mask])},
+        latency_ms={name: float(run.latency_ms.mean()) for name, run in systems.items()},
+        shares={name: run.shares for name, run in systems.items()},
         gap_closed=(quality[AUTO] - fixed) / gap if gap > 0 else float("nan"),
-        auc=float(roc_auc_score(labels, logits)) if both else float("nan"),
-        calibration=reliability(logits, labels) if len(labels) else None,
+        auc=auc(scores, labels),
+        calibration=reliability(logit(scores), labels) if len(labels) else None,
     )
+
+
+def auc(scores: Float64, labels: Float64) -> float:
+    """Area under the ROC curve for labels above 0; NaN if all or none are."""
+    positive = labels > 0
+    return float(roc_auc_score(positive, scores)) if 0 < positive.sum() < len(labels) else np.nan

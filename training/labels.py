@@ -1,12 +1,14 @@
-"""Labels for the router: whether the graph makes the answer to a question better.
+"""Labels for the router: how much more than the text arms a question needs.
 
-By default every question counts: is the answer of fusion, or of steps if the question has a plan,
-better than the text arms' alone, and by how much? As published, only questions count on which
-exactly one of the simple and the graph arm succeeds (EA-GraphRAG, section 3.3); that tells which
-arm is better, but not what both are worth together.
+By default every question counts. Its label is 1/2 if the better answer of fusion and steps ranks
+relevant passages higher than the text arms do alone, and 1/2 more if only that answer has all of
+them among the first five. So the score says how likely more than the text arms is needed: a place
+won within the first five says less than evidence that was missing, as that of nested questions is.
+
+As published, only questions count on which exactly one of the simple and the graph arm succeeds
+(EA-GraphRAG, section 3.3); that tells which arm is better, but not what both are worth together.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,22 +19,16 @@ from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.measures import ALL_EVIDENCE, MEASURES
-from wye.training.replay import TrainingReplay
 
 ENOUGH = 50
 """With fewer questions on which the arms disagree, a router hardly generalises."""
 HELPS = "graph-helps"
-"""Success: steps (fusion, if the question has no plan) are better than the simple route. Questions
-are weighted by the difference."""
+"""Success: the better of fusion and steps ranks higher, and completes the evidence."""
 ALL_GOLD = "all-gold@5"
 """Success, as published: all relevant passages are among the first five."""
-BETTER = "better-ndcg@10"
-"""Success: the better of both rankings. It labels every question on which they differ at all."""
-SUCCESSES = (HELPS, ALL_GOLD, BETTER)
+SUCCESSES = (HELPS, ALL_GOLD)
 MARGIN = 1e-6
 """Smaller differences in nDCG@10 count as none."""
-LEAST_STAKE = 0.1
-"""Weight of a question on which both are the same; elsewhere the difference is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +38,7 @@ class Disagreement:
     As published, it learns from those alone.
 
     Attributes:
-        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 where nothing
-            is learned.
+        labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
         stakes: (n,) each question's weight; 0 where nothing is learned.
         better: (n,) 1 where the graph is better, 0 where the simple arm is, -1 where both are
             worth the same.
@@ -51,7 +46,7 @@ class Disagreement:
         neither: On how many neither does.
     """
 
-    labels: Int64
+    labels: Float64
     stakes: Float64
     better: Int64
     both: int
@@ -87,13 +82,42 @@ class Disagreement:
         return tuple(reasons)
 
     def require_both(self) -> None:
-        """Check that there are labels of both kinds.
+        """Check that labels differ.
 
         Raises:
-            FitError: One is missing; says what to do.
+            FitError: All are the same; says what to do.
         """
-        if not {0, 1} <= {*self.labels.tolist()}:
+        if len(np.unique(self.labels[self.labels >= 0])) < 2:
             raise FitError(" ".join(self.warnings))
+
+
+def compared(
+    questions: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
+) -> Disagreement:
+    """Label questions.
+
+    Args:
+        simple: The simple arm: dense, lexical or hybrid.
+    """
+    ranks, completes = MEASURES.index("nDCG@10"), MEASURES.index(ALL_EVIDENCE)
+    ours = questions.worth(simple, fusion)
+    if success == ALL_GOLD:
+        graph = questions.worth(Route.GRAPH, fusion)
+        verdict = disagreement_of(ours[:, completes] == 1, graph[:, completes] == 1)
+        # Datasets count the same, however many of their questions the arms disagree on.
+        _, dataset = np.unique(questions.groups, return_inverse=True)
+        counts = np.bincount(dataset, verdict.stakes)
+        return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))
+    more = np.maximum(*(questions.worth(route, fusion) for route in (Route.FUSION, Route.STEPS)))
+    gain = more - ours
+    apart = np.abs(gain[:, ranks]) > MARGIN
+    return Disagreement(
+        labels=(gain[:, ranks] > MARGIN) / 2 + (gain[:, completes] > 0) / 2,
+        stakes=np.ones(len(gain)),
+        better=np.where(apart, gain[:, ranks] > 0, -1).astype(np.int64),
+        both=int((~apart & (ours[:, ranks] > 0)).sum()),
+        neither=int((~apart & (ours[:, ranks] <= 0)).sum()),
+    )
 
 
 def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
@@ -106,47 +130,9 @@ def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
     apart = simple != graph
     better = np.where(apart, graph, -1).astype(np.int64)
     return Disagreement(
-        labels=better,
+        labels=better.astype(np.float64),
         stakes=apart.astype(np.float64),
         better=better,
         both=int((simple & graph).sum()),
         neither=int((~simple & ~graph).sum()),
     )
-
-
-def disagreements(
-    replays: Sequence[TrainingReplay], simple: Route, success: str, fusion: FusionSettings
-) -> Disagreement:
-    """Label the questions of train and dev replays, in order.
-
-    Args:
-        simple: The simple arm: dense, lexical or hybrid.
-    """
-    questions = EvaluationSet(tuple(replays), np.empty((sum(map(len, replays)), 0)))
-    return compared(questions, simple, success, fusion)
-
-
-def compared(
-    questions: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
-) -> Disagreement:
-    """Label questions of any split, for the evaluation of a router."""
-    column = MEASURES.index(ALL_EVIDENCE if success == ALL_GOLD else "nDCG@10")
-    # Steps are fusion for a question without a plan.
-    rival = Route.STEPS if success == HELPS else Route.GRAPH
-    ours, graph = (questions.worth(route, fusion)[:, column] for route in (simple, rival))
-    if success == HELPS:
-        helps, apart = graph > ours + MARGIN, np.abs(graph - ours) > MARGIN
-        return Disagreement(
-            labels=helps.astype(np.int64),
-            stakes=np.abs(graph - ours) + LEAST_STAKE,
-            better=np.where(apart, helps, -1).astype(np.int64),
-            both=int((~apart & (ours > 0)).sum()),
-            neither=int((~apart & (ours <= 0)).sum()),
-        )
-    if success == BETTER:
-        return disagreement_of(ours > graph, graph > ours)
-    verdict = disagreement_of(ours == 1, graph == 1)
-    # Datasets count the same, however many of their questions the arms disagree on.
-    _, dataset = np.unique(questions.groups, return_inverse=True)
-    counts = np.bincount(dataset, verdict.stakes)
-    return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))

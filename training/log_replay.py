@@ -27,7 +27,7 @@ from wye.router.types import Route, Thresholds
 from wye.training.data import Dataset, Question
 from wye.training.errors import LogError
 from wye.training.markdown import escape, show, wide_console
-from wye.training.replaying import folder_name, replay_dataset
+from wye.training.replay import TrainingReplay, replay_dataset
 from wye.training.thresholds import (
     CUTS,
     RouteOutcomes,
@@ -352,10 +352,11 @@ def replay_feedback(
                 "present ones. Collect more feedback, or leave --index out and bound "
                 "--max-latency-ms or --max-graph-share."
             )
-        folder = cache / "logs" / folder_name(index)
+        folder = cache / "logs"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = replay_dataset(session, dataset, folder, progress=progress)
-    tuning = Tuning.load([path], cache=cache / "features", settings=settings, measure=measure)
+        replay = replay_dataset(session, dataset, folder, progress=progress)
+    replays = [TrainingReplay.of(replay)]
+    tuning = Tuning.load(replays, cache=cache / "features", settings=settings, measure=measure)
     tuning = replace(tuning, model=tuning.model.with_policy(log.router.policy))
     return tuning, len(dataset.without_gold)
 

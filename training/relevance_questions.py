@@ -21,9 +21,8 @@ from wye.router.relevance import Judgement, RouteRanking, evidence_on
 from wye.router.session import ModelCache, Session
 from wye.router.settings import Settings
 from wye.router.types import USUAL, Ask, Route
-from wye.training.data import judged_id, read_dataset, readable_lines
+from wye.training.data import judged_id, lacking, read_dataset, readable_lines
 from wye.training.near_misses import Pattern, near_misses, pattern_of
-from wye.training.replaying import lacking
 
 HITS = 10
 BATCH = 32

@@ -30,7 +30,7 @@ from wye.router.remote import (
 from wye.router.types import ArmResults, Route
 from wye.training.data import Dataset, Question, keep_line, readable_lines
 from wye.training.errors import TrainingError
-from wye.training.replay import RemoteReplay, Replay, Replayed, ReplayKey, digest
+from wye.training.replay import RemoteReplay, Replay, Replayed, digest
 
 CALLS = 0.01
 """Default cost of asking the remote arms for every question, in nDCG@10."""
@@ -148,10 +148,7 @@ class RemoteAnswers:
                 f"No question of '{dataset.name}', {dataset.split}, was answered by every arm. "
                 f"{self.failures()}"
             )
-        addresses = sorted(arm.address for arm in self._asker.arms)
-        questions = [asdict(row.question) for row in rows]
-        key = ReplayKey("remote", digest(addresses), 0, "", digest(questions), DEPTH)
-        return Replay(dataset.name, dataset.split, key, tuple(rows))
+        return Replay(dataset.name, dataset.split, tuple(rows))
 
     def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
         """Add the remote arms to a replay of our own; questions without their answers go."""
@@ -234,7 +231,7 @@ def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
 
 
 def _key(arm: ArmFacts, text: str, filter_: object | None) -> str:
-    return _head(arm) + digest([text, filter_], sort_keys=True)
+    return _head(arm) + digest([text, filter_])
 
 
 def _head(arm: ArmFacts) -> str:

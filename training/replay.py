@@ -1,67 +1,45 @@
-"""Replays: what the arms and steps returned for every question of a split, kept in a file.
-
-The file is gzipped JSON lines: what the replay depends on, then a line for each question.
+"""Replays: what the arms and steps return for every question of a split, through the gateway.
 
 Training, tuning and comparisons are computed from replays, for any thresholds and any fusion. Only
-steps keep the fusion of the settings they were replayed with, since they search by it. A replay of
-a test split cannot be read as training data.
+steps keep the fusion of the settings they were replayed with, since they search by it. Replies are
+kept in a cache, some questions at a time, so after a run that was killed the next one goes on.
+
+A replay of a test split cannot be training data: what learns asks for a training split, and another
+one is refused before its questions are read.
 """
 
-import gzip
 import hashlib
 import json
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from joblib import Memory
 from numpy.typing import NDArray
 
-from wye.backends.files import write_atomically
-from wye.backends.trigraph.seeds import SeedStats
-from wye.backends.types import (
-    Coverage,
-    Float64,
-    Mention,
-    NameCoverage,
-    Query,
-    RankedHit,
-    Ranking,
-    WordCoverage,
-)
+from wye.backends.sources import DocumentSource
+from wye.backends.types import Float64, Progress, RankedHit, Ranking, Silent
 from wye.router.remote import ReturnedPassages
-from wye.router.types import ArmResults, Route
-from wye.training.data import Judgements, Question
-from wye.training.errors import ReplayError, SplitError
+from wye.router.session import Session
+from wye.router.settings import Settings, load_settings
+from wye.router.step_search import STEPS
+from wye.router.types import ArmResults, Route, TimedArmResults
+from wye.training.data import Dataset, Judgements, Question, QuestionSource
+from wye.training.errors import SplitError, TrainingError
 from wye.training.measures import score
 
-TRAINING_SPLITS = frozenset({"train", "dev"})
+TRAINING_SPLITS = ("train", "dev")
 """Splits to train and tune on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayKey:
-    """What a replay depends on; equal keys give equal replays.
-
-    Attributes:
-        schema: Version of the file's lines and of their meaning.
-        index: Digest of the passages that were searched, whatever the version's number.
-        version: The index version, for information; it is not compared.
-        settings: Digest of the models, and of the settings of arms, fusion and steps.
-        questions: Digest of questions, judgements and answers.
-        depth: Most hits of an arm or of steps.
-    """
-
-    schema: str
-    index: str
-    version: int = field(compare=False)
-    settings: str
-    questions: str
-    depth: int
+DEPTH = 100
+"""Most hits of an arm or of steps."""
+BLOCK = 16
+"""Questions whose replies are in one file of the cache."""
+SCHEMA = "16"
+"""Incremented when what is kept of a reply changes, or its meaning does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +73,7 @@ class Replayed:
         steps: The ranking of the route `steps`; None if the question has no plan, where steps give
             what fusion does.
         open: Whether its plan is open: long, and nothing in it is nested.
-        remote: What remote arms returned; None without any. It is not in the file.
+        remote: What remote arms returned; None without any.
     """
 
     question: Question
@@ -113,7 +91,6 @@ class Replay:
 
     dataset: str
     split: str
-    key: ReplayKey
     questions: tuple[Replayed, ...]
 
     def __len__(self) -> int:
@@ -155,7 +132,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class TrainingReplay(Replay):
-    """A replay of a training split; training and tuning accept no other.
+    """A replay of a training split; tuning accepts no other.
 
     Raises:
         SplitError: The split is not one of `TRAINING_SPLITS`.
@@ -164,134 +141,178 @@ class TrainingReplay(Replay):
     @classmethod
     def of(cls, replay: Replay) -> "TrainingReplay":
         """The same replay, checked."""
-        return cls(replay.dataset, replay.split, replay.key, replay.questions)
+        return cls(replay.dataset, replay.split, replay.questions)
 
     def __post_init__(self) -> None:
-        if self.split not in TRAINING_SPLITS:
-            raise SplitError(
-                f"The replay of '{self.dataset}' is of split '{self.split}', which is for the "
-                f"final evaluation only; learn from {' and '.join(sorted(TRAINING_SPLITS))}."
-            )
+        require_training(self.split)
 
 
-SCHEMA = "6"
-"""Increased when a replay's lines or their meaning change."""
-
-
-def digest(value: object, *, sort_keys: bool = False) -> str:
-    """Hexadecimal digest, of 128 bits, of a value as JSON."""
-    text = json.dumps(value, sort_keys=sort_keys)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def file_name(dataset: str, split: str) -> str:
-    """Name of a replay's file."""
-    return f"replay-{dataset}-{split}.jsonl.gz"
-
-
-def read_training(path: Path) -> TrainingReplay:
-    """Read a replay of a training split; errors are those of `read_replay`."""
-    return TrainingReplay.of(read_replay(path, TRAINING_SPLITS))
-
-
-def read_replay(path: Path, splits: Collection[str]) -> Replay:
-    """Read a replay of one of the named splits.
+def require_training(split: str) -> None:
+    """Check that a split may be learned from.
 
     Raises:
-        ReplayError: The file is missing, damaged or of another schema.
-        SplitError: The replay is of another split; its questions are not read.
+        SplitError: It is for the final evaluation only.
     """
-    with _reading(path) as (header, lines):
-        if header["split"] not in splits:
-            raise SplitError(
-                f"'{path}' is the replay of split '{header['split']}', and only "
-                f"{', '.join(sorted(splits))} may be read here; test splits are for the final "
-                "evaluation."
-            )
-        rows = tuple(replayed_of(json.loads(line)) for line in lines)
-    return Replay(header["dataset"], header["split"], ReplayKey(**header["key"]), rows)
+    if split not in TRAINING_SPLITS:
+        raise SplitError(
+            f"Split '{split}' is for the final evaluation only; learn from "
+            f"{' and '.join(TRAINING_SPLITS)}."
+        )
 
 
-def read_key(path: Path) -> ReplayKey | None:
-    """The key of the replay in a file; None if there is no file of this schema."""
+def replay_dataset(
+    session: Session,
+    dataset: Dataset,
+    folder: Path,
+    *,
+    depth: int = DEPTH,
+    progress: Progress | None = None,
+) -> Replay:
+    """Ask the questions of a split, those that the cache has no reply to.
+
+    Args:
+        folder: The cache.
+        depth: Most hits of an arm or of steps.
+
+    Raises:
+        QuestionError: A question is empty.
+    """
+    ask = Memory(folder, verbose=0, compress=True).cache(_ask, ignore=["session"])
+    key = digest([SCHEMA, *key_of(session)])
+    progress = progress or Silent()
+    progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
+    replayed: list[Replayed] = []
     try:
-        with _reading(path) as (header, _):
-            return ReplayKey(**header["key"])
-    except ReplayError:
-        return None
-
-
-def write_rows(
-    path: Path, rows: Iterable[Replayed], *, dataset: str, split: str, key: ReplayKey
-) -> None:
-    """Write a replay atomically: the file is whole or absent, even if the process dies."""
-    header = {"dataset": dataset, "split": split, "key": asdict(key)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with write_atomically(path) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-        for line in (header, *map(row_of, rows)):
-            packed.write(json.dumps(line).encode() + b"\n")
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[tuple[dict[str, Any], Iterator[bytes]]]:
-    """Yield a file's first line, parsed, and its other lines, which are read when needed."""
-    try:
-        with gzip.open(path) as file:
-            header = json.loads(file.readline())
-            if header["key"]["schema"] != SCHEMA:
-                raise ReplayError(
-                    f"'{path}' is a replay of schema {header['key']['schema']}, and this is Wye "
-                    f"with schema {SCHEMA}; delete it so that it is made again."
+        for start in range(0, len(dataset.questions), BLOCK):
+            block = dataset.questions[start : start + BLOCK]
+            asked = [(question.text, dataset.filters.get(question.id)) for question in block]
+            for question, run in zip(block, ask(asked, depth, key, session), strict=True):
+                replayed.append(
+                    Replayed(
+                        question=replace(question, group=question.group or dataset.name),
+                        gold=dataset.judgements[question.id],
+                        results=run.results,
+                        seconds=run.seconds,
+                        steps=run.steps,
+                        open=run.open,
+                    )
                 )
-            yield header, iter(file)
-    except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
-        raise ReplayError(
-            f"'{path}' cannot be read as a replay ({error}); make it with `wye train`, or delete "
-            "it so that it is made again."
-        ) from None
+            progress.advance(len(block))
+    finally:
+        progress.close()
+    return Replay(dataset.name, dataset.split, tuple(replayed))
 
 
-def row_of(row: Replayed) -> dict[str, Any]:
-    """What is kept of a replayed question, as JSON."""
-    results = row.results
-    return {
-        "question": asdict(row.question),
-        "gold": row.gold,
-        "vector": results.query.vector.tolist(),
-        "mentions": [(mention.text, mention.kind) for mention in results.query.mentions],
-        "seeds": [asdict(seed) for seed in results.seeds],
-        "coverage": asdict(results.coverage),
-        "rankings": {arm: _arm(ranking) for arm, ranking in results.rankings.items()},
-        "seconds": row.seconds,
-        "steps": row.steps and _arm(row.steps),
-        "open": row.open,
-    }
+def key_of(session: Session) -> tuple[str, str]:
+    """Digests of all that replies depend on: the passages, then the models and settings."""
+    settings = session.settings
+    rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
+    passages = sorted((row["id"], row["content_hash"]) for row in rows)
+    parts = (settings.dense, settings.lexical, settings.graph, settings.fusion, settings.reranker)
+    options = [asdict(part) for part in (*parts, STEPS)]
+    return digest(passages), digest([session.index.fingerprint, options])
 
 
-def _arm(ranking: Ranking) -> dict[str, Any]:
-    hits = [(hit.id, hit.score) for hit in ranking.hits]
-    return {"hits": hits, "candidates": ranking.candidates, "degraded": ranking.degraded}
+def _ask(
+    asked: list[tuple[str, object | None]], depth: int, key: str, session: Session
+) -> list[TimedArmResults]:
+    """Replies to questions with their filters, without what training does not use.
+
+    Args:
+        key: See `key_of`; a part of the cache's key.
+    """
+    del key
+    session.gateway.retrieve_all(
+        [asked[0][0]], 1
+    )  # what is built on first use has no part in times
+    runs = []
+    for text, filter_ in asked:  # one by one, so that each is timed alone
+        (run,) = session.gateway.retrieve_all([text], depth, filter_)
+        rankings = {arm: _bare(ranking) for arm, ranking in run.results.rankings.items()}
+        results = replace(run.results, rankings=rankings)
+        runs.append(replace(run, results=results, steps=run.steps and _bare(run.steps)))
+    return runs
 
 
-def replayed_of(row: Mapping[str, Any]) -> Replayed:
-    """The replayed question that was kept as JSON."""
-    question = Question(**{**row["question"], "answers": tuple(row["question"]["answers"])})
-    mentions = tuple(Mention(text, kind) for text, kind in row["mentions"])
-    coverage = Coverage(
-        tuple(row["coverage"]["scores"]),
-        tuple(WordCoverage(**word) for word in row["coverage"]["words"]),
-        tuple(NameCoverage(**name) for name in row["coverage"]["names"]),
-    )
-    results = ArmResults(
-        Query(question.text, np.array(row["vector"], np.float32), mentions=mentions),
-        tuple(SeedStats(**seed) for seed in row["seeds"]),
-        {Route(arm): _ranking(arm, ranking) for arm, ranking in row["rankings"].items()},
-        coverage,
-    )
-    steps = _ranking(Route.STEPS, row["steps"]) if row["steps"] else None
-    return Replayed(question, row["gold"], results, row["seconds"], steps, row["open"])
+def _bare(ranking: Ranking) -> Ranking:
+    """A ranking without where its hits come from."""
+    return replace(ranking, hits=tuple(RankedHit(h.id, h.score, h.rank) for h in ranking.hits))
 
 
-def _ranking(arm: str, row: Mapping[str, Any]) -> Ranking:
-    hits = (RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(row["hits"], start=1))
-    return Ranking(arm, tuple(hits), row["candidates"], row["degraded"])
+def digest(content: object) -> str:
+    """Identity of a value that JSON can hold."""
+    data = json.dumps(content, sort_keys=True, default=str).encode()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def replay_demo(folder: Path) -> list[TrainingReplay]:
+    """Index the demo corpus, and replay its train and dev splits.
+
+    Args:
+        folder: Where the index and the replays go; existing ones are used again.
+
+    Returns:
+        The replays of dev and of train.
+    """
+    settings, index = load_settings(), folder / "index"
+    with as_file(files("wye.service") / "demo") as corpus:
+        with Session.create(settings, index) as session:
+            session.ingest(DocumentSource(corpus).passages())
+        source, replays = QuestionSource(corpus, index), Replays(settings, folder / "cache")
+        return [
+            replay for split in ("dev", "train") for replay in replays.training([source], split)
+        ]
+
+
+class RemoteReplays(Protocol):
+    """Makes replays of what remote arms answered; see `wye.training.remote`."""
+
+    def replay(self, dataset: Dataset) -> Replay:
+        """A replay without an index."""
+        ...
+
+    def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
+        """A replay of our own with the remote arms' answers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Replays of sources.
+
+    Attributes:
+        folder: The cache.
+        remote: Remote arms, beside those of the indexes or in their place; None without any.
+    """
+
+    settings: Settings
+    folder: Path
+    progress: Callable[[], Progress] = Silent
+    remote: RemoteReplays | None = None
+
+    def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
+        """Replays of a training split, of the sources that have it.
+
+        Raises:
+            SplitError: The split is for the final evaluation only.
+            DatasetError: A dataset cannot be read.
+        """
+        require_training(split)  # before anything is read
+        return [TrainingReplay.of(replay) for replay in self.final(sources, split)]
+
+    def final(self, sources: Sequence[QuestionSource], split: str) -> list[Replay]:
+        """Replays of a split that only the final evaluation may read."""
+        return [self._replay(source, split) for source in sources if source.has(split)]
+
+    def _replay(self, source: QuestionSource, split: str) -> Replay:
+        """A source's replay, with the remote arms' answers if there are any."""
+        dataset, remote = source.read(split), self.remote
+        if source.index is None:
+            if remote is None:
+                raise TrainingError(f"No index answers '{source.dataset}'.")
+            return remote.replay(dataset)
+        with Session.open(self.settings, source.index) as session:
+            replay = replay_dataset(session, dataset, self.folder, progress=self.progress())
+        if remote is None:
+            return replay
+        return remote.beside(replay, dataset, by_scores=self.settings.fusion.method != "rrf")

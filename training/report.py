@@ -1,62 +1,49 @@
 """What is written of a training run: metrics.json, a card and two figures; and the verdict."""
 
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 from wye.backends.files import plain
-from wye.backends.types import Int64
+from wye.backends.types import Float64, Int64
 from wye.router.policy import SURE, bands, routes
 from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.fit.calibration import Reliability, reliability
+from wye.training.figures import as_svg, front_figure, reliability_figure
+from wye.training.fit.calibration import Reliability, losses, reliability
 from wye.training.fit.router import Fitted
 from wye.training.held_out import (
     AUTO,
     MEASURED,
     QUALITY,
+    Away,
     HeldOutEvaluation,
     Summary,
+    auc,
+    away,
     summarise,
 )
-from wye.training.labels import ALL_GOLD, ENOUGH
+from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import Interval, mean_interval, write_json
-from wye.training.thresholds import Front, Outcome, front, keeps, of_each_route
+from wye.training.thresholds import Front, Outcome, front, keeps, of_each_route, scores_of
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
-CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
+CROSSFIT, TEST, ALL = "train and dev, cross-fitted", "test", "all"
 
-INK = "#7f7f80"
-BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
-_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    **{f"{item}.color": INK for item in ("text", "xtick", "ytick")},
-    **{f"axes.{item}color": INK for item in ("edge", "label", "title")},
-}
-_SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
-_BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-"""Drops date and version, so that only numbers change the bytes."""
 _CARD = """\
 # Router: {name}
 
-It gives a question a score from 0 to 1: how likely it is that graph retrieval is needed and
-{simple} retrieval is not enough. It uses no words of the question or of passages.
+It gives a question a score from 0 to 1: how much more than {simple} retrieval it needs. Its label
+is {label}. It uses no words of the question or of passages.
 
-- Scorer: {kind} on {features} features of schema `{schema}`, learned from {success}.
+- Scorer: {kind} on {features} features of schema `{schema}`.
 - Thresholds, solved for {quality}: up to a score of {low:.4f} {simple}, from {high:.4f} on the
   graph, between them fusion by {fusion}. In steps: {steps}.
 
@@ -64,10 +51,10 @@ It gives a question a score from 0 to 1: how likely it is that graph retrieval i
 
 {evaluation}
 
-ECE of cross-fitted scores on train and dev: {calibration}.{away}
+{scores}
 
 ![What thresholds give on train and dev, and what these give.](front.svg)
-![How often the label is the graph, by score; calibrated on the dotted line.](reliability.svg)
+![The mean label by score; calibrated on the dotted line.](reliability.svg)
 
 This command makes the router, this card and `metrics.json`, which has every number:
 
@@ -94,6 +81,12 @@ router), or if you have some hundred judged questions of your own:
 A router needs about {enough} disagreements, which are questions on which one of the two routes that
 it compares is better; this one had {disagreements}.
 """
+_LABELS = {
+    HELPS: "1/2 if the better of fusion and steps ranks relevant passages higher, and 1/2 more if "
+    "only that has all of them among the first five",
+    ALL_GOLD: "1 if only the graph has all relevant passages among the first five, 0 if only the "
+    "simple arm has",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +114,12 @@ class Report:
     Attributes:
         facts: What made the router: `schema_id`, `command`, `versions` and `seconds`.
         calibration: Set of questions -> calibration over those with a label.
+        auc: AUC of cross-fitted scores, for labels above 0.
+        teacher: By how much the negative log likelihood of cross-fitted scores exceeds that of the
+            trees that taught; None without any.
+        complexity: Rank correlation of cross-fitted scores with the number of hops, by dataset and
+            over "all", datasets weighed equally; only of those that tell it.
+        left_out: The result on each dataset, scored by routers that learned from the others.
         fixed: Route -> outcome of always taking it on train and dev, for the three and steps.
         held_out: The final evaluation by question; None without a test split.
         evaluation: Its summary.
@@ -130,6 +129,10 @@ class Report:
     fitted: Fitted
     data: tuple[QuestionCounts, ...]
     calibration: Mapping[str, Reliability]
+    auc: float
+    teacher: Interval | None
+    complexity: Mapping[str, float]
+    left_out: Sequence[Away]
     fixed: Mapping[str, Outcome]
     held_out: HeldOutEvaluation | None = None
     evaluation: Summary | None = None
@@ -157,23 +160,66 @@ def make_report(
     fitted: Fitted, held_out: HeldOutEvaluation | None, facts: Mapping[str, Any]
 ) -> Report:
     """Compute a report's numbers."""
-    choices, training = fitted.choices, fitted.training
-    labels, labelled = training.labels, training.labels >= 0
-    better = labels if training.better is None else training.better
-    steps = training.questions.always(Route.STEPS, choices.fusion, choices.quality)
-    data = count_questions(training.questions, better)
-    calibration = {
-        CROSSFIT: reliability(fitted.logits[labelled], labels[labelled]),
-        DEV: fitted.trained.dev,
-    }
-    fixed = of_each_route(fitted.outcomes, fitted.policy.simple) | {str(Route.STEPS): steps}
+    choices, training, logits = fitted.choices, fitted.training, fitted.crossfit.logits
+    questions, labels, labelled = training.questions, training.labels, training.labels >= 0
+    better = labels.astype(np.int64) if training.better is None else training.better
+    calibration = {CROSSFIT: reliability(logits[labelled], labels[labelled])}
+    trees, teacher = fitted.crossfit.trees, None
+    if trees is not None:
+        ours, theirs = (losses(each[labelled], labels[labelled]) for each in (logits, trees))
+        teacher = mean_interval(ours - theirs, choices.seed)
+    left_out: list[Away] = []
+    if fitted.unseen is not None and (known := ~np.isnan(fitted.unseen)).any():
+        scores = scores_of(fitted.unseen[known])
+        left_out = away(questions.only(known), scores, fitted.policy, choices.fusion)
+    steps = questions.always(Route.STEPS, choices.fusion, choices.quality)
+    report = Report(
+        facts=facts,
+        fitted=fitted,
+        data=count_questions(questions, better),
+        calibration=calibration,
+        auc=auc(logits[labelled], labels[labelled]),
+        teacher=teacher,
+        complexity=complexity(questions, logits),
+        left_out=left_out,
+        fixed=of_each_route(fitted.outcomes, fitted.policy.simple) | {str(Route.STEPS): steps},
+    )
     if held_out is None:
-        return Report(facts, fitted, data, calibration, fixed)
+        return report
     evaluation = summarise(held_out)
-    data += count_questions(held_out.questions, held_out.better)
     if evaluation.calibration is not None:
         calibration[TEST] = evaluation.calibration
-    return Report(facts, fitted, data, calibration, fixed, held_out, evaluation)
+    data = report.data + count_questions(held_out.questions, held_out.better)
+    return replace(report, data=data, held_out=held_out, evaluation=evaluation)
+
+
+def complexity(questions: EvaluationSet, scores: Float64) -> dict[str, float]:
+    """Spearman's rank correlation of scores (n,) with numbers of hops; see `Report`."""
+    hops = np.array([row.question.hops for row in questions.questions])
+    origins = questions.origins
+    sets = [name for name in dict.fromkeys(origins.tolist()) if hops[origins == name].all()]
+    if not sets or len(np.unique(hops[np.isin(origins, sets)])) < 2:
+        return {}
+    rows = np.isin(origins, sets)
+    _, number, counts = np.unique(origins[rows], return_inverse=True, return_counts=True)
+    result = {ALL: _rank_correlation(scores[rows], hops[rows], 1 / counts[number])}
+    for name in sets:
+        own = origins == name
+        if len(np.unique(hops[own])) > 1:
+            result[name] = _rank_correlation(scores[own], hops[own], np.ones(own.sum()))
+    return result
+
+
+def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
+    """Spearman's correlation with weights; equal values share the middle of their ranks."""
+    ranks = []
+    for values in (one, other):
+        _, place = np.unique(values, return_inverse=True)
+        mass = np.bincount(place, weights)
+        rank = (np.cumsum(mass) - mass / 2)[place]
+        ranks.append(rank - np.average(rank, weights=weights))
+    x, y = ranks
+    return float(weights @ (x * y) / np.sqrt((weights @ x**2) * (weights @ y**2)))
 
 
 def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
@@ -196,19 +242,18 @@ def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCo
 
 def metrics(report: Report) -> dict[str, Any]:
     """Every number, as JSON."""
-    fitted, held_out = report.fitted, report.held_out
-    numbers = ("data", "calibration", "cross_fitted", "fixed", "front", "evaluation")
+    fitted = report.fitted
+    numbers = (
+        *("data", "calibration", "auc", "teacher", "complexity", "left_out"),
+        *("cross_fitted", "fixed", "front", "evaluation"),
+    )
     content: dict[str, Any] = plain(
         {
             **report.facts,
             **{name: getattr(report, name) for name in numbers},
-            "left_out": held_out.left_out if held_out else (),
-            "untried": held_out.untried if held_out else {},
             "choices": fitted.choices,
-            "recipe": fitted.trained.recipe,
+            "recipe": fitted.recipe,
             "features": fitted.scorer.names,
-            "comparison": fitted.comparison,
-            "dev_auc": fitted.trained.dev_auc,
             "policy": fitted.policy,
             "solutions": fitted.solutions,
         }
@@ -220,11 +265,10 @@ def write_report(folder: Path, report: Report) -> None:
     """Write metrics.json and the two figures; the same report gives the same bytes."""
     write_json(folder / METRICS, metrics(report))
     fitted = report.fitted
-    curves = {name: reliability for name, reliability in report.calibration.items() if name != DEV}
     quality = fitted.choices.quality
     figures = {
         FRONT: front_figure(report.front, fitted.solution.outcome, report.fixed, quality),
-        RELIABILITY: reliability_figure(curves),
+        RELIABILITY: reliability_figure(report.calibration),
     }
     for name, figure in figures.items():
         (folder / name).write_text(as_svg(figure), encoding="utf-8")
@@ -259,7 +303,7 @@ def verdict(report: Report) -> Verdict | None:
         "split."
     )
     if bought:
-        says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
+        says += f" A question takes {auto_ms:.1f} ms on average instead of {rival_ms:.1f}."
     if not better:
         says += f" Do not use this router; use {rival.removeprefix('always ')} instead."
     shares = zip((*routes(simple), Route.STEPS), evaluation.shares[AUTO], strict=True)
@@ -274,19 +318,18 @@ def card(name: str, report: Report) -> str:
     thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
     return _CARD.format(
         name=name,
-        simple=report.fitted.policy.simple,
-        kind=fitted.trained.recipe.kind + (f", mean of {members}," if members > 1 else ""),
+        simple=fitted.policy.simple,
+        label=_LABELS[choices.success],
+        kind=fitted.recipe.kind + (f", mean of {members}," if members > 1 else ""),
         features=len(fitted.scorer.names),
         schema=report.facts["schema_id"],
-        success=choices.success,
         quality=choices.quality,
         low=thresholds.low,
         high=thresholds.high,
         fusion=choices.fusion.method,
         steps=stepping(thresholds.steps),
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
-        calibration=share(report.calibration[CROSSFIT].ece),
-        away=_away(report),
+        scores=_scores(report),
         command=report.facts["command"].replace("\n", " "),
         data=_data(report.data, by_arm=choices.success == ALL_GOLD),
         enough=ENOUGH,
@@ -346,25 +389,38 @@ def judged(summary: Summary) -> str:
     )
 
 
-def _away(report: Report) -> str:
-    """How the router does on datasets that were not trained on, at its own operating point."""
-    policy, held_out = report.fitted.policy, report.held_out
-    rows = [
-        row
-        for row in (held_out.left_out if held_out else ())
-        if policy.points.get(row.point, policy.thresholds) == policy.thresholds
+def _scores(report: Report) -> str:
+    """How good the scores of train and dev are, each by routers that did not learn from it."""
+    texts = [
+        f"Scores of train and dev, by cross-fitting: AUC {share(report.auc)}, ECE "
+        f"{share(report.calibration[CROSSFIT].ece)}."
     ]
-    if not rows:
-        return ""
-    ends = (pick(rows, key=lambda row: row.less_best.mean) for pick in (min, max))
-    worst, best = (f"{gain_spread(row.less_best)} ({escape(row.dataset)})" for row in ends)
-    return (
-        f" With each dataset routed by a router that learned from the others, {QUALITY} less that "
-        f"of the best fixed route is from {worst} to {best}."
-    )
+    if report.teacher is not None:
+        texts.append(
+            "The negative log likelihood is that of the trees that taught it, on the same "
+            f"questions, {gain_spread(report.teacher)} nats."
+        )
+    if report.complexity:
+        listed = ", ".join(
+            f"{value:+.2f} ({escape(name)})" for name, value in report.complexity.items()
+        )
+        texts.append(f"Rank correlation with the number of hops: {listed}.")
+    if report.left_out:
+        ends = (pick(report.left_out, key=lambda row: row.less_best.mean) for pick in (min, max))
+        worst, best = (f"{gain_spread(row.less_best)} ({escape(row.dataset)})" for row in ends)
+        texts.append(
+            f"With each dataset scored by a router that learned from the others, {QUALITY} less "
+            f"that of the best fixed route is from {worst} to {best}."
+        )
+    return " ".join(texts)
 
 
 def _data(counts: Sequence[QuestionCounts], *, by_arm: bool = False) -> str:
+    """Numbers of questions, a line for each dataset.
+
+    Args:
+        by_arm: Whether to say on how many questions one arm is better.
+    """
     sizes = Counter[tuple[str, str]]()
     graph, simple = Counter[str](), Counter[str]()
     for row in counts:
@@ -380,53 +436,3 @@ def _data(counts: Sequence[QuestionCounts], *, by_arm: bool = False) -> str:
         "only by the simple arm"
         for dataset in dict.fromkeys(row.dataset for row in counts)
     )
-
-
-@mpl.rc_context(_STYLE)
-def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
-    """Share of questions that the graph wins against the score, in bins of equal size."""
-    figure = Figure(figsize=(4.2, 3.8), layout="constrained")
-    axes = figure.add_subplot()
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
-        score, outcome = curve.score, curve.outcome
-        axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
-    axes.set(xlabel="mean score", ylabel="share that only the graph answers")
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    axes.legend(loc="upper left")
-    return figure
-
-
-@mpl.rc_context(_STYLE)
-def front_figure(
-    front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
-) -> Figure:
-    """The Pareto front, with the chosen thresholds and each of the fixed routes."""
-    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-    axes = figure.add_subplot()
-    axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
-    # A route that no thresholds take is far off, and would squeeze the front.
-    routes = {name: outcome for name, outcome in fixed.items() if any(outcome.shares)}
-    for (name, outcome), marker in zip(routes.items(), "s^D", strict=False):
-        axes.plot(outcome.mean_ms, outcome.quality, marker, color=GREY, label=f"always {name}")
-    point = chosen.mean_ms, chosen.quality
-    axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")
-    axes.set(xlabel="mean latency, ms", ylabel=measure)
-    axes.legend(loc="lower right")
-    return figure
-
-
-def as_png(figure: Figure) -> bytes:
-    """PNG on a white background, which is readable anywhere."""
-    written = io.BytesIO()
-    figure.savefig(written, format="png", dpi=110, facecolor="white")
-    return written.getvalue()
-
-
-@mpl.rc_context(_SVG)
-def as_svg(figure: Figure) -> str:
-    """SVG; equal numbers give equal bytes."""
-    written = io.StringIO()
-    figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
-    svg = written.getvalue()
-    return svg[svg.index("<svg") :]

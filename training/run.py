@@ -3,35 +3,26 @@
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from wye.backends.types import Float64, Progress
+from wye.backends.types import Progress
 from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.remote import PASSAGE_COLUMNS, passage_schema
 from wye.router.settings import Settings
 from wye.router.types import Route
+from wye.training.data import QuestionSource, lacking
 from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
-from wye.training.held_out import (
-    Away,
-    HeldOutEvaluation,
-    RouterScores,
-    away,
-    run_systems,
-)
-from wye.training.labels import ENOUGH, HELPS, compared, disagreements
+from wye.training.held_out import HeldOutEvaluation, run_systems
+from wye.training.labels import ALL_GOLD, ENOUGH, compared
 from wye.training.remote import RemoteAnswers
-from wye.training.replay import Replay
-from wye.training.replaying import QuestionSource, Replays, lacking
+from wye.training.replay import Replay, Replays
 from wye.training.report import Report, card, make_report, write_report
 from wye.training.thresholds import scores_of
 
@@ -63,15 +54,14 @@ class TrainingRun:
         self._sources = sources
         self._choices = choices
         # The graph is compared with the best route without it, or with one arm, as published.
-        text = Route.HYBRID if choices.success == HELPS else Route.DENSE
+        text = Route.DENSE if choices.success == ALL_GOLD else Route.HYBRID
         self._simple = choices.simple or text
         self._cache = cache
         self._progress = progress
-        self._remote = remote
         self._replays = Replays(settings, cache / "replays", progress, remote)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
-        """Train on the train splits and choose on train and dev; no test split is read.
+        """Train on the train and dev splits; no test split is read.
 
         Args:
             say: Called with messages on how many questions there are to learn from.
@@ -82,10 +72,6 @@ class TrainingRun:
             DatasetError: A dataset cannot be read, or an index has no passage that is relevant in
                 a split.
         """
-        for split in (TRAIN, DEV):
-            if not any(source.has(split) for source in self._sources):
-                names = ", ".join(source.name for source in self._sources)
-                raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
         count = 0
         for source in (source for source in self._sources if not source.hurried):
             for split in filter(source.has, (TRAIN, DEV)):
@@ -93,6 +79,9 @@ class TrainingRun:
                 count += len(dataset.questions)
                 if source.index is not None and (warning := lacking(dataset, source.index)):
                     say(f"Warning: {warning}")
+        if not count:
+            names = ", ".join(source.name for source in self._sources)
+            raise FitError(f"None of {names} has a train or a dev split; add qrels/train.tsv.")
         say(
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
@@ -105,34 +94,20 @@ class TrainingRun:
                 raise FitError(" ".join([str(error), *training.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
-        """Evaluate the router on the test splits; None without any.
-
-        Test splits of sources that were not trained on are left out.
-        """
+        """Evaluate the router on the test splits; None without any."""
         # The only place that reads test questions.
         with self.clock.stage(f"replay of {TEST}"):
             replays = self._replays.final(self._sources, TEST)
         if not replays:
             return None
-        choices, learned = self._choices, fitted.training.questions
-        questions = self._evaluation_set(replays)
-        with self.clock.stage("without each dataset"):
-            routers, untried = self._without_each(fitted)
+        questions, choices = self._evaluation_set(replays), self._choices
         with self.clock.stage("evaluation"):
-            result = run_systems(
+            return run_systems(
                 questions,
-                RouterScores(_scores(fitted, questions), fitted.policy),
+                scores_of(fitted.scorer.logits(questions.features)),
+                fitted.policy,
                 compared(questions, self._simple, choices.success, choices.fusion),
                 fusion=choices.fusion,
-            )
-            return replace(
-                result,
-                untried=untried,
-                left_out=[
-                    row
-                    for name, router in routers.items()
-                    for row in self._away(router, learned.only(learned.groups == name))
-                ],
             )
 
     def write(
@@ -153,10 +128,11 @@ class TrainingRun:
                 for split in (TRAIN, DEV)
                 for replay in self._replays.training(self._sources, split)
             ]
-        disagreement = disagreements(replays, self._simple, choices.success, choices.fusion)
-        say(f"The arms disagree on {len(disagreement)} of {sum(map(len, replays))} questions.")
+        questions = self._evaluation_set(replays)
+        disagreement = compared(questions, self._simple, choices.success, choices.fusion)
+        say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
         disagreement.require_both()
-        return TrainingSet.of(self._evaluation_set(replays), disagreement)
+        return TrainingSet.of(questions, disagreement)
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         progress = self._progress()
@@ -172,25 +148,6 @@ class TrainingRun:
                 )
         finally:
             progress.close()
-
-    def _away(self, fitted: Fitted, questions: EvaluationSet) -> Iterator[Away]:
-        scores, choices = _scores(fitted, questions), self._choices
-        return away(questions, scores, fitted.policy, choices.fusion, seed=choices.seed)
-
-    def _without_each(self, fitted: Fitted) -> tuple[dict[str, Fitted], dict[str, str]]:
-        """For each dataset, a router trained on the other ones, or why there is none."""
-        training, policy, pool = fitted.training, fitted.policy, fitted.training.pool
-        choices = replace(self._choices, kind=fitted.trained.recipe.kind, simple=policy.simple)
-        datasets = np.unique(pool.groups).tolist()
-        routers: dict[str, Fitted] = {}
-        untried: dict[str, str] = {}
-        for dataset in datasets if len(datasets) > 1 else []:
-            others = training.only(pool.without(dataset))
-            try:
-                routers[dataset] = fit(others, training.questions.names, choices)
-            except FitError as error:
-                untried[dataset] = str(error)
-        return routers, untried
 
 
 def write_router(
@@ -222,7 +179,7 @@ def write_router(
         training={
             "command": facts["command"],
             "success": choices.success,
-            "kind": fitted.trained.recipe.kind,
+            "kind": fitted.recipe.kind,
             "questions": len(fitted.training.questions),
             "disagreements": report.disagreements,
             "features computed": len(fitted.training.questions.names),
@@ -238,10 +195,6 @@ def write_router(
     folder = save_router(models, name, router)
     write_report(folder, report)
     return folder, report
-
-
-def _scores(fitted: Fitted, questions: EvaluationSet) -> Float64:
-    return scores_of(fitted.scorer.logits(questions.features))
 
 
 def schema_of(settings: Settings) -> str:

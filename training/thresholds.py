@@ -40,11 +40,11 @@ CUTS = 1000
 """Most cuts to consider: a table of all pairs of 1,000 cuts takes 8 MB, of 30,000 it takes 7 GB."""
 SLACK = 1e-9
 """Tolerance of comparisons, since the order in which numbers are added changes their last bits."""
-POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 2.0}
+POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 10.0}
 """Operating point -> factor on the latency weight."""
 MAX_LOSS = 0.005
 """How much mean quality thresholds may lose against always taking fusion, on any dataset that the
-router was not trained on; twice that at an operating point where latency counts twice."""
+router was not trained on; twice that at an operating point where latency counts more."""
 
 
 def scores_of(logits: Float64) -> Float64:
@@ -97,8 +97,6 @@ class ThresholdObjective:
         max_mean_ms: Highest mean latency.
         max_graph_share: Highest share of questions for which the graph arm runs, which includes
             fusion.
-        steps_weight: Quality given up for one millisecond less that steps take beyond fusion; 0 or
-            more. It is separate, since few questions go in steps.
         least_share: Share of the questions that each of the three routes must have at least.
         max_loss: Most mean quality that may be lost against always taking fusion, on any dataset
             that the router was not trained on. It is dropped if no thresholds keep all bounds.
@@ -107,15 +105,12 @@ class ThresholdObjective:
     latency_weight: float = 0.0
     max_mean_ms: float | None = None
     max_graph_share: float | None = None
-    steps_weight: float = 0.0
     max_loss: float | None = None
     least_share: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.latency_weight >= 0:
             raise FitError(f"The weight of latency is {self.latency_weight}; give 0 or more.")
-        if not self.steps_weight >= 0:
-            raise FitError(f"The weight of steps' time is {self.steps_weight}; give 0 or more.")
         if self.max_graph_share is not None and not 0 <= self.max_graph_share <= 1:
             raise FitError(f"A graph share of {self.max_graph_share} is not from 0 to 1.")
 
@@ -379,7 +374,7 @@ def solve_points(
     """
     points = {}
     for name, by in POINTS.items():
-        loss = None if goal.max_loss is None else max(1.0, by) * goal.max_loss
+        loss = None if goal.max_loss is None else (1 + (by > 1)) * goal.max_loss
         point_goal = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
         points[name] = solve(replay, point_goal, most=CUTS, cautious=cautious).thresholds
     return points

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from wye.backends.types import Progress
     from wye.router.remote import OpenArms
     from wye.router.settings import Settings
+    from wye.training.data import QuestionSource
     from wye.training.fit.router import Choices
     from wye.training.remote import RemoteAnswers
-    from wye.training.replaying import QuestionSource
     from wye.training.report import Report
 
 NOT_BETTER = 1
 CACHE = Path(".cache/wye")
-LATENCY_WEIGHT, STEPS_WEIGHT, MS_PER_PRICE = 0.007, 0.00005, 100_000.0
+LATENCY_WEIGHT, MS_PER_PRICE = 0.0001, 100_000.0
 
 
 def unset(text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
@@ -65,8 +65,8 @@ Weight = Annotated[
     float,
     typer.Option(
         min=0,
-        help="Quality given up for a millisecond less, at the point `balanced`; 0 at `quality`, "
-        "twice as much at `fast`.",
+        help="Quality given up for a millisecond less on average, at the point `balanced`; 0 at "
+        "`quality`, ten times as much at `fast`.",
     ),
 ]
 Latency = Annotated[float | None, unset("Highest mean latency, in milliseconds.")]
@@ -104,9 +104,9 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         success: Annotated[
             str,
             typer.Option(
-                help="What is learned: graph-helps, whether fusion beats the simple route and by "
-                "how much; or which of the simple route and the graph alone succeeds by "
-                "all-gold@5 or better-ndcg@10."
+                help="What is learned: graph-helps, whether the better of fusion and steps ranks "
+                "higher than the simple route and completes the evidence; or all-gold@5, which of "
+                "the simple route and the graph alone has all evidence among the first five."
             ),
         ] = "graph-helps",
         write_questions: Annotated[
@@ -122,8 +122,8 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         generator_model: GeneratorModel = "",
         quality: Quality = "nDCG@10",
         kind: Annotated[
-            str, typer.Option(help="Kind of scorer: auto, extra-trees, attention-mlp or linear.")
-        ] = "extra-trees",
+            str, typer.Option(help="Kind of scorer: attention-mlp or linear.")
+        ] = "attention-mlp",
         features: Annotated[
             str,
             typer.Option(
@@ -138,14 +138,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         ] = None,
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
-        steps_weight: Annotated[
-            float,
-            typer.Option(
-                min=0,
-                help="Quality given up for a millisecond less that steps take beyond fusion; it "
-                "decides which questions with a plan go in steps.",
-            ),
-        ] = STEPS_WEIGHT,
         max_latency_ms: Latency = None,
         max_graph_share: Share = None,
         arms: Annotated[
@@ -188,9 +180,10 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         from wye.router.presets import EA_GRAPHRAG
         from wye.router.settings import load_settings
         from wye.router.types import route_named
+        from wye.training.data import parse_source
         from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
+        from wye.training.fit.scorers import RouterRecipe
         from wye.training.remote import RemoteAnswers
-        from wye.training.replaying import parse_source
         from wye.training.run import TrainingRun
         from wye.training.thresholds import ThresholdObjective
 
@@ -223,9 +216,9 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             quality=quality,
             kind=kind,
             among=columns_named(features) if has_index else None,
-            unfamiliar=UNFAMILIAR,
+            recipe=RouterRecipe(unfamiliar=UNFAMILIAR),
             simple=None if simple is None else route_named(simple),
-            goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share, steps_weight),
+            goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,

@@ -1,10 +1,10 @@
 """`wye tune`: solves a router's thresholds again, on questions whose replies are known.
 
-A replay file has what every arm returned for each judged question. So the quality and the time of
+A replay has what every arm returned for each judged question. So the quality and the time of
 each route are known for each question, and any pair of thresholds can be tried without a search.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from wye.backends.types import Float64, Int64
+from wye.backends.types import Float64, Int64, Progress
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.fusion import FusionSettings
@@ -21,11 +21,12 @@ from wye.router.model_files import load_router, save_policy
 from wye.router.policy import Policy, RoutingModel, bands, routes
 from wye.router.settings import Settings, load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.errors import FitError, ReplayError
+from wye.training.data import parse_source
+from wye.training.errors import FitError, TrainingError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.markdown import escape, show, table, wide_console
 from wye.training.measures import MEASURES, Interval, mean_interval
-from wye.training.replay import read_training
+from wye.training.replay import Replays, TrainingReplay
 from wye.training.thresholds import (
     CUTS,
     Outcome,
@@ -42,6 +43,25 @@ from wye.training.thresholds import (
 
 LISTED = 10
 """How many questions that change route are listed, those with the largest change first."""
+
+
+def replays_of(
+    datasets: Sequence[str], index: Path | None, *, cache: Path, progress: Callable[[], Progress]
+) -> list[TrainingReplay]:
+    """Replays of the dev splits of DATASET=INDEX sources.
+
+    Raises:
+        TrainingError: None is given, one has no dev split, or there is no index.
+    """
+    if not datasets:
+        raise TrainingError(
+            "Tune on what? Name datasets with a dev split, or a request log with --from-log."
+        )
+    settings = load_settings(index=index)
+    sources = [parse_source(text, settings.index) for text in datasets]
+    if lacking := [source.name for source in sources if not source.has("dev")]:
+        raise TrainingError(f"{', '.join(lacking)} has no dev split; add qrels/dev.tsv.")
+    return Replays(settings, cache / "replays", progress).training(sources, "dev")
 
 
 @dataclass(frozen=True)
@@ -63,40 +83,32 @@ class Tuning:
     @classmethod
     def load(
         cls,
-        replays: Sequence[Path],
+        replays: Sequence[TrainingReplay],
         model: Path | str = "",
         *,
         cache: Path,
         settings: Settings | None = None,
         measure: str = "nDCG@10",
     ) -> "Tuning":
-        """Read replays and a router, and compute the questions' features.
+        """Read a router, and compute the questions' features.
 
         Args:
-            replays: Files of train or dev splits, as `wye train` keeps them.
             model: "name/version", or a version's folder; "" for the settings' router.
             cache: Folder of features that later runs use again.
             settings: Settings of models, fusion and router; None reads the environment.
 
         Raises:
-            SplitError: A replay is of a test split.
-            ReplayError: A file cannot be read, or none is given.
             ModelFileError: There is no such router, or it was trained on other features.
             FitError: The measure is unknown.
         """
-        if not replays:
-            raise ReplayError(
-                "Tune on what? Name replays of dev splits, or a request log with --from-log."
-            )
         if measure not in MEASURES:
             raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
-        training = [read_training(path) for path in replays]
         settings = settings or load_settings()
         options = replace(settings.router, model=str(model)) if model else settings.router
         schema = schema_id(open_syntax_parser(settings.analyser).fingerprint)
         router = load_router(options.folder(), schema_id=schema, names=COLUMNS)
         deciding = stages(router.scorer.names)
-        questions = EvaluationSet.load(training, cache, settings.analyser, deciding=deciding)
+        questions = EvaluationSet.load(replays, cache, settings.analyser, deciding=deciding)
         return cls(questions, router, settings.fusion, measure)
 
     @cached_property
@@ -110,10 +122,9 @@ class Tuning:
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
-        """Route -> outcome of always taking it; includes further arms that were replayed."""
+        """Route -> outcome of always taking it."""
         return of_each_route(self.outcomes, self.model.policy.simple) | {
-            str(route): self.evaluation_set.always(route, self.fusion, self.measure)
-            for route in (Route.STEPS, *self.evaluation_set.further)
+            str(Route.STEPS): self.evaluation_set.always(Route.STEPS, self.fusion, self.measure)
         }
 
     def save(

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from wye.backends.types import Float64
-from wye.router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard, Trees
+from wye.router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
 
 
 def random_tensors(
-    inputs: int, hidden: Sequence[int], seed: int = 0, scale: float = 1.0
+    inputs: int, hidden: Sequence[int], seed: int = 0, scale: float = 1.0, pieces: int = 0
 ) -> dict[str, Floats]:
     """Random weights of an attention MLP, in float32 like trained ones."""
     draw = np.random.default_rng(seed)
-    widths = [inputs, *hidden]
+    widths = [inputs * max(1, pieces), *hidden]
     shapes = {"features": (inputs, inputs)}
     shapes |= {f"hidden.{i}": (b, a) for i, (a, b) in enumerate(zip(widths, hidden, strict=False))}
     shapes |= {"output": (widths[-1], widths[-1]), "head": (1, widths[-1])}
@@ -21,27 +21,11 @@ def random_tensors(
         bound = scale / np.sqrt(shape[1])
         found[f"{name}.weight"] = draw.uniform(-bound, bound, shape).astype(np.float32)
         found[f"{name}.bias"] = draw.uniform(-bound, bound, shape[0]).astype(np.float32)
+    if pieces:
+        ends = np.sort(draw.normal(size=(inputs, pieces + 1)), axis=1)
+        found["pieces.low"] = ends[:, :-1].astype(np.float32)
+        found["pieces.scale"] = (1 / np.diff(ends, axis=1)).astype(np.float32)
     return found
-
-
-def random_trees(inputs: int, seed: int = 0, count: int = 7, depth: int = 3) -> dict[str, Floats]:
-    """Complete trees whose leaves are drawn at random and whose inner values are their means."""
-    draw = np.random.default_rng(seed)
-    inner, nodes = 2**depth - 1, 2 ** (depth + 1) - 1
-    place = np.arange(nodes)
-    value = draw.uniform(0, 1, (count, nodes)).astype(np.float32)
-    for node in reversed(range(inner)):
-        value[:, node] = value[:, [2 * node + 1, 2 * node + 2]].mean(axis=1)
-    left, right = (np.where(place < inner, 2 * place + side, place) for side in (1, 2))
-    return {
-        "feature": np.where(place < inner, draw.integers(0, inputs, (count, nodes)), 0).astype(
-            np.int16
-        ),
-        "threshold": draw.normal(size=(count, nodes)).astype(np.float32),
-        "left": np.tile(left, (count, 1)).astype(np.int16),
-        "right": np.tile(right, (count, 1)).astype(np.int16),
-        "value": value,
-    }
 
 
 def scorer_of(members: Sequence[Member], width: int, seed: int = 0) -> Scorer:
@@ -64,7 +48,7 @@ def tensors() -> Callable[..., dict[str, Floats]]:
     return random_tensors
 
 
-@pytest.fixture(params=["networks", "linear", "trees", "all"])
+@pytest.fixture(params=["networks", "linear", "all"])
 def scorer(request: pytest.FixtureRequest) -> Scorer:
     networks: list[Member] = [
         AttentionMlp(random_tensors(9, (16, 16, 8), seed, 3.0)) for seed in (1, 2)
@@ -75,12 +59,10 @@ def scorer(request: pytest.FixtureRequest) -> Scorer:
     ]
     # Of another shape.
     other: list[Member] = [AttentionMlp(random_tensors(9, (5,), 7, 3.0))]
-    trees: list[Member] = [Trees(random_trees(9))]
     members = {
         "networks": networks,
         "linear": linear,
-        "trees": trees,
-        "all": networks + linear + other + trees,
+        "all": networks + linear + other,
     }
     return scorer_of(members[request.param], 10)
 

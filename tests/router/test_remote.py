@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError, QuestionError
 from wye.router.evidence import CHEAP_SIGNALS
+from wye.router.policy import Policy, RoutingModel
 from wye.router.remote import (
     INDEX_SIGNALS,
     PASSAGE_COLUMNS,
@@ -24,8 +25,9 @@ from wye.router.remote import (
     passage_columns,
     passage_coverage,
 )
-from wye.router.settings import MODELS, PASSAGE_ROUTER
-from wye.router.types import FusedHit, Route
+from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.settings import MODELS
+from wye.router.types import FusedHit, Route, Thresholds
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 
@@ -183,17 +185,24 @@ NESTED = ReturnedPassages(
 )
 
 
-def test_what_was_found_scores_lower_than_what_was_not() -> None:
-    model = load_passage_router(MODELS / PASSAGE_ROUTER)
+def test_a_router_decides_by_what_was_returned() -> None:
+    feature = "returned_names_title_1"
+    scorer = Scorer(
+        names=(feature,),
+        columns=np.array([PASSAGE_COLUMNS.index(feature)]),
+        width=len(PASSAGE_COLUMNS),
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": -np.ones((1, 1)), "head.bias": np.full(1, 0.5)}),),
+    )
+    points = {"fast": Thresholds(0.9, 1.0)}
+    policy = Policy(Thresholds(0.5, 1.0), Route.HYBRID, points=points)
+    model = RoutingModel("passages/v1", scorer, policy, None)
     found, missing = (decide_by_passages(model, one, explain=True) for one in (ASKED, NESTED))
-    assert found.score is not None
-    assert missing.score is not None
-    assert found.score < missing.score
-    assert missing.route == Route.FUSION
-    assert not missing.planned
+    assert (found.logit, missing.logit) == (-0.5, 0.5)
+    assert (found.route, missing.route) == (Route.HYBRID, Route.FUSION)
     assert sum(part.logit for part in found.contributions) == pytest.approx(found.logit)
     assert "speak" in found.summary
-    assert decide_by_passages(model, ASKED, point="fast").score == found.score
+    assert decide_by_passages(model, NESTED, point="fast").route == Route.HYBRID
     with pytest.raises(QuestionError):
         decide_by_passages(model, ASKED, point="slow")
 

@@ -11,7 +11,8 @@ from wye.router.scorer import AttentionMlp, Floats, Linear, Scorer
 
 Tensors = Callable[..., dict[str, Floats]]
 shapes = pytest.mark.parametrize(
-    ("inputs", "hidden"), [(3, (4, 2)), (5, (5, 5)), (7, (8, 8, 4)), (1, (1,))]
+    ("inputs", "hidden", "pieces"),
+    [(3, (4, 2), 0), (5, (5, 5), 0), (7, (8, 8, 4), 3), (1, (1,), 0), (2, (6, 3), 3)],
 )
 
 
@@ -27,9 +28,24 @@ def affine(tensors: Mapping[str, Floats], name: str, x: Sequence[float]) -> list
     ]
 
 
+def encode(tensors: Mapping[str, Floats], x: Sequence[float]) -> list[list[float]]:
+    """The pieces of each feature, or the feature itself."""
+    if "pieces.low" not in tensors:
+        return [[v] for v in x]
+    low, scale = tensors["pieces.low"].tolist(), tensors["pieces.scale"].tolist()
+    return [
+        [min(max((v - start) * by, 0.0), 1.0) for start, by in zip(starts, bys, strict=True)]
+        for v, starts, bys in zip(x, low, scale, strict=True)
+    ]
+
+
 def reference(tensors: Mapping[str, Floats], depth: int, x: Sequence[float]) -> float:
     """The equations at the head of `wye.router.scorer`, number by number."""
-    hidden = [v * sigmoid(a) for v, a in zip(x, affine(tensors, "features", x), strict=True)]
+    hidden = [
+        part * sigmoid(a)
+        for encoded, a in zip(encode(tensors, x), affine(tensors, "features", x), strict=True)
+        for part in encoded
+    ]
     for layer in range(depth):
         made = [a * sigmoid(a) for a in affine(tensors, f"hidden.{layer}", hidden)]
         if len(made) == len(hidden):
@@ -41,10 +57,10 @@ def reference(tensors: Mapping[str, Floats], depth: int, x: Sequence[float]) -> 
 
 @shapes
 def test_the_logit_is_that_of_the_equations(
-    tensors: Tensors, inputs: int, hidden: tuple[int, ...]
+    tensors: Tensors, inputs: int, hidden: tuple[int, ...], pieces: int
 ) -> None:
     for seed in range(5):
-        weights = tensors(inputs, hidden, seed, 3.0)
+        weights = tensors(inputs, hidden, seed, 3.0, pieces)
         network = AttentionMlp(weights)
         assert network.width == inputs
         for row in np.random.default_rng(seed).normal(scale=2, size=(5, inputs)):
@@ -54,9 +70,9 @@ def test_the_logit_is_that_of_the_equations(
 
 @shapes
 def test_the_gradient_is_the_slope_of_the_logit(
-    tensors: Tensors, inputs: int, hidden: tuple[int, ...]
+    tensors: Tensors, inputs: int, hidden: tuple[int, ...], pieces: int
 ) -> None:
-    network = AttentionMlp(tensors(inputs, hidden, 0, 3.0))
+    network = AttentionMlp(tensors(inputs, hidden, 0, 3.0, pieces))
     points = np.random.default_rng(1).normal(size=(6, inputs))
     found = network.gradients(points)
     step = 1e-5
@@ -92,6 +108,9 @@ def test_weights_that_do_not_fit_are_refused(tensors: Tensors) -> None:
         "output.bias": (3,),
         "head.weight": (2, 2),
     }
+    pieces = tensors(3, (4, 2), pieces=2)
+    with pytest.raises(ValueError, match="pieces"):
+        AttentionMlp({**pieces, "pieces.low": pieces["pieces.low"][:, 1:]})
     for name, shape in shapes.items():
         with pytest.raises(ValueError, match=name.split(".")[0]):
             AttentionMlp({**weights, name: np.zeros(shape, np.float32)})

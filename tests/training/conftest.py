@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from tests.fakes import ReadingAnalyser
 from tests.training.made import WIDTH, D, Line, questions_of
 from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
-from wye.training.held_out import HeldOutEvaluation, RouterScores, away, run_systems
-from wye.training.labels import compared
+from wye.training.held_out import HeldOutEvaluation, run_systems
+from wye.training.labels import ALL_GOLD, compared
 from wye.training.report import Report, make_report
 
 
@@ -22,7 +21,7 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def fitted() -> Fitted:
-    choices = Choices(kind="linear", simple=D)
+    choices = Choices(success=ALL_GOLD, kind="linear", simple=D)
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
     found = compared(questions, D, choices.success, choices.fusion)
     names = tuple(f"f{column}" for column in range(WIDTH))
@@ -34,16 +33,13 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
     fusion, success = fitted.choices.fusion, fitted.choices.success
     material = questions_of({"one": 40, "other": 20}, "test", seed=1)
 
-    other = material.only(material.groups == "other")
-    rows = list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion))
-    result = run_systems(
+    return run_systems(
         material,
-        RouterScores(fitted.scorer.scores(material.features), fitted.policy),
+        fitted.scorer.scores(material.features),
+        fitted.policy,
         compared(material, D, success, fusion),
         fusion=fusion,
     )
-    untried = {"one": "On all disagreements the same arm wins."}
-    return replace(result, untried=untried, left_out=rows)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,10 @@ from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.trainer import Examples
 from wye.training.replay import (
-    SCHEMA,
     Replay,
     Replayed,
-    ReplayKey,
     TrainingReplay,
-    file_name,
-    write_rows,
 )
-
-KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 
 
 def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
@@ -71,15 +64,7 @@ def replayed(
 
 
 def replay_of(*questions: Replayed, split: str = "train", dataset: str = "here") -> TrainingReplay:
-    return TrainingReplay(dataset, split, KEY, questions)
-
-
-def write_replay(
-    folder: Path, questions: Sequence[Replayed], split: str, dataset: str = "here"
-) -> Path:
-    path = folder / file_name(dataset, split)
-    write_rows(path, questions, dataset=dataset, split=split, key=replace(KEY, schema=SCHEMA))
-    return path
+    return TrainingReplay(dataset, split, questions)
 
 
 def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
@@ -107,7 +92,7 @@ def examples(n: int, seed: int) -> Examples:
     x[:, 12] = 7
     x[:, 13] = 1000 - 5 * x[:, 2]
     rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
-    labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.int64)
+    labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.float64)
     return Examples(x, labels)
 
 
@@ -209,7 +194,7 @@ def questions_of(sizes: dict[str, int], *splits: str, seed: int = 0) -> Evaluati
             ]
             made = replay_of(*questions, dataset=dataset)
             # Only the final evaluation may hold a test split, so it is no TrainingReplay.
-            replays.append(Replay(dataset, split, made.key, made.questions))
+            replays.append(Replay(dataset, split, made.questions))
             features.append(x)
     return EvaluationSet(tuple(replays), np.concatenate(features))
 

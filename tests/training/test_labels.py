@@ -7,16 +7,13 @@ from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.labels import (
-    BETTER,
+    ALL_GOLD,
     ENOUGH,
     HELPS,
-    LEAST_STAKE,
-    SUCCESSES,
     compared,
     disagreement_of,
-    disagreements,
 )
-from wye.training.measures import MEASURES
+from wye.training.measures import ALL_EVIDENCE, MEASURES
 from wye.training.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -44,59 +41,47 @@ def replays() -> list[TrainingReplay]:
     ]
 
 
-@pytest.mark.parametrize("success", SUCCESSES)
+def asked(*replays: TrainingReplay) -> EvaluationSet:
+    return EvaluationSet(replays, np.zeros((sum(map(len, replays)), 1)))
+
+
 @pytest.mark.parametrize("simple", SIMPLE_ROUTES)
-def test_what_is_learned_is_what_is_judged(
-    replays: list[TrainingReplay], success: str, simple: Route
+def test_a_label_is_what_more_than_the_text_arms_gains(
+    replays: list[TrainingReplay], simple: Route
 ) -> None:
-    learned = disagreements(replays, simple, success, FUSION).labels
-    asked = EvaluationSet(tuple(replays), np.zeros((100, 1)))
-    judged = compared(asked, simple, success, FUSION).labels
-    assert learned.tolist() == judged.tolist()
-    assert {*learned.tolist()} == ({0, 1} if success == HELPS else {-1, 0, 1})
-
-
-def test_a_question_counts_by_what_is_at_stake(replays: list[TrainingReplay]) -> None:
-    asked = EvaluationSet(tuple(replays), np.zeros((100, 1)))
-    text, fused = (
-        asked.measured(asked.rankings(route, FUSION))[:, MEASURES.index("nDCG@10")]
-        for route in (Route.HYBRID, Route.FUSION)
-    )
-    found = disagreements(replays, Route.HYBRID, HELPS, FUSION)
-    assert found.stakes == pytest.approx(np.abs(fused - text) + LEAST_STAKE)
-    assert found.labels.tolist() == (fused > text + 1e-6).astype(int).tolist()
-    assert len(found) == (np.abs(fused - text) > 1e-6).sum() < 100
-    assert ((found.better >= 0) <= (found.better == found.labels)).all()
+    questions = asked(*replays)
+    found = compared(questions, simple, HELPS, FUSION)
+    ours, fused, steps = (questions.worth(r, FUSION) for r in (simple, Route.FUSION, Route.STEPS))
+    for row, label in enumerate(found.labels.tolist()):
+        more = np.maximum(fused[row], steps[row])
+        ranks = more[MEASURES.index("nDCG@10")] > ours[row][MEASURES.index("nDCG@10")] + 1e-6
+        completes = more[MEASURES.index(ALL_EVIDENCE)] > ours[row][MEASURES.index(ALL_EVIDENCE)]
+        assert label == (int(ranks) + int(completes)) / 2
+    assert {*found.labels.tolist()} == {0, 0.5, 1}
+    assert (found.stakes == 1).all()
     assert found.both + found.neither == 100 - len(found)
-    assert {*disagreements(replays, D, BETTER, FUSION).stakes.tolist()} == {0.0, 1.0}
+
+
+def test_as_published_datasets_weigh_the_same(replays: list[TrainingReplay]) -> None:
+    found = compared(asked(*replays), D, ALL_GOLD, FUSION)
+    assert {*found.labels.tolist()} == {-1, 0, 1}
+    assert (found.stakes > 0).tolist() == (found.labels >= 0).tolist()
+    groups = asked(*replays).groups
+    assert [found.stakes[groups == name].sum() for name in np.unique(groups)] == pytest.approx(
+        [1.0] * len(np.unique(groups))
+    )
 
 
 def test_equal_rankings_are_no_disagreement() -> None:
     same = dict.fromkeys((D, L, G), "abc")
-    found = disagreements(
-        [replay_of(replayed("both", "a", same), replayed("neither", "x", same))],
+    found = compared(
+        asked(replay_of(replayed("both", "a", same), replayed("neither", "x", same))),
         Route.HYBRID,
         HELPS,
         FUSION,
     )
     assert (found.labels.tolist(), len(found), found.both, found.neither) == ([0, 0], 0, 1, 1)
     assert found.warnings[0].startswith("The arms never disagree: both succeed on 1 questions and")
-
-
-def test_the_better_ranking_labels_more_than_success_does(replays: list[TrainingReplay]) -> None:
-    better = disagreements(replays, D, BETTER, FUSION)
-    success = disagreements(replays, D, "all-gold@5", FUSION)
-    assert len(better) > len(success)
-
-
-def test_a_label_is_which_arm_is_needed() -> None:
-    replay = replay_of(
-        replayed("graph", "a", {D: "bcdefa", G: "a"}),
-        replayed("both", "a", {D: "a", G: "ba"}),
-        replayed("simple", "a", {D: "a"}),
-    )
-    for success, labels in (("all-gold@5", [1, -1, 0]), (BETTER, [1, 0, 0])):
-        assert disagreements([replay], D, success, FUSION).labels.tolist() == labels
 
 
 @pytest.fixture
@@ -109,26 +94,8 @@ def replay() -> TrainingReplay:
     )
 
 
-@pytest.mark.parametrize(
-    ("success", "labels"),
-    [
-        ("all-gold@5", [-1, 1, 0, -1]),
-    ],
-)
-def test_success_by_name(replay: TrainingReplay, success: str, labels: list[int]) -> None:
-    assert disagreements([replay], D, success, FUSION).labels.tolist() == labels
-
-
-def test_as_published_datasets_count_the_same(replay: TrainingReplay) -> None:
-    """Two questions of "here" and one of "there" tell the arms apart."""
-    more = replay_of(replayed("graph too", "a", {D: "bcdefa", G: "a"}), split="dev")
-    found = disagreements([replay, more], D, "all-gold@5", FUSION)
-    assert found.labels.tolist() == [-1, 1, 0, -1, 1]
-    assert found.stakes.tolist() == [0, 0.5, 1, 0, 0.5]
-
-
 def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
-    found = disagreements([replay, replay], D, "all-gold@5", FUSION)
+    found = compared(asked(replay, replay), D, "all-gold@5", FUSION)
     assert found.labels.tolist() == [-1, 1, 0, -1] * 2
     assert (found.both, found.neither) == (2, 2)
     assert found.warnings == (
@@ -139,7 +106,7 @@ def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
 
 
 def test_enough_of_both_is_nothing_to_warn_of(replay: TrainingReplay) -> None:
-    assert disagreements([replay] * ENOUGH, D, "all-gold@5", FUSION).warnings == ()
+    assert compared(asked(*[replay] * ENOUGH), D, "all-gold@5", FUSION).warnings == ()
 
 
 def test_one_side_alone_is_said_and_refused() -> None:

@@ -19,10 +19,9 @@ from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.cli import run
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
-from wye.training.fit.trainer import Pool, train
-from wye.training.labels import BETTER, disagreements
-from wye.training.replay import read_training
-from wye.training.replaying import replay_demo
+from wye.training.fit.trainer import Pool, fit_scorer
+from wye.training.labels import HELPS, compared
+from wye.training.replay import replay_demo
 from wye.training.run import schema_of
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
@@ -47,14 +46,11 @@ class Trained:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     folder = tmp_path_factory.mktemp("demo")
     settings = load_settings()
-    replays = [read_training(file) for file in replay_demo(folder)]
+    replays = replay_demo(folder)
     evaluation_set = EvaluationSet.load(replays, folder / "features", settings.analyser)
-    differ = disagreements(replays, Route.LEXICAL, BETTER, FusionSettings())
-    labels = differ.labels
-    dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
+    labels = compared(evaluation_set, Route.LEXICAL, HELPS, FusionSettings()).labels
     pool = Pool(evaluation_set.features, labels, evaluation_set.groups)
-    parts = [pool.examples(rows) for rows in (~dev, dev)]
-    scorer = train(parts[0], parts[1], COLUMNS, RECIPE).scorer
+    scorer = fit_scorer(pool, COLUMNS, RECIPE)
     low, high = np.quantile(scorer.scores(evaluation_set.features), [0.35, 0.65]).tolist()
     policy = Policy(Thresholds(low, high), Route.LEXICAL)
     draft = TrainedRouter(scorer, policy, schema_of(settings), "# A router\n", {}, {})

@@ -1,73 +1,276 @@
 import ast
 import inspect
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.training.made import KEY, replay_of, replayed, write_replay
-from wye.router.types import Route
-from wye.training.errors import ReplayError, SplitError
+from tests.fakes import ReadingAnalyser
+from tests.training.made import CountingProgress, replay_of, replayed, write_dataset
+from wye.backends.sources import DocumentSource
+from wye.backends.store.ingest import ingest
+from wye.backends.types import Silent
+from wye.router.fusion import FusionSettings, fuse_all, fuse_text
+from wye.router.gateway import Gateway
+from wye.router.session import Session
+from wye.router.settings import load_settings
+from wye.router.types import FURTHER, Ask, Route
+from wye.training.data import Dataset, QuestionSource, parse_source, read_dataset
+from wye.training.errors import SplitError, TrainingError
+from wye.training.evaluation_set import EvaluationSet
 from wye.training.measures import MEASURES
 from wye.training.replay import (
     TRAINING_SPLITS,
     Replay,
-    Replayed,
-    ReplayKey,
+    Replays,
     TrainingReplay,
-    file_name,
-    read_key,
-    read_replay,
-    read_training,
-    write_rows,
+    key_of,
+    replay_dataset,
+    replay_demo,
 )
 
-MakeReplay = Callable[..., TrainingReplay]
-LEARNING = ("wye.training.fit.router", "wye.training.labels")
-"""Modules that fit or tune something on replays."""
+DEMO = Path(str(files("wye.service"))) / "demo"
+FUSION = FusionSettings()
+
+pytestmark = pytest.mark.usefixtures("fake_models")
 
 
 @pytest.fixture
-def questions() -> list[Replayed]:
+def index(tmp_path: Path) -> Path:
+    folder = tmp_path / "index"
+    ingestion = Session.create(load_settings(), folder)
+    ingest(ingestion.index, DocumentSource(DEMO).passages(), ingestion.analyser)
+    ingestion.close()
+    return folder
+
+
+@pytest.fixture
+def container(index: Path) -> Session:
+    return Session.open(load_settings(), index)
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    return read_dataset(DEMO, "train", limit=10)
+
+
+def test_a_replay_says_what_the_gateway_says(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    counter = CountingProgress()
+    replay = replay_dataset(container, dataset, tmp_path, depth=20, progress=counter)
+    assert (counter.total, counter.steps, counter.closed) == (10, 10, True)
+    texts = [question.text for question in dataset.questions]
+    assert [one.question.text for one in replay.questions] == texts
+    assert replay.judgements == dataset.judgements
+    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
+        asked = container.gateway.search(texts, Ask(arm, 20))
+        assert replay.rankings(arm) == [reply.ranking for reply in asked]
+    assert [one.question.group for one in replay.questions] == ["demo"] * 10
+    assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
+
+
+def test_a_question_is_replayed_with_its_filter(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    one, other = dataset.questions[:2]
+    (hit,) = container.gateway.search([one.text], Ask(Route.LEXICAL, 1))[0].ranking.hits
+    title = container.passages([hit.id])[hit.id].metadata
+    key, value = next(iter(title.items()))
+    without = {"type": "ne", "key": key, "value": value}
+    filtered = replace(dataset, filters={one.id: without})
+    replay = replay_dataset(container, filtered, tmp_path / "filtered", depth=20)
+    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
+        kept = container.gateway.search([one.text], Ask(arm, 20, without))[0].ranking
+        free = container.gateway.search([other.text], Ask(arm, 20))[0].ranking
+        assert replay.rankings(arm)[:2] == [kept, free]
+    assert hit.id not in [h.id for h in replay.rankings(Route.LEXICAL)[0].hits]
+
+
+def test_fusion_of_a_replay_is_the_fusion_that_serves(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    settings = container.settings.fusion
+    replay = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
+    texts = [question.text for question in dataset.questions]
+    fused = fuse_all(replay.results, settings, [None] * len(texts), 10)
+    served = container.gateway.search(texts, Ask(Route.FUSION, 10))
+    assert fused == [reply.ranking for reply in served]
+    text_alone = container.gateway.search(texts, Ask(Route.HYBRID, 10))
+    assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
+
+
+def test_a_further_arm_is_replayed_where_fusion_has_its_list(
+    index: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    fusion = FusionSettings("rrf", lists=(Route.DENSE, Route.GRAPH, *FURTHER))
+    with Session.open(load_settings(fusion=fusion), index) as session:
+        replay = replay_dataset(session, dataset, tmp_path, depth=fusion.depth)
+        texts = [question.text for question in dataset.questions]
+        for arm in FURTHER:
+            asked = session.gateway.search(texts, Ask(arm, fusion.depth))
+            assert replay.rankings(arm) == [reply.ranking for reply in asked]
+        served = session.gateway.search(texts, Ask(Route.FUSION, 10))
+    fused = fuse_all(replay.results, fusion, [None] * len(texts), 10)
+    assert fused == [reply.ranking for reply in served]
+    # What adds up scores knows no scale for them, and does without.
+    assert fuse_all(replay.results, FusionSettings(), [None] * len(texts), 10)
+
+
+def test_steps_of_a_replay_are_those_that_serve(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
+    with Session.open(load_settings(), index) as session:
+        dataset = read_dataset(DEMO, "train", limit=20)
+        replay = replay_dataset(session, dataset, tmp_path)
+        texts = [question.text for question in dataset.questions]
+        served = session.gateway.search(texts, Ask(Route.STEPS, 10))
+    taken = [reply.searches > 0 for reply in served]
+    assert 0 < sum(taken) < len(taken)
+    assert [one.steps is not None for one in replay.questions] == taken
+    questions = EvaluationSet((replay,), np.zeros((len(replay), 0)))
+    for own, reply in zip(questions.rankings(Route.STEPS, FUSION), served, strict=True):
+        pairs = [(hit.id, hit.score) for hit in own.hits[:10]]
+        assert pairs == [(hit.id, hit.score) for hit in reply.ranking.hits]
+    for one in replay.questions:
+        assert {"fusing", "steps"} <= {*one.seconds}
+        if one.steps is not None:
+            assert one.steps.hits
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of all questions that are asked."""
+    texts: list[str] = []
+    retrieve_all = Gateway.retrieve_all
+
+    def counting(own: Gateway, questions: list[str], *rest: Any) -> object:  # noqa: ANN401
+        texts.extend(questions)
+        return retrieve_all(own, questions, *rest)
+
+    monkeypatch.setattr(Gateway, "retrieve_all", counting)
+    return texts
+
+
+def test_it_is_asked_again_only_when_replies_would_differ(
+    container: Session, dataset: Dataset, tmp_path: Path, index: Path, asked: list[str]
+) -> None:
+    first = replay_dataset(container, dataset, tmp_path)
+    assert len(asked) == 1 + 10  # one to warm up
+    assert replay_dataset(container, dataset, tmp_path).rankings(Route.GRAPH) == first.rankings(
+        Route.GRAPH
+    )
+    # Judgements are no part of replies.
+    turned = replace(dataset, judgements={q.id: {"other": 1} for q in dataset.questions})
+    assert replay_dataset(container, turned, tmp_path).judgements == turned.judgements
+    assert len(asked) == 11
+    key = key_of(container)
+    assert key_of(Session.open(load_settings(graph={"steps": 2}), index)) != key
+    assert key_of(Session.open(load_settings(fusion={"depth": 50}), index)) != key
+    replay_dataset(container, dataset, tmp_path, depth=7)
+    assert len(asked) == 22
+
+
+def test_what_was_answered_is_not_asked_again(
+    container: Session,
+    dataset: Dataset,
+    tmp_path: Path,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wye.training.replay.BLOCK", 4)
+    whole = replay_dataset(container, dataset, tmp_path / "whole")
+    asked.clear()
+    counting = Gateway.retrieve_all
+
+    def stopped(own: Gateway, *rest: Any) -> object:  # noqa: ANN401 - as given
+        if len(asked) == 7:
+            raise KeyboardInterrupt
+        return counting(own, *rest)
+
+    monkeypatch.setattr(Gateway, "retrieve_all", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        replay_dataset(container, dataset, tmp_path / "cut")
+    monkeypatch.setattr(Gateway, "retrieve_all", counting)
+    asked.clear()
+    found = replay_dataset(container, dataset, tmp_path / "cut")
+    assert len(asked) == 2 + 6  # two blocks, each with one to warm up; the first four are kept
+    assert found.judgements == whole.judgements
+    for arm in (Route.DENSE, Route.GRAPH):
+        assert found.rankings(arm) == whole.rankings(arm)
+
+
+def test_a_damaged_reply_is_asked_for_again(
+    container: Session, dataset: Dataset, tmp_path: Path, asked: list[str]
+) -> None:
+    whole = replay_dataset(container, dataset, tmp_path)
+    for path in tmp_path.rglob("output.pkl"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    asked.clear()
+    found = replay_dataset(container, dataset, tmp_path)
+    assert len(asked) == 11
+    assert found.rankings(Route.DENSE) == whole.rankings(Route.DENSE)
+
+
+def test_train_and_dev_of_the_demo_are_replayed_once(tmp_path: Path, asked: list[str]) -> None:
+    replays = replay_demo(tmp_path)
+    assert [(replay.split, len(replay)) for replay in replays] == [("dev", 24), ("train", 60)]
+    asked.clear()
+    again = replay_demo(tmp_path)
+    assert [replay.groups.tolist() for replay in again] == [r.groups.tolist() for r in replays]
+    assert asked == []
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    judged = {split: ["q\ta\t1"] for split in ("train", "test")}
+    return write_dataset(tmp_path / "tiny", [], [("q", "Who met Babbage?")], judged)
+
+
+def test_a_dataset_may_name_its_index(tiny: Path, tmp_path: Path) -> None:
+    default = tmp_path / "index"
+    assert parse_source(str(tiny), default) == QuestionSource(tiny, default)
+    assert parse_source(f"{tiny}={tmp_path / 'own'}", default).index == tmp_path / "own"
+    assert parse_source(f"{tiny}={tmp_path / 'own'}", None).name == "tiny"
+    assert [QuestionSource(tiny, default).has(split) for split in ("train", "dev")] == [
+        True,
+        False,
+    ]
+
+
+def test_what_is_no_source_is_refused(tiny: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"Which index answers .* Give --index DIR"):
+        parse_source(str(tiny), None)
+    with pytest.raises(TrainingError, match="There is no folder"):
+        parse_source(str(tmp_path / "missing"), tmp_path)
+
+
+@pytest.mark.parametrize("split", ["test", "Test", "validation"])
+def test_nothing_is_learned_from_other_splits(tiny: Path, tmp_path: Path, split: str) -> None:
+    replays = Replays(load_settings(), tmp_path / "replays", Silent)
+    # There is no index at all: nothing is opened, and no question asked.
+    with pytest.raises(SplitError, match="final evaluation only; learn from train and dev"):
+        replays.training([QuestionSource(tiny, tmp_path / "index")], split)
+    assert not (tmp_path / "replays").exists()
+
+
+def test_a_split_that_a_source_lacks_is_left_out(tiny: Path, tmp_path: Path) -> None:
+    replays = Replays(load_settings(), tmp_path / "replays", Silent)
+    assert replays.training([QuestionSource(tiny, tmp_path / "index")], "dev") == []
+    assert replays.final([QuestionSource(tiny, tmp_path / "index")], "other") == []
+
+
+def test_measures_are_those_of_each_question() -> None:
     found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
-    return [
+    replay = replay_of(
         replayed("q1", "a", found, group="one", titles=2),
         replayed("q2", "cz", {**found, Route.STEPS: "zc"}, group="two"),
-    ]
-
-
-def test_a_further_arm_is_kept_where_it_was_asked(tmp_path: Path) -> None:
-    found = {Route.DENSE: "abc", Route.GRAPH: "ba", Route.CLUE: "cb"}
-    asked = [replayed("q1", "a", found), replayed("q2", "c", found)]
-    path = write_replay(tmp_path, asked, "dev")
-    replay = read_training(path)
-    assert [one.results.rankings for one in replay.questions] == [
-        one.results.rankings for one in asked
-    ]
-    assert Route.CLUE in replay.questions[0].results.rankings
-
-
-def test_what_is_written_is_read(tmp_path: Path, questions: list[Replayed]) -> None:
-    path = write_replay(tmp_path, questions, "dev")
-    found = read_training(path)
-    assert (found.dataset, found.split, len(found)) == ("here", "dev", 2)
-    assert found.key == read_key(path)
-    for before, after in zip(questions, found.questions, strict=True):
-        assert after.question == before.question
-        assert after.gold == before.gold
-        assert after.seconds == before.seconds
-        assert after.steps == before.steps
-        assert after.results.seeds == before.results.seeds
-        assert after.results.rankings == before.results.rankings
-        assert after.results.query.mentions == before.results.query.mentions
-        assert np.array_equal(after.results.query.vector, before.results.query.vector)
-
-
-def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
-    replay = replay_of(*questions)
+    )
     values = replay.measure(replay.rankings(Route.DENSE))
     by_name = dict(zip(MEASURES, values.T.tolist(), strict=True))
     assert by_name["Success@1"] == [1.0, 0.0]
@@ -75,50 +278,14 @@ def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
     assert replay.groups.tolist() == ["one", "two"]
 
 
-def test_a_test_split_is_read_only_where_it_is_named(
-    tmp_path: Path, questions: list[Replayed]
-) -> None:
-    path = write_replay(tmp_path, questions, "test")
-    with pytest.raises(SplitError, match="is the replay of split 'test'"):
-        read_training(path)
-    with pytest.raises(SplitError, match="only dev, train may be read here"):
-        read_replay(path, TRAINING_SPLITS)
-    # What the file says of itself counts, not its name.
-    renamed = path.with_name(file_name("here", "train"))
-    path.rename(renamed)
-    with pytest.raises(SplitError, match="is the replay of split 'test'"):
-        read_training(renamed)
-    found = read_replay(renamed, {"test"})
-    assert type(found) is Replay
-    with pytest.raises(SplitError, match="for the final evaluation only"):
-        TrainingReplay(found.dataset, found.split, found.key, found.questions)
-
-
 def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
     assert "test" not in TRAINING_SPLITS
-    for name in LEARNING:
-        module = import_module(name)
-        tree = ast.parse(inspect.getsource(module))
+    final = Replay("here", "test", ())
+    with pytest.raises(SplitError, match="for the final evaluation only"):
+        TrainingReplay.of(final)
+    for name in ("wye.training.fit.router", "wye.training.labels", "wye.training.tuning"):
+        tree = ast.parse(inspect.getsource(import_module(name)))
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         names |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
-        assert not names & {"read_replay", "Replay"}, name
-
-
-def test_files_that_are_no_replay(tmp_path: Path, questions: list[Replayed]) -> None:
-    with pytest.raises(ReplayError, match="cannot be read as a replay"):
-        read_training(tmp_path / "missing.jsonl.gz")
-    assert read_key(tmp_path / "missing.jsonl.gz") is None
-    path = write_replay(tmp_path, questions, "train")
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ReplayError, match="delete it so that it is made again"):
-        read_training(path)
-    key = ReplayKey("0", "i", 1, "s", "q", 9)
-    write_rows(path, questions, dataset="here", split="train", key=key)
-    with pytest.raises(ReplayError, match="a replay of schema 0"):
-        read_training(path)
-
-
-def test_the_version_is_told_and_not_compared() -> None:
-    assert replace(KEY, version=KEY.version + 1) == KEY
-    assert replace(KEY, index="other passages") != KEY
+        names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not names & {"Replay", "final", "replay_dataset"}, name

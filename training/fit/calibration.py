@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit
 
 from wye.backends.types import Float64, Int64
 from wye.router.relevance import Curve, CurveSum
 from wye.training.errors import FitError
+
+Labels = Float64 | Int64
 
 BINS = 15
 PIECES = 4
@@ -26,7 +28,7 @@ class Reliability:
 
     Attributes:
         score: (b,) mean score of each bin, rising.
-        outcome: (b,) share of label 1 in each.
+        outcome: (b,) mean label in each.
         count: (b,) number of questions in each, or the sum of their weights.
         ece: Expected calibration error: mean |outcome - score| over questions.
         brier: Mean (score - label)².
@@ -41,18 +43,13 @@ class Reliability:
     nll: float
 
 
-def nll(logits: Float64, labels: Int64) -> float:
-    """Mean negative log likelihood of labels under logits, in nats."""
-    return float(losses(logits, labels).mean())
-
-
-def losses(logits: Float64, labels: Int64) -> Float64:
-    """(n,) negative log likelihood of each label, in nats."""
-    result: Float64 = -log_expit(np.where(labels == 1, logits, -logits))
+def losses(logits: Float64, labels: Labels) -> Float64:
+    """(n,) negative log likelihood of each label from 0 to 1, in nats."""
+    result: Float64 = np.logaddexp(0, logits) - labels * logits
     return result
 
 
-def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
+def calibrate(logits: Float64, labels: Labels) -> tuple[float, float]:
     """Fit temperature and bias of logit / temperature + bias by maximum likelihood.
 
     The problem is solved in 1 / temperature and bias, in which it is convex. The temperature stays
@@ -62,19 +59,19 @@ def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
     Source: Guo et al. (ICML 2017), section 4.2; with the bias it is Platt scaling.
 
     Args:
-        logits: (n,) logits of the dev split.
-        labels: (n,) 0 or 1.
+        logits: (n,) logits of questions that were not learned from.
+        labels: (n,) from 0 to 1.
 
     Raises:
         FitError: There is no question.
     """
     if not len(labels):
-        raise FitError("There is no question to calibrate on; give a dev split.")
+        raise FitError("There is no question to calibrate on; give some.")
 
     def loss(parameters: Float64) -> tuple[float, Float64]:
         moved = logits * parameters[0] + parameters[1]
         off = expit(moved) - labels
-        return nll(moved, labels), np.array([(off * logits).mean(), off.mean()])
+        return float(losses(moved, labels).mean()), np.array([(off * logits).mean(), off.mean()])
 
     solution = minimize(
         loss,
@@ -88,7 +85,7 @@ def calibrate(logits: Float64, labels: Int64) -> tuple[float, float]:
 
 
 def reliability(
-    logits: Float64, labels: Int64, bins: int = BINS, weights: Float64 | None = None
+    logits: Float64, labels: Labels, bins: int = BINS, weights: Float64 | None = None
 ) -> Reliability:
     """Measure calibrated logits (n,) against labels (n,).
 

@@ -5,27 +5,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from wye.backends.types import Float64, Int64, Mask, Progress
+from wye.backends.types import Float64, Int64, Progress
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.policy import SURE, Policy
-from wye.router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
-from wye.router.types import Route, Thresholds
+from wye.router.scorer import KINDS, AttentionMlp, Scorer
+from wye.router.types import Route
 from wye.training.data import respell
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
-from wye.training.fit.trainer import (
-    Pool,
-    ScorerComparison,
-    Trained,
-    compare,
-    crossfit,
-    leave_datasets_out,
-    train,
-)
-from wye.training.labels import ALL_GOLD, SUCCESSES, Disagreement
+from wye.training.fit.trainer import CrossFit, Pool, crossfit, fit_scorer, leave_datasets_out
+from wye.training.labels import ALL_GOLD, HELPS, SUCCESSES, Disagreement
 from wye.training.measures import MEASURES
 from wye.training.thresholds import (
     CUTS,
@@ -48,7 +40,7 @@ LEFT_OUT = 100
 """A threshold of steps below 1 must leave out at least this many questions with a plan, if it must
 hold elsewhere too: what fewer show does not generalise."""
 UNFAMILIAR = 0.01
-"""Share of dev questions that count as unlike all of training."""
+"""Share of the questions that count as unlike all others."""
 LEAST_SHARE = 0.1
 """Share of the questions that each of EA-GraphRAG's three routes must have at least."""
 _FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
@@ -72,22 +64,19 @@ class Choices:
     Attributes:
         success: What counts as success on a question; see `wye.training.labels`.
         quality: The measure that thresholds are solved for.
-        kind: "extra-trees", "attention-mlp", "linear", or "auto" for the one that cross-fitting
-            prefers.
+        kind: "attention-mlp" or "linear".
         among: Names of the features that the scorer may use; None for all.
-        hidden: Widths of the attention-MLP's hidden layers.
-        unfamiliar: See `wye.training.fit.scorers.RouterRecipe`.
+        recipe: The scorer's hyper-parameters; `kind` and `among` replace its own.
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
     """
 
-    success: str = ALL_GOLD
+    success: str = HELPS
     quality: str = "nDCG@10"
-    kind: str = "auto"
+    kind: str = AttentionMlp.kind
     among: tuple[str, ...] | None = None
-    hidden: tuple[int, ...] = (64, 64)
-    unfamiliar: float = 0.0
+    recipe: RouterRecipe = field(default_factory=RouterRecipe)
     simple: Route | None = None
     goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     fusion: FusionSettings = field(default_factory=FusionSettings)
@@ -96,7 +85,7 @@ class Choices:
 
     def __post_init__(self) -> None:
         for what, value, names in (
-            ("kind of scorer", self.kind, ["auto", *KINDS]),
+            ("kind of scorer", self.kind, [*KINDS]),
             ("success", self.success, SUCCESSES),
             ("measure", self.quality, MEASURES),
         ):
@@ -115,8 +104,7 @@ def published(choices: Choices) -> Choices:
         success=ALL_GOLD,
         kind=AttentionMlp.kind,
         among=FEATURE_NAMES,
-        hidden=(256, 128, 64),
-        unfamiliar=0.0,
+        recipe=RouterRecipe(hidden=(256, 128, 64), pieces=0, taught=0.0),
         simple=Route.DENSE,
         goal=replace(choices.goal, latency_weight=0.0, least_share=LEAST_SHARE),
         elsewhere=False,
@@ -129,14 +117,14 @@ class TrainingSet:
 
     Attributes:
         questions: The n questions of train and dev.
-        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 else.
+        labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
         stakes: (n,) each question's weight; None for equal weights.
         better: (n,) which arm is better; None if the labels say the same.
         warnings: Reasons to doubt what is learned from them.
     """
 
     questions: EvaluationSet
-    labels: Int64
+    labels: Float64
     stakes: Float64 | None = None
     better: Int64 | None = None
     warnings: tuple[str, ...] = ()
@@ -147,22 +135,11 @@ class TrainingSet:
         return cls(questions, verdict.labels, verdict.stakes, verdict.better, verdict.warnings)
 
     @property
-    def dev(self) -> Mask:
-        """(n,) which questions are of dev."""
-        replays = self.questions.replays
-        return np.repeat([replay.split == "dev" for replay in replays], [*map(len, replays)])
-
-    @property
     def pool(self) -> Pool:
         """The questions as a scorer is trained on them."""
         questions = self.questions
         keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
         return Pool(questions.features, self.labels, questions.groups, keys, self.stakes)
-
-    def only(self, rows: Mask) -> "TrainingSet":
-        """Some of the questions."""
-        stakes = None if self.stakes is None else self.stakes[rows]
-        return TrainingSet(self.questions.only(rows), self.labels[rows], stakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +147,23 @@ class Fitted:
     """A trained router, with the evidence for each choice.
 
     Attributes:
-        comparison: Comparison of the last two kinds of scorer; None if the kind was given.
-        logits: (n,) cross-fitted logits of the questions.
+        crossfit: Scores of the questions by scorers that did not learn from them.
+        unseen: (n,) logits of the questions by scorers that did not learn from their dataset; NaN
+            where the others teach nothing. None if thresholds need not hold elsewhere.
         solutions: Simple route -> its thresholds.
         outcomes: Outcomes of the questions with cross-fitted scores, for the simple route that was
-            taken. If thresholds must hold elsewhere, those with the scores of routers that were
-            trained without the question's dataset follow.
+            taken; those with `unseen` follow.
     """
 
     choices: Choices
     training: TrainingSet
-    trained: Trained
-    comparison: ScorerComparison | None
-    logits: Float64
+    scorer: Scorer
+    recipe: RouterRecipe
+    crossfit: CrossFit
+    unseen: Float64 | None
     policy: Policy
     solutions: dict[Route, Solution]
     outcomes: RouteOutcomes
-
-    @property
-    def scorer(self) -> Scorer:
-        """The scorer to serve."""
-        return self.trained.scorer
 
     @property
     def solution(self) -> Solution:
@@ -201,54 +174,60 @@ class Fitted:
 def fit(
     training: TrainingSet, names: Sequence[str], choices: Choices, progress: Progress | None = None
 ) -> Fitted:
-    """Train a router.
+    """Train a router on all questions of train and dev.
 
-    The scorer is trained on train and calibrated on dev. Kind of scorer, simple route and
-    thresholds are chosen on cross-fitted scores of both, since some hundred dev questions are too
-    few to choose thresholds, and a scorer's own training scores are overconfident. So that the
-    thresholds also hold for other kinds of questions, each question counts a second time, scored
-    by a router that was trained without its dataset.
+    Calibration, simple route and thresholds are chosen on cross-fitted scores, since a scorer's own
+    training scores are overconfident. So that the thresholds also hold for other kinds of
+    questions, each question counts a second time, scored by a router that was trained without its
+    dataset.
 
     Raises:
         FitError: One arm always wins in a fold, or no thresholds keep the bounds.
     """
-    questions, labels, pool, seed = training.questions, training.labels, training.pool, choices.seed
-    kinds = [Linear.kind, AttentionMlp.kind, Trees.kind]
-    kinds = kinds if choices.kind == "auto" else [choices.kind]
-    recipe = RouterRecipe(among=choices.among, hidden=choices.hidden, unfamiliar=choices.unfamiliar)
-    recipes = [replace(recipe, kind=kind) for kind in kinds]
-    crossfits = [crossfit(pool, names, recipe, seed=seed, progress=progress) for recipe in recipes]
-    comparison, best, labelled = None, 0, labels >= 0
-    for other in range(1, len(kinds)):
-        pair = crossfits[best][labelled], crossfits[other][labelled]
-        comparison = compare(*pair, labels[labelled], seed=seed, kinds=(kinds[best], kinds[other]))
-        best = other if comparison.clever else best
-    recipe, logits = recipes[best], crossfits[best]
-    dev = training.dev
-    trained = train(pool.examples(~dev), pool.examples(dev), names, recipe)
+    pool, seed = training.pool, choices.seed
+    recipe = replace(choices.recipe, kind=choices.kind, among=choices.among)
+    crossfitted = crossfit(pool, names, recipe, seed=seed, progress=progress)
+    scorer = fit_scorer(
+        pool, names, recipe, temperature=crossfitted.temperature, bias=crossfitted.bias
+    )
     unseen = None
-    if choices.elsewhere and len(np.unique(questions.groups)) > 1:
-        unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
+    if choices.elsewhere and len(np.unique(pool.groups)) > 1:
+        unseen = leave_datasets_out(pool, names, recipe, crossfitted)
+    return choose_policy(training, choices, recipe, scorer, crossfitted=crossfitted, unseen=unseen)
+
+
+def choose_policy(
+    training: TrainingSet,
+    choices: Choices,
+    recipe: RouterRecipe,
+    scorer: Scorer,
+    *,
+    crossfitted: CrossFit,
+    unseen: Float64 | None,
+) -> Fitted:
+    """Choose simple route and thresholds for scores; see `Fitted` for the arguments.
+
+    Raises:
+        FitError: No thresholds keep the bounds.
+    """
+    questions, logits = training.questions, crossfitted.logits
     # Steps are decided by these signals.
-    takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(trained.scorer.names)
+    takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(scorer.names)
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
     scores = scores_of(logits)
 
-    def worth_steps(low: float, weight: float) -> float:
+    def worth_steps(low: float, by: float = 1.0) -> float:
         return solve_steps(
             questions,
             scores,
             low,
-            weight,
+            by * choices.goal.latency_weight,
             fusion=choices.fusion,
             measure=choices.quality,
             enough=LEFT_OUT if choices.elsewhere else 0,
         )
 
-    def with_steps(pair: Thresholds, by: float) -> Thresholds:
-        return replace(pair, steps=worth_steps(pair.low, by * choices.goal.steps_weight))
-
-    steps = worth_steps(0.0, choices.goal.steps_weight) if takes_steps else 0.0
+    steps = worth_steps(0.0) if takes_steps else 0.0
     outcomes = {
         route: _outcomes(questions, logits, unseen, route, choices, steps=steps, solving=True)
         for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
@@ -261,15 +240,19 @@ def fit(
     points = solve_points(outcomes[route], goal, cautious=choices.elsewhere)
     taken = outcomes[route]
     if takes_steps:
-        points = {name: with_steps(pair, POINTS[name]) for name, pair in points.items()}
-        thresholds = with_steps(solutions[route].thresholds, 1.0)
+        points = {
+            name: replace(pair, steps=worth_steps(pair.low, POINTS[name]))
+            for name, pair in points.items()
+        }
+        pair = solutions[route].thresholds
+        thresholds = replace(pair, steps=worth_steps(pair.low))
         taken = _outcomes(questions, logits, unseen, route, choices, steps=thresholds.steps)
         result = outcome(taken, thresholds)
         solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=result)
     policy = Policy(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
-    return Fitted(choices, training, trained, comparison, logits, policy, solutions, taken)
+    return Fitted(choices, training, scorer, recipe, crossfitted, unseen, policy, solutions, taken)
 
 
 def solve_steps(

@@ -1,26 +1,21 @@
-"""Fits the members of a scorer: attention-MLPs, extremely randomised trees, logistic regression."""
+"""Fits the members of a scorer: attention-MLPs, taught by extremely randomised trees, or a line."""
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
-from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.ensemble import ExtraTreesRegressor
 from torch import Tensor, nn
 
-from wye.backends.types import Float32, Float64, Int64
-from wye.router.scorer import AttentionMlp, Floats, Linear, Member, Trees
+from wye.backends.types import Float64, Int64
+from wye.router.scorer import AttentionMlp, Floats, Linear
 from wye.training.errors import FitError
-from wye.training.fit.calibration import nll
-
-_ROUNDS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,42 +23,40 @@ class RouterRecipe:
     """Hyper-parameters of a router, which its manifest records; EA-GraphRAG's where it states them.
 
     Attributes:
-        kind: "attention-mlp", "linear" or "extra-trees".
+        kind: "attention-mlp" or "linear".
         among: Names of the features that may be kept; None for all.
         features: Most features to keep, by mutual information.
         clip: Largest absolute z-score; larger ones are clipped.
-        seeds: One network is trained for each, and their logits are averaged. Trees and logistic
-            regression use the first.
+        seeds: One network is trained for each, and their logits are averaged.
         hidden: Widths of the network's hidden layers. A residual connection needs equal widths;
             EA-GraphRAG's 256, 128 and 64 have none.
-        smoothing: Labels become smoothing / 2 and 1 - smoothing / 2.
+        pieces: Pieces of the encoding of each feature; 0 for z-scores themselves, as published.
+        smoothing: Labels y become (1 - smoothing) y + smoothing / 2.
+        taught: Share of the trees' scores in what a network learns; 0 for labels alone. The trees
+            that score a question did not learn from it.
         learning_rate: AdamW's first learning rate; it falls to 0 along a cosine.
         clip_norm: Largest norm of a gradient; larger ones are scaled down.
-        epochs: Most epochs; the cosine is as long.
-        patience: Training ends after so many epochs without a lower loss on dev.
-        strengths: Penalties of logistic regression, 1 / C; the best on dev is kept.
-        l1_ratio: Share of the L1 norm in that penalty; 0.5 is an elastic net.
+        ridge: Penalty on the squared weights of a line.
         tried: Share of the features that each split of a tree chooses among.
-        unfamiliar: Share of dev questions that count as unlike all of training; with 0, no question
-            ever does.
+        unfamiliar: Share of the questions that count as unlike all others; with 0, none does.
     """
 
     kind: str = AttentionMlp.kind
     among: tuple[str, ...] | None = None
     features: int = 85
     clip: float = 5.0
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: tuple[int, ...] = (0, 1, 2)
     hidden: tuple[int, ...] = (64, 64)
+    pieces: int = 8
     dropout: float = 0.3
     smoothing: float = 0.1
+    taught: float = 0.5
     learning_rate: float = 2e-3
     weight_decay: float = 1e-3
     clip_norm: float = 1.0
-    batch: int = 64
-    epochs: int = 60
-    patience: int = 15
-    strengths: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-    l1_ratio: float = 0.5
+    batch: int = 128
+    epochs: int = 30
+    ridge: float = 10.0
     trees: int = 100
     leaves: int = 128
     leaf: int = 5
@@ -72,48 +65,37 @@ class RouterRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitData:
-    """The training data of one split.
+class LearningData:
+    """What a member learns from.
 
     Attributes:
         inputs: (n, d) z-scores.
-        labels: (n,) 0 or 1.
-        weights: (n,) weights in the loss; unused for dev.
+        targets: (n,) from 0 to 1.
+        weights: (n,) weights in the loss, 1 on average.
     """
 
     inputs: Float64
-    labels: Int64
+    targets: Float64
     weights: Float64
-
-
-def fit_members(train: SplitData, dev: SplitData, recipe: RouterRecipe) -> tuple[Member, ...]:
-    """Fit the members of a scorer of the recipe's kind.
-
-    Args:
-        dev: Chooses a network's epoch and the strength of logistic regression.
-
-    Raises:
-        FitError: A loss is not finite, or a fit does not converge.
-    """
-    if recipe.kind == Trees.kind:
-        return (Trees(grow(train, recipe)),)
-    if recipe.kind == Linear.kind:
-        return (Linear(_fit_linear(train, dev, recipe)),)
-    return tuple(AttentionMlp(fit_network(train, dev, recipe, seed)) for seed in recipe.seeds)
 
 
 class AttentionMlpModule(nn.Module):
     """The trainable form of `router.scorer.AttentionMlp`; tensors have the same names in both."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], dropout: float) -> None:
+    def __init__(
+        self, inputs: int, hidden: Sequence[int], dropout: float, pieces: tuple[Tensor, Tensor]
+    ) -> None:
         """Make layers with torch's default initialisation.
 
         Args:
             hidden: Widths of the hidden layers, at least one.
             dropout: Share of units that training drops after each hidden layer.
+            pieces: Lower ends and 1 / widths of the features' pieces, (inputs, t); with t = 0,
+                features are not encoded.
         """
         super().__init__()
-        widths = [inputs, *hidden]
+        self.low, self.scale = pieces
+        widths = [inputs * max(1, self.low.shape[1]), *hidden]
         self.features = nn.Linear(inputs, inputs)
         self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
         self.output = nn.Linear(widths[-1], widths[-1])
@@ -122,7 +104,10 @@ class AttentionMlpModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, inputs) z-scores to (n,) logits."""
-        hidden = x * torch.sigmoid(self.features(x))
+        encoded = x[:, :, None]
+        if self.low.shape[1]:
+            encoded = ((encoded - self.low) * self.scale).clamp(0, 1)
+        hidden = (encoded * torch.sigmoid(self.features(x))[:, :, None]).flatten(1)
         for layer in self.hidden:
             activations = nn.functional.silu(layer(hidden))
             activations = activations + hidden if activations.shape == hidden.shape else activations
@@ -133,69 +118,64 @@ class AttentionMlpModule(nn.Module):
 
     def tensors(self) -> dict[str, Floats]:
         """Copies of all weights, by name."""
-        return {
+        found = {
             name: np.array(tensor.detach().numpy()) for name, tensor in self.state_dict().items()
         }
+        if self.low.shape[1]:
+            found |= {"pieces.low": self.low.numpy(), "pieces.scale": self.scale.numpy()}
+        return found
 
 
-def fit_network(
-    train: SplitData, dev: SplitData, recipe: RouterRecipe, seed: int
-) -> dict[str, Floats]:
-    """Train one network, and return the weights of its best epoch by name.
+def pieces_of(inputs: Float64, count: int) -> tuple[Float64, Float64]:
+    """Lower ends and 1 / widths of pieces between quantiles, (d, count) each.
+
+    A feature with equal quantiles has fewer pieces; the rest have 1 / width 0 and are always 0.
+
+    Source: Gorishniy, Rubachev and Babenko (NeurIPS 2022), section 3.2.1.
+    """
+    low, scale = np.zeros((2, inputs.shape[1], count))
+    for row, column in enumerate(inputs.T):
+        ends = np.unique(np.round(np.quantile(column, np.linspace(0, 1, count + 1)), 9))
+        widths = np.diff(ends)
+        low[row, : len(widths)], scale[row, : len(widths)] = ends[:-1], 1 / widths
+    return low, scale
+
+
+def fit_network(data: LearningData, recipe: RouterRecipe, seed: int) -> dict[str, Floats]:
+    """Train one network, and return its weights by name.
 
     The same seed gives the same bits on the same machine. torch's global generator is left
     unchanged.
 
-    Args:
-        dev: Chooses the epoch; must have both labels.
-
     Raises:
         FitError: The loss is not finite.
     """
-    inputs, dev_inputs = (torch.tensor(data.inputs, dtype=torch.float32) for data in (train, dev))
-    smooth = recipe.smoothing / 2 + train.labels * (1 - recipe.smoothing)
-    targets, weights = (torch.tensor(row, dtype=torch.float32) for row in (smooth, train.weights))
+    smooth = recipe.smoothing / 2 + data.targets * (1 - recipe.smoothing)
+    inputs, targets, weights, low, scale = (
+        torch.tensor(array, dtype=torch.float32)
+        for array in (data.inputs, smooth, data.weights, *pieces_of(data.inputs, recipe.pieces))
+    )
     # The matrices are too small to gain from threads, whose number would change the last bits.
     with threads(1), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = AttentionMlpModule(train.inputs.shape[1], recipe.hidden, recipe.dropout)
+        module = AttentionMlpModule(inputs.shape[1], recipe.hidden, recipe.dropout, (low, scale))
         optimizer = torch.optim.AdamW(
             module.parameters(), recipe.learning_rate, weight_decay=recipe.weight_decay
         )
-        steps = recipe.epochs * math.ceil(len(train.labels) / recipe.batch)
+        steps = recipe.epochs * math.ceil(len(targets) / recipe.batch)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-
-        def step(rows: Tensor) -> float:
-            optimizer.zero_grad()
-            loss = nn.functional.binary_cross_entropy_with_logits(
-                module(inputs[rows]), targets[rows], weights[rows]
-            )
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(module.parameters(), recipe.clip_norm)
-            optimizer.step()
-            schedule.step()
-            return float(loss.detach())
-
-        best, least, best_weights = 0, math.inf, module.state_dict()
-        for epoch in range(recipe.epochs):
-            module.train()
-            order = torch.randperm(len(targets))
-            batch_losses = [(step(rows), len(rows)) for rows in torch.split(order, recipe.batch)]
-            loss = sum(loss * size for loss, size in batch_losses) / len(order)
-            module.eval()
-            with torch.no_grad():
-                logits = np.asarray(module(dev_inputs).numpy(), np.float64)
-            if not (math.isfinite(loss) and np.isfinite(logits).all()):
-                raise FitError(
-                    f"After epoch {epoch + 1} the loss is {loss} or a logit is not a number; lower "
-                    "the learning rate."
+        for _ in range(recipe.epochs):
+            for rows in torch.split(torch.randperm(len(targets)), recipe.batch):
+                optimizer.zero_grad()
+                loss = nn.functional.binary_cross_entropy_with_logits(
+                    module(inputs[rows]), targets[rows], weights[rows]
                 )
-            dev_loss = nll(logits, dev.labels)
-            if dev_loss < least:
-                least, best, best_weights = dev_loss, epoch, deepcopy(module.state_dict())
-            if epoch - best >= recipe.patience:
-                break
-    module.load_state_dict(best_weights)
+                loss.backward()  # type: ignore[no-untyped-call]
+                nn.utils.clip_grad_norm_(module.parameters(), recipe.clip_norm)
+                optimizer.step()
+                schedule.step()
+            if not math.isfinite(float(loss.detach())):
+                raise FitError(f"The loss is {float(loss.detach())}; lower the learning rate.")
     return module.tensors()
 
 
@@ -210,66 +190,63 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
-    """Grow extremely randomised trees, as padded arrays for `wye.router.scorer.Trees`."""
-    forest = ExtraTreesClassifier(
+def tree_scores(data: LearningData, inputs: Float64, recipe: RouterRecipe) -> Float64:
+    """(m,) scores of inputs (m, d) by extremely randomised trees.
+
+    Source: Geurts, Ernst and Wehenkel (Machine Learning 2006).
+    """
+    forest = ExtraTreesRegressor(
         recipe.trees,
         max_leaf_nodes=recipe.leaves,
         min_samples_leaf=recipe.leaf,
         max_features=recipe.tried,
         random_state=recipe.seeds[0],
-    ).fit(train.inputs, train.labels, sample_weight=train.weights)
-    grown = [tree.tree_ for tree in forest.estimators_]
-    shape = len(grown), max(tree.node_count for tree in grown)
-    node_ids = np.broadcast_to(np.arange(shape[1]), shape)
-    left, right = node_ids.astype(np.int16), node_ids.astype(np.int16)
-    feature, value = np.zeros(shape, np.int16), np.zeros(shape, np.float32)
-    threshold = np.zeros(shape, np.float32)
-    for row, tree in enumerate(grown):
-        splits = np.flatnonzero(tree.children_left >= 0)
-        left[row, splits] = tree.children_left[splits]
-        right[row, splits] = tree.children_right[splits]
-        feature[row, splits] = tree.feature[splits]
-        threshold[row, splits] = _floor(tree.threshold[splits])
-        shares = tree.value[:, 0, :]
-        value[row, : tree.node_count] = shares[:, 1] / shares.sum(axis=1)
-    return {
-        "feature": feature,
-        "threshold": threshold,
-        "left": left,
-        "right": right,
-        "value": value,
-    }
+    ).fit(data.inputs, data.targets, sample_weight=data.weights)
+    scores: Float64 = forest.predict(inputs)
+    return scores
 
 
-def _floor(values: Float64) -> Float32:
-    """Round down to float32; a float32 compares with the result as with the original."""
-    rounded = values.astype(np.float32)
-    below: Float32 = np.where(rounded > values, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-    return below
+def taught(data: LearningData, fold: Int64, recipe: RouterRecipe) -> LearningData:
+    """The data with targets that trees share in, each scored by trees that it did not teach.
+
+    Source: Hinton, Vinyals and Dean (2015), distillation.
+
+    Args:
+        fold: (n,) each question's fold.
+    """
+    scores = np.empty(len(fold))
+    for number in np.unique(fold).tolist():
+        rest, held = fold != number, fold == number
+        known = LearningData(data.inputs[rest], data.targets[rest], data.weights[rest])
+        scores[held] = tree_scores(known, data.inputs[held], recipe)
+    targets = (1 - recipe.taught) * data.targets + recipe.taught * scores
+    return LearningData(data.inputs, targets, data.weights)
 
 
-def _fit_linear(train: SplitData, dev: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
-    """Logistic regression with an elastic net, with the strength that is best on dev."""
-    fitted, losses = [], []
-    for strength in recipe.strengths:
-        model = LogisticRegression(
-            C=1 / strength,
-            l1_ratio=recipe.l1_ratio,
-            solver="saga",
-            max_iter=_ROUNDS,
-            random_state=recipe.seeds[0],
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            try:
-                model.fit(train.inputs, train.labels, sample_weight=train.weights)
-            except ConvergenceWarning:
-                raise FitError(
-                    f"Logistic regression of strength {strength:g} does not converge in {_ROUNDS} "
-                    "rounds; use higher strengths."
-                ) from None
-        fitted.append(model)
-        losses.append(nll(model.decision_function(dev.inputs), dev.labels))
-    best = fitted[int(np.argmin(losses))]
-    return {"head.weight": best.coef_, "head.bias": best.intercept_}
+def fit_line(data: LearningData, recipe: RouterRecipe) -> dict[str, Floats]:
+    """Logistic regression with a penalty on squared weights.
+
+    Raises:
+        FitError: It does not converge.
+    """
+    inputs, targets, weights = data.inputs, data.targets, data.weights
+
+    def loss(line: Float64) -> tuple[float, Float64]:
+        logits = inputs @ line[1:] + line[0]
+        error = weights * (expit(logits) - targets)
+        value = weights @ (np.logaddexp(0, logits) - targets * logits)
+        slope = np.append(error.sum(), error @ inputs + recipe.ridge * line[1:])
+        return float(value + recipe.ridge / 2 * line[1:] @ line[1:]), slope
+
+    start = np.zeros(inputs.shape[1] + 1)
+    solution = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1_000})
+    if not solution.success:
+        raise FitError(f"Logistic regression does not converge: {solution.message}.")
+    return {"head.weight": solution.x[None, 1:], "head.bias": solution.x[:1]}
+
+
+def fit_member(data: LearningData, recipe: RouterRecipe, seed: int) -> AttentionMlp | Linear:
+    """One member of the recipe's kind; see `fit_network` and `fit_line`."""
+    if recipe.kind == Linear.kind:
+        return Linear(fit_line(data, recipe))
+    return AttentionMlp(fit_network(data, recipe, seed))

@@ -1,25 +1,29 @@
 """Trains a router's scorer: selects features, fits the scorer, and calibrates it.
 
-Cross-fitting scores every question with a router that was not trained on it. A dev split of some
-hundred questions is too small to choose thresholds on, and a router's scores of its own training
-questions are too good.
+Every question is scored by members that did not learn from it, or not from its dataset; calibration
+and thresholds are chosen on those scores, since a router's scores of what it learned from are too
+good. So no question is set aside: the final scorer learns from train and dev alike.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.feature_selection import mutual_info_classif
-from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64, Mask, Progress, Silent
-from wye.router.scorer import AttentionMlp, Familiarity, Linear, Scorer, Standard, Trees
+from wye.router.scorer import AttentionMlp, Familiarity, Linear, Scorer, Standard
 from wye.training.errors import FitError
-from wye.training.fit.calibration import Reliability, calibrate, losses, reliability
-from wye.training.fit.scorers import RouterRecipe, SplitData, fit_members, grow
-from wye.training.measures import Interval, mean_interval
+from wye.training.fit.calibration import calibrate
+from wye.training.fit.scorers import (
+    LearningData,
+    RouterRecipe,
+    fit_member,
+    taught,
+    tree_scores,
+)
 
 FOLDS = 5
 MANY = 1000
@@ -28,6 +32,8 @@ LEVELS = 20
 """Integer features with at most so many values count as discrete in mutual information."""
 RIDGE = 0.1
 """Added to each variance of z-scores, so that directions absent in training do not dominate."""
+TREES = "extra-trees"
+"""The teacher, whose own scores are compared with those of what it taught."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,12 @@ class Examples:
 
     Attributes:
         features: (n, width) float64, all features of the build, finite.
-        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough.
+        labels: (n,) from 0, where the simple arm is enough, to 1.
         stakes: (n,) each question's weight; None for equal weights.
     """
 
     features: Float64
-    labels: Int64
+    labels: Float64
     stakes: Float64 | None = None
 
     def __post_init__(self) -> None:
@@ -52,8 +58,8 @@ class Examples:
                 f"{self.features.shape} features, {n} labels and {stakes} weights do not match; "
                 "give one of each per question."
             )
-        if not np.isin(self.labels, (0, 1)).all():
-            raise FitError("A label is neither 0 nor 1; 1 means that the graph arm succeeds.")
+        if not ((self.labels >= 0) & (self.labels <= 1)).all():
+            raise FitError("A label is not from 0 to 1; 1 means that more than one arm is needed.")
         if not np.isfinite(self.features).all():
             row, column = np.argwhere(~np.isfinite(self.features))[0]
             raise FitError(
@@ -76,7 +82,7 @@ class Pool:
 
     Attributes:
         features: (n, width) float64.
-        labels: (n,) 1 or 0 as in `Examples`, -1 where nothing is learned.
+        labels: (n,) as in `Examples`, -1 where nothing is learned.
         groups: (n,) name of each question's dataset.
         keys: (n,) equal for one question asked of two indexes; such rows are never split between
             training and validation. None if every row is a question of its own.
@@ -84,7 +90,7 @@ class Pool:
     """
 
     features: Float64
-    labels: Int64
+    labels: Float64
     groups: NDArray[np.str_]
     keys: NDArray[np.str_] | None = None
     stakes: Float64 | None = None
@@ -99,22 +105,6 @@ class Pool:
         """(n,) which questions are not of a dataset, nor repeat one of its questions."""
         others: Mask = self.groups != group
         return others if self.keys is None else others & ~np.isin(self.keys, self.keys[~others])
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A trained scorer with its recipe and its quality on dev.
-
-    Attributes:
-        dev_auc: Area under the ROC curve on dev.
-        dev: Calibration on dev, where it was also fitted. Both are of the scorer before trees are
-            grown again with dev added.
-    """
-
-    scorer: Scorer
-    recipe: RouterRecipe
-    dev_auc: float
-    dev: Reliability
 
 
 def select(
@@ -159,8 +149,9 @@ def select(
         raise FitError("No feature varies over the training questions; nothing can be learned.")
     columns = np.array(list(first.values()), np.int64)
     values = examples.features[:, columns]
+    classes = np.unique(examples.labels, return_inverse=True)[1]
     information = mutual_info_classif(
-        values, examples.labels, discrete_features=_countable(values), random_state=seed
+        values, classes, discrete_features=_countable(values), random_state=seed
     )
     best = np.sort(np.argsort(-information, kind="stable")[:k])
     selected: Int64 = columns[best]
@@ -184,82 +175,131 @@ def _countable(features: Float64) -> Mask:
     return result
 
 
-def train(
-    examples: Examples,
-    dev: Examples,
-    names: Sequence[str],
-    recipe: RouterRecipe | None = None,
-) -> Trained:
-    """Train a scorer on one split and make its choices on another.
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What the members of one scorer learn from.
 
-    Features, means and deviations come from `examples`; epoch, strength and calibration from `dev`.
-
-    Raises:
-        FitError: One arm always wins in a split, or the splits' features differ.
+    Attributes:
+        columns: (d,) the features that were kept.
+        labels: The data before trees taught anything.
     """
-    recipe = recipe or RouterRecipe()
-    for split, data in (("training", examples), ("dev", dev)):
-        if data.one_sided:
-            raise FitError(
-                f"On all {len(data)} questions to learn from of the {split} split the same arm "
-                "wins; add questions that the other one answers better, or another success metric."
-            )
-    if dev.features.shape[1] != examples.features.shape[1]:
-        raise FitError("Training and dev questions have different numbers of features.")
+
+    columns: Int64
+    standard: Standard
+    labels: LearningData
+    data: LearningData
+
+    def inputs(self, features: Float64) -> Float64:
+        return np.ascontiguousarray(self.standard(features[:, self.columns]))
+
+
+def _prepare(
+    pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe
+) -> _Prepared | FitError:
+    """Select features, standardise them, and let trees teach, of some rows (n,) bool."""
+    examples = pool.examples(rows)
+    if examples.one_sided:
+        return FitError(
+            f"On all {len(examples)} questions to learn from the same arm wins; add questions that "
+            "the other one answers better, or another success metric."
+        )
     columns = select(examples, names, k=recipe.features, among=recipe.among)
     selected = examples.features[:, columns]
     standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
+    stakes = np.ones(len(examples)) if examples.stakes is None else examples.stakes
+    known = LearningData(standard(selected), examples.labels, stakes / stakes.mean())
+    data = known
+    if recipe.kind == AttentionMlp.kind and recipe.taught:
+        fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
+        data = taught(known, fold, recipe)
+    return _Prepared(columns, standard, known, data)
 
-    def split_of(data: Examples) -> SplitData:
-        stakes = np.ones(len(data)) if data.stakes is None else data.stakes
-        inputs = standard(data.features[:, columns])
-        return SplitData(inputs, data.labels, stakes / stakes.mean())
 
-    learned, held = split_of(examples), split_of(dev)
-    members = fit_members(learned, held, recipe)
-    kept = tuple(names[column] for column in columns)
-    scorer = Scorer(kept, columns, len(names), standard, members)
-    temperature, bias = calibrate(scorer.logits(dev.features), dev.labels)
+def fit_scorer(
+    pool: Pool,
+    names: Sequence[str],
+    recipe: RouterRecipe,
+    *,
+    temperature: float = 1.0,
+    bias: float = 0.0,
+) -> Scorer:
+    """Fit a scorer on all questions of a pool.
+
+    Args:
+        temperature: Temperature and bias of its calibration; see `crossfit`.
+
+    Raises:
+        FitError: All labels are the same, or a fit fails.
+    """
+    prepared = _prepare(pool, np.ones(len(pool.labels), np.bool_), names, recipe)
+    if isinstance(prepared, FitError):
+        raise prepared
+    kept = tuple(names[column] for column in prepared.columns)
+    (members,) = _members([prepared], recipe, None)
+    scorer = Scorer(kept, prepared.columns, len(names), prepared.standard, members)
     scorer = replace(scorer, temperature=temperature, bias=bias)
-    logits = scorer.logits(dev.features)
-    honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
-    if recipe.kind == Trees.kind:  # they choose nothing on dev, so the final ones learn from it too
-        scorer = replace(scorer, members=(Trees(grow(_joined(learned, held), recipe)),))
     if recipe.unfamiliar:
-        scorer = replace(scorer, familiarity=_familiarity(learned, held, recipe.unfamiliar))
-    return Trained(scorer, recipe, *honest)
+        known = _familiarity(prepared.data.inputs, recipe.unfamiliar)
+        scorer = replace(scorer, familiarity=known)
+    return scorer
 
 
-def _joined(train: SplitData, dev: SplitData) -> SplitData:
-    return SplitData(
-        np.concatenate([train.inputs, dev.inputs]),
-        np.concatenate([train.labels, dev.labels]),
-        np.concatenate([train.weights, dev.weights]),
-    )
+def _members(
+    prepared: Sequence[_Prepared], recipe: RouterRecipe, progress: Progress | None
+) -> list[tuple[AttentionMlp | Linear, ...]]:
+    """The members of each scorer; one job for each fold and seed."""
+    seeds = recipe.seeds if recipe.kind == AttentionMlp.kind else recipe.seeds[:1]
+    many = recipe.kind == AttentionMlp.kind and max(len(it.data.targets) for it in prepared) >= MANY
+    jobs = Parallel(-1 if many else 1, return_as="generator")
+    progress = progress or Silent()
+    progress.start(len(prepared) * len(seeds), f"training {recipe.kind}")
+    members = []
+    for member in jobs(
+        delayed(fit_member)(part.data, recipe, seed) for part in prepared for seed in seeds
+    ):
+        progress.advance(1)
+        members.append(member)
+    progress.close()
+    return [tuple(members[at : at + len(seeds)]) for at in range(0, len(members), len(seeds))]
 
 
-def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
-    """Fit the familiarity, with the limit that a share of the dev questions exceeds."""
-    covariance = np.cov(train.inputs, rowvar=False).reshape(2 * (train.inputs.shape[1],))
+def _familiarity(inputs: Float64, share: float) -> Familiarity:
+    """Fit the familiarity, with the limit that a share of the questions exceeds."""
+    covariance = np.cov(inputs, rowvar=False).reshape(2 * (inputs.shape[1],))
     ridge = RIDGE * np.eye(len(covariance))
     precision = np.linalg.inv(covariance + ridge).astype(np.float64)
     familiarity = Familiarity(precision, np.inf)
-    limit = np.quantile(familiarity.distances(dev.inputs), 1 - share, method="higher")
+    limit = np.quantile(familiarity.distances(inputs), 1 - share, method="higher")
     return replace(familiarity, limit=float(limit))
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFit:
+    """Scores of questions by scorers that did not learn from them.
+
+    Attributes:
+        logits: (n,) calibrated.
+        temperature: Temperature and bias of the calibration, for all folds.
+        trees: (n,) logits of the teacher alone, calibrated likewise; None without one.
+    """
+
+    logits: Float64
+    temperature: float
+    bias: float
+    trees: Float64 | None = None
 
 
 def crossfit(
     pool: Pool,
     names: Sequence[str],
-    recipe: RouterRecipe | None = None,
+    recipe: RouterRecipe,
     *,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Float64:
-    """(n,) each question's calibrated logit, from a router that was not trained on it.
+) -> CrossFit:
+    """Score each question by a scorer that learned from the other folds, and calibrate the scores.
 
-    One router is trained for each fold, on the others; the next fold is its dev split, for epoch
-    and calibration. Datasets and labels are spread evenly over the folds.
+    Datasets and labels are spread evenly over the folds.
 
     Source: Chernozhukov et al. (The Econometrics Journal 2018), section 1, for cross-fitting.
 
@@ -267,87 +307,60 @@ def crossfit(
         pool: Questions of train and dev, never of test.
 
     Raises:
-        FitError: A router would see labels of one kind only.
+        FitError: A scorer would see labels of one kind only.
     """
     fold = divide(pool, FOLDS, seed)
-    parts = []
-    for number in range(FOLDS):
-        held, dev = fold == number, fold == (number + 1) % FOLDS
-        parts.append(Part(~held & ~dev, dev, held))
-    logits = np.empty(len(pool.labels))
-    for part, scored in zip(parts, _scored(pool, names, recipe, parts, progress), strict=True):
-        if isinstance(scored, FitError):
-            raise scored
-        logits[part.held] = scored
-    return logits
+    prepared = [_prepare(pool, fold != number, names, recipe) for number in range(FOLDS)]
+    parts = [part for part in prepared if not isinstance(part, FitError)]
+    for part in prepared:
+        if isinstance(part, FitError):
+            raise part
+    labelled = pool.labels >= 0
+    raw, trees = np.empty(len(fold)), np.empty(len(fold))
+    is_taught = recipe.kind == AttentionMlp.kind and recipe.taught > 0
+    for number, (part, members) in enumerate(
+        zip(parts, _members(parts, recipe, progress), strict=True)
+    ):
+        held = fold == number
+        inputs = part.inputs(pool.features[held])
+        raw[held] = _raw(members, inputs)
+        if is_taught:
+            trees[held] = tree_scores(part.labels, inputs, recipe)
+    temperature, bias = calibrate(raw[labelled], pool.labels[labelled])
+    teacher = None
+    if is_taught:
+        trees = np.clip(trees, 0.002, 0.998)
+        logits = np.log(trees) - np.log1p(-trees)
+        by, to = calibrate(logits[labelled], pool.labels[labelled])
+        teacher = logits / by + to
+    return CrossFit(raw / temperature + bias, temperature, bias, teacher)
 
 
 def leave_datasets_out(
-    pool: Pool,
-    names: Sequence[str],
-    recipe: RouterRecipe | None = None,
-    *,
-    seed: int = 0,
-    progress: Progress | None = None,
+    pool: Pool, names: Sequence[str], recipe: RouterRecipe, crossfitted: CrossFit
 ) -> Float64:
-    """(n,) calibrated logits, for each dataset of a router that was trained on the other ones.
+    """(n,) logits, for each dataset of a scorer that learned from the other ones alone.
 
     A router recognises its training datasets by their style of questions, so its quality elsewhere
     shows only on a dataset that it has not seen. Where the others teach nothing, it is NaN.
 
     Args:
         pool: Questions of train and dev, never of test.
+        crossfitted: Its calibration is used.
     """
-    dev = divide(pool, FOLDS, seed) == 0
-    parts = []
-    for group in np.unique(pool.groups).tolist():
-        learn = pool.without(group)
-        parts.append(Part(learn & ~dev, learn & dev, pool.groups == group))
+    groups = np.unique(pool.groups).tolist()
+    prepared = {group: _prepare(pool, pool.without(group), names, recipe) for group in groups}
+    parts = {name: part for name, part in prepared.items() if not isinstance(part, FitError)}
     logits = np.full(len(pool.labels), np.nan)
-    for part, scored in zip(parts, _scored(pool, names, recipe, parts, progress), strict=True):
-        if not isinstance(scored, FitError):
-            logits[part.held] = scored
-    return logits
+    for group, members in zip(parts, _members([*parts.values()], recipe, None), strict=True):
+        held = pool.groups == group
+        logits[held] = _raw(members, parts[group].inputs(pool.features[held]))
+    return logits / crossfitted.temperature + crossfitted.bias
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """(n,) masks of the questions to learn from, to calibrate on, and to score."""
-
-    learn: Mask
-    dev: Mask
-    held: Mask
-
-
-def _scored(
-    pool: Pool,
-    names: Sequence[str],
-    recipe: RouterRecipe | None,
-    parts: Sequence[Part],
-    progress: Progress | None,
-) -> Iterator[Float64 | FitError]:
-    """Yield each part's logits in order, or why nothing can be learned.
-
-    Networks for many questions are trained in processes beside this one; the bits are the same.
-    """
-    recipe, progress = recipe or RouterRecipe(), progress or Silent()
-    many = recipe.kind == AttentionMlp.kind and len(pool.labels) >= MANY
-    jobs = Parallel(-1 if many else 1, return_as="generator")
-    progress.start(len(parts), f"training {recipe.kind}")
-    for scored in jobs(delayed(_score)(pool, names, recipe, part) for part in parts):
-        progress.advance(1)
-        yield scored
-    progress.close()
-
-
-def _score(
-    pool: Pool, names: Sequence[str], recipe: RouterRecipe, part: Part
-) -> Float64 | FitError:
-    try:
-        trained = train(pool.examples(part.learn), pool.examples(part.dev), names, recipe)
-    except FitError as error:
-        return error
-    return trained.scorer.logits(pool.features[part.held])
+def _raw(members: Sequence[AttentionMlp | Linear], inputs: Float64) -> Float64:
+    """The members' mean logits (n,) of z-scores (n, d)."""
+    return np.array([np.mean([member.logit(row) for member in members]) for row in inputs])
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
@@ -365,52 +378,3 @@ def divide(pool: Pool, folds: int, seed: int) -> Int64:
     fold = np.empty(n, np.int64)
     fold[order[kinds]] = np.arange(len(first)) % folds
     return fold[first][row_of]
-
-
-@dataclass(frozen=True, slots=True)
-class ScorerComparison:
-    """Two routers compared on the same questions.
-
-    Attributes:
-        gain: How much lower the clever one's negative log likelihood is, in nats a question, with
-            its paired bootstrap interval.
-        error: Standard error of the gain.
-        clever: Whether to keep the clever one.
-        kinds: Kinds of both scorers, the simple one first.
-    """
-
-    gain: Interval
-    error: float
-    clever: bool
-    kinds: tuple[str, str]
-
-
-def compare(
-    simple: Float64,
-    clever: Float64,
-    labels: Int64,
-    *,
-    seed: int = 0,
-    kinds: tuple[str, str] = (Linear.kind, AttentionMlp.kind),
-) -> ScorerComparison:
-    """Keep the clever router only if its gain exceeds one standard error.
-
-    This is the one-standard-error rule: keep the simplest of those that the data cannot tell apart.
-    It compares likelihood, not AUC, since thresholds and fusion weights use the score's value.
-
-    Source: Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, section 7.10.
-
-    Args:
-        simple: (n,) calibrated logits, usually of logistic regression.
-        clever: (n,) calibrated logits, usually of the attention-MLP.
-        labels: (n,) 0 or 1, of dev or, for a surer decision, of all cross-fitted questions.
-
-    Raises:
-        FitError: There are fewer than 2 questions.
-    """
-    if len(labels) < 2:
-        raise FitError(f"{len(labels)} questions cannot tell two routers apart; give more.")
-    gains = losses(simple, labels) - losses(clever, labels)
-    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
-    gain = mean_interval(gains, seed)
-    return ScorerComparison(gain, error, gain.mean > error, kinds)

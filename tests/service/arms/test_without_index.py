@@ -7,12 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from tests.live import inside
 from tests.service.arms.fakes import Remote, arms_file, table
-from wye.router.settings import MODELS, PASSAGE_ROUTER
+from wye.router.model_files import TrainedRouter, save_router
+from wye.router.policy import Policy
+from wye.router.remote import PASSAGE_COLUMNS, passage_schema
+from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.settings import MODELS
+from wye.router.types import Route, Thresholds
 from wye.service.app import build
 from wye.service.doctor import Health, examine
 from wye.service.settings import ServeSettings, ServiceSettings
@@ -22,6 +28,7 @@ FOUND = [
     {"key": "film", "body": "Old Bridge is a film by Ivo Perić.", "name": "Old Bridge"},
     {"key": "mostar", "body": "A bridge in Mostar.", "name": "Stari Most"},
 ]
+ROUTER = "passages/v1"
 Start = Callable[..., TestClient]
 
 
@@ -37,6 +44,7 @@ def start(tmp_path: Path, remote: Remote, second: Remote) -> Iterator[Start]:
     """Makes clients: `start(low=0.0)`; keyword arguments in `simple` and `graph` are of tables."""
     remote.reply = {"found": {"hits": FOUND}}
     with ExitStack() as stack:
+        ours = f"default={passage_router(tmp_path)}"
 
         def one(
             *,
@@ -55,14 +63,33 @@ def start(tmp_path: Path, remote: Remote, second: Remote) -> Iterator[Start]:
             settings = ServiceSettings(
                 serve=replace(
                     ServeSettings(refresh_seconds=0.02),
-                    thresholds=(str(thresholds(tmp_path, low)),),
-                    **options,
+                    **{
+                        "thresholds": (str(thresholds(tmp_path, low)),),
+                        "routers": (ours,),
+                        **options,
+                    },
                 ),
                 arms=arms_file(tmp_path, *tables),
             )
             return stack.enter_context(inside(build(settings)))
 
         yield one
+
+
+def passage_router(folder: Path) -> Path:
+    """A router that scores questions lower whose names are the first passage's title."""
+    feature = "returned_names_title_1"
+    scorer = Scorer(
+        names=(feature,),
+        columns=np.array([PASSAGE_COLUMNS.index(feature)]),
+        width=len(PASSAGE_COLUMNS),
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": -np.ones((1, 1)), "head.bias": np.ones(1)}),),
+    )
+    policy = Policy(Thresholds(0.5, 1.0), Route.HYBRID)
+    draft = TrainedRouter(scorer, policy, passage_schema(), "# By hand\n", {}, {})
+    name, _, _ = ROUTER.partition("/")
+    return save_router(folder / "models", name, draft)
 
 
 def thresholds(folder: Path, low: float) -> Path:
@@ -84,7 +111,7 @@ def test_a_question_that_the_simple_arm_answers_goes_no_further(
 ) -> None:
     reply = ask(start(low=1.0), k=1)
     assert [one["id"] for one in reply["passages"]] == ["film"]
-    assert (reply["route"]["path"], reply["route"]["model"]) == ("hybrid", PASSAGE_ROUTER)
+    assert (reply["route"]["path"], reply["route"]["model"]) == ("hybrid", ROUTER)
     assert 0 < reply["route"]["score"] < 1
     assert (reply["spent"], reply["saved"], reply["missing"]) == (0.001, 0.02, [])
     assert (reply["passages"][0]["relevance"], reply["answerability"]) == (None, None)
@@ -92,6 +119,14 @@ def test_a_question_that_the_simple_arm_answers_goes_no_further(
     assert {*reply["arms"]} == {"cheap"}
     assert reply["index"] == {"collection": "default", "version": 0}
     assert (len(remote.asked), len(second.asked)) == (1, 0)
+
+
+def test_without_a_router_all_arms_are_asked(start: Start, remote: Remote, second: Remote) -> None:
+    reply = ask(start(routers=(), thresholds=()))
+    assert (reply["route"]["path"], reply["route"]["score"]) == ("fusion", None)
+    assert reply["route"]["reason"].startswith("no router: all arms are asked, until `wye train")
+    assert {*reply["arms"]} == {"cheap", "dear"}
+    assert (len(remote.asked), len(second.asked)) == (1, 1)
 
 
 @pytest.mark.parametrize("fields", [{}, {"route": "fusion"}])
@@ -231,10 +266,10 @@ def test_what_watches_it_goes_on(start: Start) -> None:
     ready = client.get("/ready")
     assert ready.status_code == 200
     (facts,) = ready.json()["collections"]
-    assert (facts["index"], facts["router"]) == (False, PASSAGE_ROUTER)
+    assert (facts["index"], facts["router"]) == (False, ROUTER)
     assert {one["arm"] for one in ready.json()["arms"]} == {"cheap", "dear"}
     stats = client.get("/v1/stats").json()
-    assert stats["collections"][0]["router"] == PASSAGE_ROUTER
+    assert stats["collections"][0]["router"] == ROUTER
     assert stats["spent"] == pytest.approx(0.021)
     assert client.get("/v1/vector_stores").json()["data"][0]["status"] == "completed"
     assert client.get("/v1/jobs").status_code == 200

@@ -26,11 +26,13 @@ from wye.training.fit.router import (
     solve_steps,
 )
 from wye.training.fit.scorers import RouterRecipe
-from wye.training.fit.trainer import crossfit, leave_datasets_out
+from wye.training.fit.trainer import crossfit, fit_scorer, leave_datasets_out
+from wye.training.labels import ALL_GOLD
 from wye.training.thresholds import ThresholdObjective, outcome, scores_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
+LINE = Choices(success=ALL_GOLD, kind="linear")
 FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
 
 
@@ -44,7 +46,7 @@ def training() -> TrainingSet:
         for at in range(200)
     ]
     at = np.arange(200)
-    labels = np.where(at % 10 == 0, -1, graph.astype(np.int64))
+    labels = np.where(at % 10 == 0, -1.0, graph)
     dev = at % 4 == 3
     order = np.argsort(dev, kind="stable")
     replays = [
@@ -55,33 +57,54 @@ def training() -> TrainingSet:
 
 
 def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: TrainingSet) -> None:
-    found = fit(training, NAMES, Choices(kind="linear"))
+    found = fit(training, NAMES, LINE)
     assert {*found.solutions} == {*SIMPLE_ROUTES}
     best = max(solution.outcome.quality for solution in found.solutions.values())
     assert found.solution.outcome.quality == best
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
     assert found.policy.latency_ms == training.questions.median_latency_ms(found.policy.simple)
-    assert found.comparison is None
-    assert found.trained.recipe.kind == Linear.kind
+    assert found.recipe.kind == Linear.kind
+
+
+def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(
+    training: TrainingSet,
+) -> None:
+    found = fit(training, NAMES, replace(LINE, simple=D))
+    recipe = RouterRecipe(kind="linear")
+    crossfitted = crossfit(training.pool, NAMES, recipe)
+    assert (found.crossfit.logits == crossfitted.logits).all()
+    scorer = fit_scorer(
+        training.pool,
+        NAMES,
+        recipe,
+        temperature=crossfitted.temperature,
+        bias=crossfitted.bias,
+    )
+    features = training.questions.features
+    assert (found.scorer.logits(features) == scorer.logits(features)).all()
 
 
 def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     training: TrainingSet,
 ) -> None:
     twice, once = (
-        fit(training, NAMES, Choices(kind="linear", simple=D, elsewhere=elsewhere))
+        fit(training, NAMES, replace(LINE, simple=D, elsewhere=elsewhere))
         for elsewhere in (True, False)
     )
     assert (len(twice.outcomes), len(once.outcomes)) == (400, 200)
     assert (twice.outcomes.scores[:200] == once.outcomes.scores).all()
     assert (twice.outcomes.quality[:200] == twice.outcomes.quality[200:]).all()
-    unseen = leave_datasets_out(training.pool, NAMES, RouterRecipe(kind="linear"), seed=0)
+    recipe = RouterRecipe(kind="linear")
+    unseen = leave_datasets_out(training.pool, NAMES, recipe, twice.crossfit)
+    assert twice.unseen is not None
+    assert twice.unseen.tolist() == unseen.tolist()
     assert twice.outcomes.scores[200:].tolist() == scores_of(unseen).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
     logits = [one.scorer.logits(training.questions.features) for one in (twice, once)]
     assert (logits[0] == logits[1]).all()
+    assert once.unseen is None
 
 
 def test_the_published_recipe_takes_three_routes_by_quality_alone(training: TrainingSet) -> None:
@@ -89,7 +112,7 @@ def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Trai
     recipe = published(Choices(fusion=fusion))
     assert (recipe.kind, recipe.success) == ("attention-mlp", "all-gold@5")
     assert (recipe.among, recipe.simple) == (FEATURE_NAMES, Route.DENSE)
-    assert (recipe.elsewhere, recipe.unfamiliar, recipe.goal.latency_weight) == (False, 0, 0)
+    assert (recipe.elsewhere, recipe.recipe.unfamiliar, recipe.goal.latency_weight) == (False, 0, 0)
     assert recipe.fusion.method == "rrf"
     # By a scorer that is quick to fit, on columns that the questions have.
     quick = replace(recipe, kind="linear", among=None)
@@ -99,8 +122,9 @@ def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Trai
 
 
 def test_bounds_are_kept(training: TrainingSet) -> None:
-    choices = Choices(kind="linear", simple=D, goal=ThresholdObjective(max_graph_share=0.2))
-    found = fit(training, NAMES, choices)
+    found = fit(
+        training, NAMES, replace(LINE, simple=D, goal=ThresholdObjective(max_graph_share=0.2))
+    )
     shares = outcome(found.outcomes, found.policy.thresholds).shares
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
@@ -109,21 +133,10 @@ def test_a_question_asked_of_two_indexes_is_in_one_fold(training: TrainingSet) -
     once = training.questions
     questions = EvaluationSet(once.replays * 2, np.tile(once.features, (2, 1)))
     doubled = TrainingSet(questions, np.tile(training.labels, 2))
-    found = fit(doubled, NAMES, Choices(kind="linear", simple=D, elsewhere=False))
-    assert (found.logits[:200] == found.logits[200:]).all()
+    logits = fit(doubled, NAMES, replace(LINE, simple=D, elsewhere=False)).crossfit.logits
+    assert (logits[:200] == logits[200:]).all()
     assert doubled.pool.keys is not None
     assert doubled.pool.keys[0] == respell(questions.texts[0])
-    assert (
-        crossfit(doubled.pool, NAMES, RouterRecipe(kind="linear"), seed=0) == found.logits
-    ).all()
-
-
-def test_some_of_the_questions(training: TrainingSet) -> None:
-    rows = training.questions.groups == "web"
-    some = training.only(rows)
-    assert {*some.questions.groups.tolist()} == {"web"}
-    assert some.labels.tolist() == training.labels[rows].tolist()
-    assert some.dev.tolist() == training.dev[rows].tolist()
 
 
 def test_scores_are_never_quite_0_or_1() -> None:
@@ -137,7 +150,7 @@ def test_scores_are_never_quite_0_or_1() -> None:
     [
         (
             {"kind": "deep"},
-            "no kind of scorer 'deep'; use one of auto, attention-mlp, linear, extra",
+            "no kind of scorer 'deep'; use one of attention-mlp, linear",
         ),
         ({"success": "luck"}, "no success 'luck'; use one of graph-helps, all-gold@5"),
         ({"quality": "MRR"}, "no measure 'MRR'; use one of R@1, R@3"),

@@ -1,134 +1,98 @@
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 
 from tests.training.made import NAMES, CountingProgress, examples
-from wye.backends.types import Float64, Int64
 from wye.router.explain import Explainer
-from wye.router.scorer import AttentionMlp
+from wye.router.scorer import AttentionMlp, Scorer
 from wye.training.errors import FitError
-from wye.training.fit.calibration import nll
-from wye.training.fit.scorers import AttentionMlpModule, RouterRecipe
+from wye.training.fit.scorers import (
+    AttentionMlpModule,
+    LearningData,
+    RouterRecipe,
+    fit_line,
+    fit_network,
+    pieces_of,
+    taught,
+    tree_scores,
+)
 from wye.training.fit.trainer import (
+    CrossFit,
     Examples,
     Pool,
-    Trained,
-    compare,
     crossfit,
     divide,
+    fit_scorer,
     leave_datasets_out,
     select,
-    train,
 )
 
-SMALL = RouterRecipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
+SMALL = RouterRecipe(
+    hidden=(32, 32), seeds=(0, 1), features=10, pieces=6, trees=30, epochs=60, batch=64, dropout=0.1
+)
+LINEAR = RouterRecipe(kind="linear")
+
+
+def pool_of(n: int, seed: int) -> Pool:
+    some = examples(n, seed)
+    return Pool(some.features, some.labels, np.full(n, "one"))
 
 
 @pytest.fixture(scope="module")
-def dev() -> Examples:
-    return examples(400, 1)
+def clever() -> Scorer:
+    return fit_scorer(pool_of(900, 0), NAMES, SMALL)
 
 
 @pytest.fixture(scope="module")
-def clever(dev: Examples) -> Trained:
-    return train(examples(900, 0), dev, NAMES, SMALL)
+def simple() -> Scorer:
+    return fit_scorer(pool_of(900, 0), NAMES, LINEAR)
 
 
-@pytest.fixture(scope="module")
-def simple(dev: Examples) -> Trained:
-    return train(examples(900, 0), dev, NAMES, replace(SMALL, kind="linear"))
-
-
-def test_a_network_learns_what_a_line_cannot(clever: Trained, simple: Trained) -> None:
+def test_a_network_learns_what_a_line_cannot(clever: Scorer, simple: Scorer) -> None:
     new = examples(1000, 2)
     areas = [
-        float(roc_auc_score(new.labels, trained.scorer.scores(new.features)))
-        for trained in (simple, clever)
+        float(roc_auc_score(new.labels, scorer.scores(new.features))) for scorer in (simple, clever)
     ]
     assert 0.6 < areas[0] < areas[1] - 0.05
-    assert clever.dev_auc > simple.dev_auc
-    assert clever.dev.ece < 0.1
-    assert not {"f12", "f13"} & {*clever.scorer.names}
+    assert not {"f12", "f13"} & {*clever.names}
 
 
-def test_trees_are_those_of_scikit_learn(dev: Examples) -> None:
-    learned, recipe = examples(300, 0), replace(SMALL, kind="extra-trees", trees=20)
-    scorer = train(learned, dev, NAMES, recipe).scorer
-    features = np.concatenate([learned.features, dev.features])
-    forest = ExtraTreesClassifier(
-        20, max_leaf_nodes=128, min_samples_leaf=5, max_features=0.6, random_state=0
-    ).fit(scorer.inputs(features), np.concatenate([learned.labels, dev.labels]))
-    asked = scorer.inputs(examples(200, 2).features)
-    shares = forest.predict_proba(asked)[:, 1]
-    assert 1 / (1 + np.exp(-scorer.raw(asked))) == pytest.approx(np.clip(shares, 0.002, 0.998))
+def test_some_questions_are_unfamiliar_and_their_score_says_nothing() -> None:
+    pool = pool_of(900, 0)
+    scorer = fit_scorer(pool, NAMES, replace(LINEAR, unfamiliar=0.05))
+    unknown = ~scorer.knows(scorer.inputs(pool.features))
+    assert unknown.mean() == pytest.approx(0.05, abs=0.005)
+    assert scorer.scores(pool.features[:1] + 100).tolist() == [0.5]
 
 
-def test_some_questions_are_unfamiliar_and_their_score_says_nothing(dev: Examples) -> None:
-    recipe = replace(SMALL, kind="linear", unfamiliar=0.05)
-    scorer = train(examples(900, 0), dev, NAMES, recipe).scorer
-    assert (~scorer.knows(scorer.inputs(dev.features))).mean() == pytest.approx(0.05, abs=0.005)
-    far = dev.features[:1] + 100
-    assert scorer.scores(far).tolist() == [0.5]
-
-
-def test_only_some_features_may_be_kept(dev: Examples) -> None:
-    recipe = replace(SMALL, kind="linear", among=("f0", "f2"))
-    found = train(examples(900, 0), dev, NAMES, recipe).scorer
+def test_only_some_features_may_be_kept() -> None:
+    found = fit_scorer(pool_of(300, 0), NAMES, replace(LINEAR, among=("f0", "f2")))
     assert {*found.names} <= {"f0", "f2"}
 
 
 def test_the_same_seed_trains_the_same_bits() -> None:
-    recipe = replace(SMALL, epochs=3)
-    part, dev = examples(200, 0), examples(100, 1)
+    recipe, pool = replace(SMALL, epochs=3), pool_of(200, 0)
     state = torch.get_rng_state()
-    one = train(part, dev, NAMES, recipe)
+    one = fit_scorer(pool, NAMES, recipe)
     assert (torch.get_rng_state() == state).all()
     torch.manual_seed(12345)
-    same = train(part, dev, NAMES, recipe)
-    other = train(part, dev, NAMES, replace(recipe, seeds=(7, 8)))
+    same = fit_scorer(pool, NAMES, recipe)
+    other = fit_scorer(pool, NAMES, replace(recipe, seeds=(7, 8)))
     new = examples(50, 2).features
-    assert (one.scorer.scores(new) == same.scorer.scores(new)).all()
-    assert (one.scorer.scores(new) != other.scorer.scores(new)).any()
-
-
-def test_the_best_epoch_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[float] = []
-
-    def remember(logits: Float64, labels: Int64) -> float:
-        seen.append(nll(logits, labels))
-        return seen[-1]
-
-    monkeypatch.setattr("wye.training.fit.scorers.nll", remember)
-    recipe = replace(SMALL, seeds=(0,), patience=5)
-    dev = examples(300, 1)
-    scorer = train(examples(300, 0), dev, NAMES, recipe).scorer
-    best = int(np.argmin(seen))
-    assert len(seen) == min(recipe.epochs, best + 1 + recipe.patience)
-    kept = nll(scorer.raw(scorer.inputs(dev.features)), dev.labels)
-    assert kept == pytest.approx(seen[best], abs=1e-6)
-
-
-def test_of_all_strengths_the_best_on_dev_is_kept(simple: Trained, dev: Examples) -> None:
-    each = [
-        train(examples(900, 0), dev, NAMES, replace(simple.recipe, strengths=(strength,))).scorer
-        for strength in simple.recipe.strengths
-    ]
-    inputs = simple.scorer.inputs(dev.features)
-    found = [nll(one.raw(inputs), dev.labels) for one in each]
-    assert nll(simple.scorer.raw(inputs), dev.labels) == min(found)
-    assert len(set(found)) == len(found)
+    assert (one.scores(new) == same.scores(new)).all()
+    assert (one.scores(new) != other.scores(new)).any()
 
 
 @pytest.mark.parametrize("which", ["clever", "simple"])
 def test_explanations_are_faithful(which: str, request: pytest.FixtureRequest) -> None:
     """Setting the top 3 features to their mean moves the score more than setting 3 others."""
-    scorer = request.getfixturevalue(which).scorer
+    scorer = request.getfixturevalue(which)
     explainer = Explainer(scorer)
     inputs = scorer.inputs(examples(300, 3).features)
     logits = scorer.calibrated(scorer.raw(inputs))
@@ -146,16 +110,102 @@ def test_explanations_are_faithful(which: str, request: pytest.FixtureRequest) -
 
 
 def test_what_cannot_be_trained_is_refused() -> None:
-    some, dev = examples(60, 0), examples(60, 1)
-    with pytest.raises(FitError, match="training split the same arm wins"):
-        train(replace(some, labels=np.ones_like(some.labels)), dev, NAMES, SMALL)
-    with pytest.raises(FitError, match="dev split the same arm wins"):
-        train(some, replace(dev, labels=np.zeros_like(dev.labels)), NAMES, SMALL)
-    fewer = Examples(dev.features[:, 1:], dev.labels)
-    with pytest.raises(FitError, match="different numbers"):
-        train(some, fewer, NAMES, SMALL)
+    some = pool_of(60, 0)
+    with pytest.raises(FitError, match="On all 60 questions to learn from the same arm wins"):
+        fit_scorer(replace(some, labels=np.ones_like(some.labels)), NAMES, SMALL)
     with pytest.raises(FitError, match="lower the learning rate"):
-        train(some, dev, NAMES, replace(SMALL, learning_rate=1e30))
+        fit_scorer(some, NAMES, replace(SMALL, learning_rate=1e30, taught=0.0))
+
+
+def data_of(n: int, seed: int = 0) -> LearningData:
+    draw = np.random.default_rng(seed)
+    inputs = draw.normal(size=(n, 3))
+    return LearningData(inputs, (inputs[:, 0] > 0).astype(float), np.ones(n))
+
+
+PLAIN = RouterRecipe(hidden=(8,), pieces=0, dropout=0.0, smoothing=0.0, epochs=40, batch=32)
+
+
+def logits_of(data: LearningData, recipe: RouterRecipe) -> np.ndarray:
+    network = AttentionMlp(fit_network(data, recipe, seed=0))
+    return np.array([network.logit(row) for row in data.inputs])
+
+
+def test_smoothed_labels_leave_no_question_sure() -> None:
+    """Without noise a network gets ever surer; the labels 0.25 and 0.75 have the logits ± 1.1."""
+    sure, smooth = (
+        logits_of(data_of(200), replace(PLAIN, epochs=150, smoothing=smoothing))
+        for smoothing in (0.0, 0.5)
+    )
+    assert np.median(np.abs(smooth)) < 1.5
+    assert np.median(np.abs(sure)) > 4
+
+
+def test_weights_say_which_question_counts() -> None:
+    """Of two equal questions with different labels, the one that weighs more is right."""
+    data = data_of(200)
+    twice = np.concatenate([data.inputs, data.inputs])
+    labels = np.concatenate([data.targets, 1 - data.targets])
+    weights = np.repeat([1.8, 0.2], 200)
+    known = data.targets == 1
+    for fit in (
+        lambda of: logits_of(of, PLAIN)[:200],
+        lambda of: of.inputs[:200] @ fit_line(of, LINEAR)["head.weight"][0],
+    ):
+        right, wrong = (fit(LearningData(twice, labels, each)) for each in (weights, 2 - weights))
+        assert ((right > 0) == known).mean() > 0.9
+        assert ((wrong > 0) == known).mean() < 0.1
+
+
+def test_steps_get_smaller_along_a_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    step = torch.optim.AdamW.step
+
+    def remember(self: torch.optim.AdamW, *arguments: object) -> object:
+        rates.append(self.param_groups[0]["lr"])
+        assert self.param_groups[0]["weight_decay"] == PLAIN.weight_decay
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", remember)
+    fit_network(data_of(64), PLAIN, seed=0)
+    count = 40 * 2
+    cosine = [PLAIN.learning_rate * (1 + math.cos(math.pi * at / count)) / 2 for at in range(count)]
+    assert rates == pytest.approx(cosine)
+
+
+def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    norms: list[float] = []
+    clip = torch.nn.utils.clip_grad_norm_
+
+    def remember(parameters: Iterable[torch.Tensor], most: float) -> object:
+        norms.append(most)
+        return clip(parameters, most)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", remember)
+    fit_network(data_of(64), replace(PLAIN, epochs=1), seed=0)
+    assert norms == [PLAIN.clip_norm] * 2
+
+
+def test_pieces_lie_between_quantiles() -> None:
+    counts = np.repeat([0.0, 1.0, 5.0], [60, 30, 10])
+    even = np.linspace(0, 1, 100)
+    low, scale = pieces_of(np.stack([counts, even, np.ones(100)], axis=1), 4)
+    assert low[0].tolist() == [0, 1, 0, 0]
+    assert scale[0].tolist() == [1, 0.25, 0, 0]
+    assert low[1] == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert scale[1] == pytest.approx(4)
+    assert (scale[2] == 0).all()
+
+
+def test_trees_teach_only_what_they_did_not_learn_from() -> None:
+    data, fold = data_of(100), np.arange(100) % 5
+    recipe = replace(SMALL, taught=0.25)
+    found = taught(data, fold, recipe).targets
+    for number in range(5):
+        rest, held = fold != number, fold == number
+        known = LearningData(data.inputs[rest], data.targets[rest], data.weights[rest])
+        scores = tree_scores(known, data.inputs[held], recipe)
+        assert found[held] == pytest.approx(0.75 * data.targets[held] + 0.25 * scores)
 
 
 def test_what_decides_is_kept_and_what_repeats_is_not() -> None:
@@ -167,7 +217,7 @@ def test_what_decides_is_kept_and_what_repeats_is_not() -> None:
 
 
 def test_of_counts_the_one_with_the_most_information_is_kept() -> None:
-    labels = np.array([0, 0, 1, 1, 1, 1, 0, 1])
+    labels = np.array([0.0, 0, 1, 1, 1, 1, 0, 1])
     columns = [[0, 0, 0, 1, 1, 1, 1, 2], [0, 0, 1, 1, 1, 2, 0, 1], [1, 0, 0, 1, 1, 0, 1, 0]]
 
     def information(x: list[int]) -> float:
@@ -204,19 +254,16 @@ def test_what_cannot_be_selected_from_is_refused() -> None:
 
 
 def test_examples_that_do_not_fit_are_refused() -> None:
-    features, labels = np.zeros((2, 3)), np.array([0, 1])
+    features, labels = np.zeros((2, 3)), np.array([0.0, 1.0])
     assert not Examples(features, labels).one_sided
     assert Examples(features[1:], labels[1:]).one_sided
     with pytest.raises(FitError, match="do not match"):
         Examples(features[:1], labels)
-    with pytest.raises(FitError, match="neither 0 nor 1"):
+    with pytest.raises(FitError, match="not from 0 to 1"):
         Examples(features, labels + 1)
     features[1, 2] = np.inf
     with pytest.raises(FitError, match="Feature 2 of question 1 is inf"):
         Examples(features, labels)
-
-
-LINEAR = RouterRecipe(kind="linear", strengths=(3.0,))
 
 
 @pytest.fixture
@@ -240,10 +287,11 @@ def test_labels_of_a_fold_do_not_reach_its_scores(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fold = np.arange(600) % 5
-    monkeypatch.setattr("wye.training.fit.trainer.divide", lambda *_: fold)
-    before = crossfit(pool, NAMES, LINEAR)
+    monkeypatch.setattr("wye.training.fit.trainer.divide", lambda *_, **__: fold)
+    monkeypatch.setattr("wye.training.fit.trainer.calibrate", lambda *_: (1.0, 0.0))
+    before = crossfit(pool, NAMES, LINEAR).logits
     turned = np.where((fold == 2) & (pool.labels >= 0), 1 - pool.labels, pool.labels)
-    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR)
+    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR).logits
     same = before == after
     assert same[fold == 2].all()
     assert not same[fold != 2].any()
@@ -253,10 +301,19 @@ def test_agreements_are_scored_but_not_learned_from(pool: Pool) -> None:
     known = pool.labels >= 0
     assert len(pool.examples(np.ones(600, np.bool_))) == known.sum() == 400
     features = np.where(known[:, None], pool.features, pool.features + 1)
-    before = crossfit(pool, NAMES, LINEAR)
-    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR)
+    before = crossfit(pool, NAMES, LINEAR).logits
+    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR).logits
     assert (before[known] == after[known]).all()
     assert (before[~known] != after[~known]).all()
+
+
+def test_trees_are_scored_beside_what_they_taught(pool: Pool) -> None:
+    recipe = RouterRecipe(seeds=(0,), hidden=(4,), epochs=1, trees=5)
+    found = crossfit(pool, NAMES, recipe)
+    assert found.trees is not None
+    known = pool.labels >= 0
+    assert roc_auc_score(pool.labels[known], found.trees[known]) > 0.6
+    assert crossfit(pool, NAMES, LINEAR).trees is None
 
 
 def test_rows_of_one_question_are_never_divided(pool: Pool) -> None:
@@ -270,28 +327,30 @@ def test_rows_of_one_question_are_never_divided(pool: Pool) -> None:
     assert counts.tolist() == [120] * 5
 
 
+PLAIN_SCORES = CrossFit(np.zeros(0), 1.0, 0.0)
+
+
+def left_out(pool: Pool) -> np.ndarray:
+    return leave_datasets_out(pool, NAMES, LINEAR, PLAIN_SCORES)
+
+
 def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool) -> None:
     groups = np.array(["one", "two", "three"])[np.arange(600) % 3]
     pool = Pool(pool.features, np.where(pool.labels < 0, 0, pool.labels), groups)
-    before = leave_datasets_out(pool, NAMES, LINEAR)
+    own = groups == "two"
+    before = left_out(pool)
     assert not np.isnan(before).any()
-    left_out = groups == "two"
-    turned = np.where(left_out, 1 - pool.labels, pool.labels)
-    # Where a dataset's own labels go into the division, they still do not reach its scores.
-    fixed = divide(pool, 5, 0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.training.fit.trainer.divide", lambda *_: fixed)
-        one = leave_datasets_out(pool, NAMES, LINEAR)
-        other = leave_datasets_out(Pool(pool.features, turned, groups), NAMES, LINEAR)
-    assert (one == before).all()
-    same = one == other
-    assert same[left_out].all()
-    assert not same[~left_out].any()
+    turned = np.where(own, 1 - pool.labels, pool.labels)
+    same = before == left_out(Pool(pool.features, turned, groups))
+    assert same[own].all()
+    assert not same[~own].any()
+    halved = leave_datasets_out(pool, NAMES, LINEAR, CrossFit(np.zeros(0), 2.0, 1.0))
+    assert halved == pytest.approx(before / 2 + 1)
 
 
 def test_a_dataset_that_the_others_teach_nothing_about_is_named(pool: Pool) -> None:
     labels = np.where(pool.groups == "large", pool.labels, np.minimum(pool.labels, 0))
-    found = leave_datasets_out(Pool(pool.features, labels, pool.groups), NAMES, LINEAR)
+    found = left_out(Pool(pool.features, labels, pool.groups))
     assert (~np.isnan(found) == (pool.groups == "small")).all()
 
 
@@ -300,69 +359,46 @@ def test_a_question_that_two_datasets_ask_is_seen_in_neither(pool: Pool) -> None
     keys = np.array([f"question {row}" for row in range(600)])
     groups = np.where(np.arange(600) < 300, "one", "two")
     keys[shared & (groups == "two")] = keys[shared & (groups == "one")]
-    fixed = np.arange(600) % 5
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.training.fit.trainer.divide", lambda *_: fixed)
-        found = [
-            leave_datasets_out(Pool(pool.features, labels, groups, keys), NAMES, LINEAR)
-            for labels in (pool.labels, np.where(shared, -1, pool.labels))
-        ]
+    found = [
+        left_out(Pool(pool.features, labels, groups, keys))
+        for labels in (pool.labels, np.where(shared, -1, pool.labels))
+    ]
     assert (found[0] == found[1]).all()
 
 
-def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
-    draw = np.random.default_rng(0)
-    logits = draw.normal(scale=2, size=n)
-    return logits, (draw.random(n) < 1 / (1 + np.exp(-logits))).astype(np.int64)
-
-
-def test_the_clever_one_is_kept_only_where_it_is_better() -> None:
-    truth, labels = sample(500)
-    blurred = truth / 3
-    won = compare(blurred, truth, labels)
-    assert won.clever
-    assert 0 < won.gain.low < won.gain.mean < won.gain.high
-    assert not compare(truth, blurred, labels).clever
-    assert not compare(truth, truth, labels).clever
-
-
-def test_a_gain_within_the_noise_is_none() -> None:
-    truth, labels = sample(60)
-    found = compare(truth * 0.999, truth, labels)
-    assert found.clever == (found.gain.mean > found.error)
-    noise = np.random.default_rng(1).normal(scale=0.5, size=60)
-    assert not compare(truth, truth + noise, labels).clever
-
-
-def test_one_question_decides_nothing() -> None:
-    with pytest.raises(FitError, match="1 questions"):
-        compare(np.zeros(1), np.ones(1), np.ones(1, np.int64))
-
-
 def test_processes_give_the_same_bits(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = RouterRecipe(seeds=(0,), hidden=(4,), epochs=2)
+    recipe = RouterRecipe(seeds=(0, 1), hidden=(4,), epochs=2, trees=5)
     count = CountingProgress()
     alone = crossfit(pool, NAMES, recipe, progress=count)
-    assert (count.total, count.steps, count.closed) == (5, 5, True)
+    assert (count.total, count.steps, count.closed) == (10, 10, True)
     monkeypatch.setattr("wye.training.fit.trainer.MANY", 1)
-    assert (crossfit(pool, NAMES, recipe) == alone).all()
+    assert (crossfit(pool, NAMES, recipe).logits == alone.logits).all()
+
+
+def no_pieces(inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.zeros(inputs, 0), torch.zeros(inputs, 0)
 
 
 SHAPES = [(85, (256, 128, 64)), (6, (6, 6, 3)), (1, (1,))]
 
 
+@pytest.mark.parametrize("count", [0, 5])
 @pytest.mark.parametrize(("inputs", "hidden"), SHAPES)
-def test_what_serves_computes_what_was_trained(inputs: int, hidden: tuple[int, ...]) -> None:
+def test_what_serves_computes_what_was_trained(
+    inputs: int, hidden: tuple[int, ...], count: int
+) -> None:
     torch.manual_seed(0)
-    module = AttentionMlpModule(inputs, hidden, 0.3).eval()
-    network = AttentionMlp(module.tensors())
     points = np.random.default_rng(0).normal(scale=2, size=(40, inputs))
+    low, scale = (torch.tensor(ends, dtype=torch.float32) for ends in pieces_of(points, count))
+    module = AttentionMlpModule(inputs, hidden, 0.3, (low, scale)).eval()
+    network = AttentionMlp(module.tensors())
 
     single = module(torch.tensor(points, dtype=torch.float32)).detach().numpy()
     served = np.array([network.logit(row) for row in points])
-    np.testing.assert_allclose(served, single, atol=1e-6)
+    np.testing.assert_allclose(served, single, atol=1e-5)
 
     module.double()
+    module.low, module.scale = low.double(), scale.double()
     x = torch.tensor(points, requires_grad=True)
     logits = module(x)
     np.testing.assert_allclose(served, logits.detach().numpy(), rtol=0, atol=1e-12)
@@ -372,7 +408,7 @@ def test_what_serves_computes_what_was_trained(inputs: int, hidden: tuple[int, .
 
 
 def test_dropout_is_for_training_only() -> None:
-    module = AttentionMlpModule(4, (8,), 0.5)
+    module = AttentionMlpModule(4, (8,), 0.5, no_pieces(4))
     x = torch.ones(1, 4)
     assert len({module(x).item() for _ in range(20)}) > 1
     module.eval()
@@ -380,7 +416,7 @@ def test_dropout_is_for_training_only() -> None:
 
 
 def test_weights_are_copies() -> None:
-    module = AttentionMlpModule(2, (2,), 0.0)
+    module = AttentionMlpModule(2, (2,), 0.0, no_pieces(2))
     before = module.tensors()
     with torch.no_grad():
         module.head.bias.add_(1)
