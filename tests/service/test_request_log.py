@@ -54,7 +54,13 @@ def test_a_log_is_tuned_from(
         rated = {"request_id": id_, **said}
         assert client.post("/v1/feedback", json=rated).status_code == 201
     with log.open("a", encoding="utf-8") as file:
-        unknown = {"request_id": "x", "time": "2026-01-01", "key": "local", "comment": "", **said}
+        unknown = {
+            "request_id": "x",
+            "time": "2026-01-01T00:00Z",
+            "key": "local",
+            "comment": "",
+            **said,
+        }
         file.write(json.dumps({"kind": "feedback", **unknown}) + "\n")
         file.write('{"kind": "retrieval", "requ')
 
