@@ -10,6 +10,7 @@ from tests.training.made import replay_of, replayed
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
+from wye.router.policy import SURE
 from wye.router.scorer import Linear
 from wye.router.settings import load_settings
 from wye.router.types import Route
@@ -189,7 +190,7 @@ def test_what_gains_is_taken_and_what_loses_is_not() -> None:
     assert solved(found, 0.0) == 0.55
     assert solved(found, 1.0) == 0.0  # a question is not worth 30
     assert solved(found, 0.0, score=0.2) == 0.55  # unsure
-    assert solved(found, 0.0, score=0.05) == 0.0  # what is surely simple is not parsed
+    assert solved(found, 0.0, score=SURE) == 0.0  # what is surely simple is not parsed
 
 
 def test_a_few_questions_leave_out_none() -> None:
