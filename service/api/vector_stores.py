@@ -1,7 +1,7 @@
 """Collections as OpenAI's vector stores, documents as their files, and uploads that become some."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
-from wye.backends.types import Metadata, Passage
+from wye.backends.types import Metadata, Passage, Ranking
+from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import (
@@ -21,7 +22,7 @@ from wye.service.api.files import (
     list_of,
     staged_files,
 )
-from wye.service.api.replies import PassageValue, shares_of_one
+from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
     ROUTES,
@@ -60,7 +61,9 @@ class RankingOptions(BaseModel):
 class StoreSearchRequest(Strict):
     """A search, as OpenAI's clients send it."""
 
-    query: QuestionText
+    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
+        description="One query, or several, whose rankings are fused with equal weights."
+    )
     max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
     ranking_options: RankingOptions | None = None
@@ -72,7 +75,7 @@ class StoreSearchRequest(Strict):
     model_config = examples(
         {"query": _QUERY},
         {
-            "query": "Which is the oldest bridge?",
+            "query": [_QUERY, "Which is the oldest bridge?"],
             "max_num_results": 3,
             "ranking_options": {"ranker": "wye-dense"},
         },
@@ -134,6 +137,7 @@ async def search(
     service: Served,
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
+    queries = [body.query] if isinstance(body.query, str) else list(body.query)
     options = body.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
@@ -145,11 +149,13 @@ async def search(
         min_relevance=threshold,
         collection=service.collection(store).name,
     )
-    (result,) = await service.search(request, params, [body.query], None)
-    reply = retrieve_reply(result)
-    response.headers.update(headers(reply))
-    data = list(map(_result, reply.passages, shares_of_one(reply.passages)))
-    return {**_page("vector_store.search_results.page", data), "search_query": [body.query]}
+    results = await service.search(request, params, queries, None)
+    replies = [retrieve_reply(result) for result in results]
+    rankings = [result.reply.ranking for result in results]
+    response.headers.update(headers(replies[0]))
+    passages = _fuse(replies, rankings, body.max_num_results)
+    data = list(map(_result, passages, shares_of_one(passages)))
+    return {**_page("vector_store.search_results.page", data), "search_query": queries}
 
 
 FileId = Annotated[StoredId, Path()]
@@ -232,6 +238,24 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
         return _file_value(target.name, body.file_id, body.attributes or {}, status="in_progress")
     await service.refresher.catch_up(target, outcome.report.version)
     return _file(target.name, await read_from(service, target.name, body.file_id))
+
+
+def _fuse(
+    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
+) -> list[PassageValue]:
+    """The passages of one query, or of several queries fused by rank, with their best relevance."""
+    if len(replies) == 1:
+        return replies[0].passages
+    of_all = (passage for reply in replies for passage in reply.passages)
+    passages = {
+        passage.id: passage
+        for passage in sorted(of_all, key=lambda passage: passage.relevance or 0.0)
+    }
+    fused = fuse(rankings, [1.0] * len(rankings), k=k)
+    return [
+        passages[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
+        for hit in fused.hits
+    ]
 
 
 def _result(passage: PassageValue, score: float) -> dict[str, Any]:
