@@ -74,7 +74,7 @@ def test_answers_without_an_endpoint() -> None:
 
 
 def test_what_is_probably_not_there_is_not_answered() -> None:
-    run = extractive(q1=0.05, q2=0.5).runs["auto"]
+    run = extractive(q1=0.03, q2=0.5).runs["auto"]
     assert run.answers == {"q1": "", "q2": "Ann Lee"}
     assert run.silent == 1
     assert run.values[0].tolist() == [0, 0, 0]

@@ -112,7 +112,7 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5, 1.0, 0.0, 0.0
     features[:, COLUMNS.index(SIDES_SIGNAL)] = 1
     asked = EvaluationSet((replay,), features, ("routing", "encoding"))
-    scores = np.array([0.4, 0.9, 0.9, 0.04])
+    scores = np.array([0.4, 0.9, 0.9, 0.02])
     assert asked.apart(0.0, scores).tolist() == [False] * 4
     assert asked.apart(0.5, scores).tolist() == [False, False, False, True]
     assert asked.apart(0.9, scores).tolist() == [True, False, False, True]
