@@ -1,8 +1,7 @@
 """Kill a writer a thousand times, and check that the index never notices.
 
 Each run of an operation is a process that is killed with SIGKILL: half of them at a random moment,
-half before or after a step that makes something durable (a sync of a file, a commit of the jobs'
-database). Then
+half before or after a sync of a file, which makes something durable. Then
 
 - the index opens, without repair, at a version that an undisturbed run also has: no row of another
   document is touched, and nothing that was acknowledged is lost;
@@ -19,7 +18,6 @@ import os
 import random
 import shutil
 import signal
-import sqlite3
 import tempfile
 import time
 import warnings
@@ -479,20 +477,14 @@ def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
         if last[0] == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sync, connect = os.fsync, sqlite3.connect
+    sync = os.fsync
 
     def counted(descriptor: int) -> None:
         durable()
         sync(descriptor)
         durable()
 
-    def traced(*given: Any, **options: Any) -> sqlite3.Connection:  # noqa: ANN401
-        database: sqlite3.Connection = connect(*given, **options)
-        # Called before a statement runs: at COMMIT, and at the BEGIN after it.
-        database.set_trace_callback(lambda s: durable() if s[:6] in ("BEGIN ", "COMMIT") else None)
-        return database
-
-    os.fsync, sqlite3.connect = counted, traced  # type: ignore[assignment]
+    os.fsync = counted  # type: ignore[assignment]
     says.send("begin")
     OPERATIONS[operation](folder, DELAY, timedelta(0), says.send)
     says.send(f"end {last[0]}")
