@@ -82,7 +82,7 @@ _BEFORE = re.compile(rf"(?:\b{_any_of(_MONTHS)}\b[.,]?(?: of)? |[{_SIGNS}] ?)$")
 _LONGEST_BEFORE = len("September, of ")
 
 
-class Phrase(NamedTuple):
+class Notation(NamedTuple):
     """A date, a time or a number in a text.
 
     Attributes:
@@ -97,7 +97,7 @@ class Phrase(NamedTuple):
     days: tuple[str, ...] = ()
 
 
-def phrases(text: str) -> Iterator[Phrase]:
+def phrases(text: str) -> Iterator[Notation]:
     """Dates, times and numbers; plain numbers are left out.
 
     `re` would try every form at every character; here it does so where a digit has a sign of one.
@@ -126,7 +126,7 @@ _BARE_MONTH = re.compile(
 )
 
 
-def phrase_at(text: str, start: int) -> Phrase | None:
+def phrase_at(text: str, start: int) -> Notation | None:
     """The date, time or number that starts at a character."""
     is_named = text[start].isalpha()
     for form, read in _NAMED_MONTH if is_named else _FORMS:
@@ -135,7 +135,7 @@ def phrase_at(text: str, start: int) -> Phrase | None:
     return None
 
 
-def _date(match: re.Match[str]) -> Phrase:
+def _date(match: re.Match[str]) -> Notation:
     """A day or a month."""
     of = match.groupdict()
     year, day, name = of["year"] or "", int(of.get("day") or 0), of.get("name")
@@ -158,18 +158,18 @@ def _date(match: re.Match[str]) -> Phrase:
         if year and day:
             days.append(f"{year}-{month:02}-{day:02}")
         keys.append(f"--{month:02}")
-    return Phrase(*match.span(), [*keys, *days], tuple(days))
+    return Notation(*match.span(), [*keys, *days], tuple(days))
 
 
-def _time(match: re.Match[str]) -> Phrase:
+def _time(match: re.Match[str]) -> Notation:
     """A time as "14:30"; "2 pm" is "14:00"."""
     hour, half = int(match["hour"]), match.groupdict().get("half")
     if half:
         hour = hour % 12 + 12 * (half in "pP")
-    return Phrase(*match.span(), [f"{hour:02}:{match['minute'] or '00'}"])
+    return Notation(*match.span(), [f"{hour:02}:{match['minute'] or '00'}"])
 
 
-def _number(match: re.Match[str]) -> Phrase:
+def _number(match: re.Match[str]) -> Notation:
     """A number without separators and scale, if it has any, and with its unit, if it has one."""
     digits, scale, unit = match["digits"], match["scale"], match["unit"] or match["sign"]
     whole, _, fraction = re.sub("[^0-9.]", "", digits).partition(".")
@@ -181,7 +181,7 @@ def _number(match: re.Match[str]) -> Phrase:
     keys = [number] if number != digits else []
     if unit:
         keys.append(number + _UNITS[unit.strip().lower()])
-    return Phrase(*match.span(), keys)
+    return Notation(*match.span(), keys)
 
 
 _NAMED_MONTH, _FORMS = (

@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> None:
                     _print(table, route, engine, answers, recalls)
 
 
-class Answer(NamedTuple):
+class TimedReply(NamedTuple):
     """A reply, and the seconds of all processors that it took."""
 
     reply: Reply
@@ -75,20 +75,20 @@ class Answer(NamedTuple):
 
 def _answers(
     sessions: Mapping[str, Session], dataset: Dataset, order: Sequence[int], route: Route
-) -> dict[str, list[Answer]]:
+) -> dict[str, list[TimedReply]]:
     """The answers of both engines, which take turns."""
     texts = [dataset.questions[row].text for row in order]
-    answers: dict[str, list[Answer]] = {engine: [] for engine in sessions}
+    answers: dict[str, list[TimedReply]] = {engine: [] for engine in sessions}
     for number, text in enumerate([*texts[:WARM_UP], *texts]):
         for engine, session in sessions.items():
             start = process_time()
             (reply,) = session.gateway.search([text], Ask(route, DEPTH))
             if number >= WARM_UP:
-                answers[engine].append(Answer(reply, process_time() - start))
+                answers[engine].append(TimedReply(reply, process_time() - start))
     return answers
 
 
-def _recalls(answers: Sequence[Answer], dataset: Dataset, order: Sequence[int]) -> list[float]:
+def _recalls(answers: Sequence[TimedReply], dataset: Dataset, order: Sequence[int]) -> list[float]:
     recalls = []
     for row, answer in zip(order, answers, strict=True):
         judged = dataset.judgements[dataset.questions[row].id]
@@ -102,7 +102,7 @@ def _print(
     table: Table,
     route: Route,
     engine: str,
-    answers: Mapping[str, Sequence[Answer]],
+    answers: Mapping[str, Sequence[TimedReply]],
     recalls: Sequence[float],
 ) -> None:
     replies = [answer.reply for answer in answers[engine]]

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Server, Table
-from benchmarks.load import Client, closed_loop
+from benchmarks.load import LoadClient, closed_loop
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import content_hash, metadata_json, vector_array
 from wye.backends.text import title_names
@@ -290,7 +290,7 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
     """Print the times of small writes, and of searches meanwhile, over HTTP."""
     bodies = [{"question": text, "route": "fusion", "k": 10} for text in questions]
     with Server.of(folder) as server:
-        client = Client(server.url)
+        client = LoadClient(server.url)
         try:
             await closed_loop(client, bodies, 1, min(2.0, seconds))
             quiet = await closed_loop(client, bodies, 1, seconds)

@@ -70,7 +70,7 @@ class Sample:
         return len(self.answered) / self.span if self.span else 0.0
 
 
-class Client:
+class LoadClient:
     """A client of one server.
 
     It keeps plain connections open for questions. An HTTP library's client spends as much processor
@@ -136,7 +136,7 @@ class Client:
 
 
 async def closed_loop(
-    client: Client, bodies: Sequence[Mapping[str, object]], clients: int, seconds: float
+    client: LoadClient, bodies: Sequence[Mapping[str, object]], clients: int, seconds: float
 ) -> Sample:
     """Run clients that each ask their next question once the last one is answered."""
     sample = Sample()
@@ -153,7 +153,7 @@ async def closed_loop(
 
 
 async def open_loop(
-    client: Client, bodies: Sequence[Mapping[str, object]], rate: float, seconds: float
+    client: LoadClient, bodies: Sequence[Mapping[str, object]], rate: float, seconds: float
 ) -> Sample:
     """Ask `rate` questions a second, whether or not the server keeps up."""
     sample = Sample()
@@ -168,7 +168,7 @@ async def open_loop(
     return sample
 
 
-async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[str, float]]:
+async def spent(client: LoadClient, work: Awaitable[Sample]) -> tuple[Sample, dict[str, float]]:
     """A sample, with milliseconds a question by stage during it."""
     before = await client.stages()
     sample = await work
@@ -237,7 +237,7 @@ async def measure(
     url: str, questions: Sequence[str], given: argparse.Namespace, table: Table
 ) -> list[Load]:
     """Measure every route with every number of clients, printing each, then the overload."""
-    client = Client(url)
+    client = LoadClient(url)
     loads: list[Load] = []
     try:
         routes = given.routes.split(",")

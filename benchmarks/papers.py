@@ -58,7 +58,7 @@ Search = Callable[[Sequence[Query]], list[Ranking]]
 
 
 @dataclass
-class Asked:
+class JudgedIndex:
     """A dataset's questions with its index.
 
     Attributes:
@@ -132,12 +132,12 @@ def in_batches(search: Search, queries: Sequence[Query], size: int = BATCH) -> l
     return [ranking for part in parts for ranking in search(part)]
 
 
-def by_arm(arm: Callable[[Asked], Retriever], asked: Asked) -> list[Ranking]:
+def by_arm(arm: Callable[[JudgedIndex], Retriever], asked: JudgedIndex) -> list[Ranking]:
     """An arm's rankings."""
     return in_batches(partial(arm(asked).search, k=DEPTH), asked.queries)
 
 
-def by_route(route: Route, asked: Asked, preset: str = "") -> list[Ranking] | None:
+def by_route(route: Route, asked: JudgedIndex, preset: str = "") -> list[Ranking] | None:
     """Rankings of a route, or of what a preset takes for it; None if it has no index."""
     session = asked.presets.get(preset) if preset else asked.session
     if session is None:
@@ -145,7 +145,7 @@ def by_route(route: Route, asked: Asked, preset: str = "") -> list[Ranking] | No
     return [one.ranking for one in session.gateway.search(asked.texts, Ask(route, DEPTH))]
 
 
-METHODS: Mapping[str, Callable[[Asked], list[Ranking] | None]] = {
+METHODS: Mapping[str, Callable[[JudgedIndex], list[Ranking] | None]] = {
     "BM25": partial(by_arm, lambda asked: asked.session.snapshot.lexical),
     "dense": partial(by_arm, lambda asked: asked.session.snapshot.dense),
     "EA-GraphRAG's graph arm": partial(by_route, Route.GRAPH, preset=EA_GRAPHRAG),
@@ -190,7 +190,7 @@ def run(given: argparse.Namespace) -> None:
             print(flush=True)
 
 
-def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> Asked:
+def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> JudgedIndex:
     dataset = read_dataset(folder, given.split)
     dataset = replace(dataset, questions=dataset.questions[:: given.every])
     models, index = opened.enter_context(ModelCache()), given.indexes / f"{folder.name}.index"
@@ -201,13 +201,13 @@ def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> Asked:
         for preset, place in indexes.items()
         if place.is_dir() or preset != LINEAR
     }
-    return Asked(folder, dataset, sessions.pop(""), sessions)
+    return JudgedIndex(folder, dataset, sessions.pop(""), sessions)
 
 
 def print_by_method(
     names: Sequence[str],
-    cells: Callable[[Asked, list[Ranking]], Sequence[float]],
-    sets: Sequence[Asked],
+    cells: Callable[[JudgedIndex, list[Ranking]], Sequence[float]],
+    sets: Sequence[JudgedIndex],
     seed: int,
 ) -> None:
     """Method by dataset, with a column for each name."""
@@ -230,7 +230,7 @@ print_recall = partial(
 print_accuracy = partial(print_by_method, ("answer@5",), lambda one, found: [one.answers(found)])
 
 
-def print_times(sets: Sequence[Asked], seed: int) -> None:
+def print_times(sets: Sequence[JudgedIndex], seed: int) -> None:
     """Strategy by milliseconds a question, with analysis and routing, one question at a time."""
     del seed
     table = Table(["strategy", "p50 ms", "p95 ms", "CPU ms", "R@5", "nDCG@10"], width=30)
@@ -267,7 +267,7 @@ def print_times(sets: Sequence[Asked], seed: int) -> None:
 
 
 def print_variants(
-    variants: Mapping[str, Callable[[Asked], Search]], sets: Sequence[Asked], seed: int
+    variants: Mapping[str, Callable[[JudgedIndex], Search]], sets: Sequence[JudgedIndex], seed: int
 ) -> None:
     """Variant by measure; a star marks a paired difference to the first that excludes 0."""
     asked = sets[0]
@@ -284,12 +284,12 @@ def print_variants(
         table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
 
 
-def graph_with(settings: TriGraphSettings) -> Callable[[Asked], Search]:
+def graph_with(settings: TriGraphSettings) -> Callable[[JudgedIndex], Search]:
     """The graph arm with other settings."""
     return lambda asked: partial(asked.graph(settings).search, k=DEPTH)
 
 
-def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
+def linear_variants() -> Iterator[tuple[str, Callable[[JudgedIndex], Search]]]:
     """Yield LinearRAG's ablations, prunings and sweeps."""
     default = TriGraphSettings()
     settings = {
@@ -324,7 +324,7 @@ def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
         yield name, graph_with(own)
 
 
-def clue_with(settings: ClueSettings) -> Callable[[Asked], Search]:
+def clue_with(settings: ClueSettings) -> Callable[[JudgedIndex], Search]:
     """The clue arm with other settings."""
     return lambda asked: partial(
         ClueRetriever(asked.session.snapshot.graph, settings).search, k=DEPTH
@@ -344,7 +344,7 @@ CLUES = {
 }
 
 
-def zoom_with(settings: ZoomSettings) -> Callable[[Asked], Search]:
+def zoom_with(settings: ZoomSettings) -> Callable[[JudgedIndex], Search]:
     """The zoom arm with other settings."""
     return lambda asked: partial(
         ZoomRetriever(asked.session.snapshot.graph, settings).search, k=DEPTH
@@ -375,7 +375,7 @@ CLASSIFIERS = {
 """Routers that read a question's words, or its vector."""
 
 
-def print_front(sets: Sequence[Asked], seed: int) -> None:
+def print_front(sets: Sequence[JudgedIndex], seed: int) -> None:
     """Router by nDCG@10 when the questions it scores highest take steps and the others hybrid."""
     del seed
     asked = sets[0]
@@ -398,7 +398,7 @@ def print_front(sets: Sequence[Asked], seed: int) -> None:
     print("Questions with equal scores go by chance. CPU ms: of this process, each asked alone.")
 
 
-def hybrid_and_gains(asked: Asked) -> tuple[Float64, Float64]:
+def hybrid_and_gains(asked: JudgedIndex) -> tuple[Float64, Float64]:
     """(n,) nDCG@10 of hybrid, and (n,) what steps gain over it."""
     simple, graph = (
         asked.measure(by_route(route, asked) or (), ("nDCG@10",))[:, 0]
@@ -418,7 +418,7 @@ def gain_at(gains: Float64, scores: Float64, share: float) -> float:
     return gained / len(gains)
 
 
-def routers(asked: Asked) -> dict[str, Router]:
+def routers(asked: JudgedIndex) -> dict[str, Router]:
     """The router that ships, and routers trained on train questions.
 
     Training uses the questions on which steps and hybrid differ. The network is calibrated on dev.
@@ -459,7 +459,7 @@ def routers(asked: Asked) -> dict[str, Router]:
     return found
 
 
-Printer = Callable[[Sequence[Asked], int], None]
+Printer = Callable[[Sequence[JudgedIndex], int], None]
 TABLES: Mapping[str, tuple[str, Printer]] = {
     "recall": ("EA-GraphRAG table 3, LinearRAG table 8, ZoomRAG table 2: recall", print_recall),
     "accuracy": ("EA-GraphRAG table 1, LinearRAG table 2: accuracy", print_accuracy),

@@ -258,7 +258,7 @@ async def slices(
     given: argparse.Namespace,
 ) -> dict[tuple[str, str, int], list[load.Sample]]:
     """(server, route, clients) -> samples, one for each round."""
-    clients = {name: load.Client(server.url) for name, server in servers.items()}
+    clients = {name: load.LoadClient(server.url) for name, server in servers.items()}
     found: dict[tuple[str, str, int], list[load.Sample]] = {}
     try:
         for turn in range(-1, given.rounds):

@@ -87,7 +87,7 @@ def declared(url: str, timeout_ms: int) -> str:
 
 
 @dataclass(slots=True)
-class Asked:
+class ArmReply:
     """The result of one question.
 
     Attributes:
@@ -105,20 +105,20 @@ class Asked:
         return bool(self.reply.get("arms", {}).get("remote", {}).get("remote", {}).get("calls"))
 
 
-async def ask(client: httpx2.AsyncClient, question: str, **fields: object) -> Asked:
+async def ask(client: httpx2.AsyncClient, question: str, **fields: object) -> ArmReply:
     """Ask one question."""
     body = {"question": question, "k": DEPTH, **fields}
     started = time.perf_counter()
     reply = await client.post("/v1/retrieve", json=body)
     seconds = time.perf_counter() - started
-    return Asked(reply.status_code, seconds, reply.json() if reply.is_success else {})
+    return ArmReply(reply.status_code, seconds, reply.json() if reply.is_success else {})
 
 
 async def ask_all(
     url: str, questions: Sequence[str], clients: int, **fields: object
-) -> list[Asked]:
+) -> list[ArmReply]:
     """Ask every question once with several clients; results in the questions' order."""
-    found: dict[int, Asked] = {}
+    found: dict[int, ArmReply] = {}
     places = iter(range(len(questions)))
 
     async def one(client: httpx2.AsyncClient) -> None:
@@ -130,7 +130,7 @@ async def ask_all(
     return [found[place] for place in range(len(questions))]
 
 
-def quality(dataset: Dataset, asked: Sequence[Asked]) -> Float64:
+def quality(dataset: Dataset, asked: Sequence[ArmReply]) -> Float64:
     """(n,) nDCG@10 of each question."""
     answers = {
         question.id: [passage["id"] for passage in one.reply.get("passages", [])]

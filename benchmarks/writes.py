@@ -29,7 +29,7 @@ HOSTILE_SECONDS = 600.0
 
 
 @dataclass(slots=True)
-class Document:
+class DocumentState:
     """What its writer knows of a document.
 
     Attributes:
@@ -51,7 +51,7 @@ class Writers:
 
     http: httpx.AsyncClient
     ends: float
-    documents: dict[str, Document] = field(default_factory=dict)
+    documents: dict[str, DocumentState] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in FAULTS})
     statuses: Counter[str] = field(default_factory=Counter)
 
@@ -102,7 +102,7 @@ class Writers:
                 await self._find(chance.choice(here), owner)
 
     async def _put(self, id_: str, chance: random.Random) -> None:
-        document = self.documents.setdefault(id_, Document())
+        document = self.documents.setdefault(id_, DocumentState())
         document.sent += 1
         revision = document.sent
         body = {

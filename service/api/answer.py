@@ -38,7 +38,7 @@ AbstainBelow = Annotated[
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
 
 
-class Turn(BaseModel):
+class EarlierTurn(BaseModel):
     """An earlier turn of the conversation."""
 
     role: Literal["user", "assistant"]
@@ -57,7 +57,7 @@ class AnswerRequest(SearchRequest):
 
     stream: bool = Field(default=False, strict=True)
     abstain_below: AbstainBelow = ABSTAIN_BELOW
-    history: Annotated[list[Turn], Field(max_length=50)] = Field(default_factory=list)
+    history: Annotated[list[EarlierTurn], Field(max_length=50)] = Field(default_factory=list)
     max_tokens: Annotated[int | None, Field(ge=1, le=32768), Exact] = None
 
     model_config = examples(

@@ -22,7 +22,7 @@ from wye.service.api.answer import (
     passages_of,
 )
 from wye.service.api.replies import RetrieveReply
-from wye.service.api.retrieve import Exact, SearchOptions, headers, retrieve_reply
+from wye.service.api.retrieve import Exact, SearchFields, headers, retrieve_reply
 from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served, Service, request_id_of
@@ -78,7 +78,7 @@ class StreamOptions(BaseModel):
     include_usage: StrictBool = False
 
 
-class WyeOptions(SearchOptions):
+class WyeOptions(SearchFields):
     """Options beyond OpenAI's protocol; its Python client sends `extra_body={"wye": {...}}`."""
 
     abstain_below: AbstainBelow = ABSTAIN_BELOW

@@ -236,7 +236,7 @@ OperatingPoint = Annotated[
 ]
 
 
-class SearchOptions(Strict):
+class SearchFields(Strict):
     """Which passages to find, and how."""
 
     k: Passages = 5
@@ -251,12 +251,12 @@ class SearchOptions(Strict):
 
     def params(self, collection: str, route: Route) -> SearchParams:
         """The search parameters of the request."""
-        names = SearchOptions.model_fields.keys() - {"deadline_ms"}
+        names = SearchFields.model_fields.keys() - {"deadline_ms"}
         options = {name: getattr(self, name) for name in names}
         return SearchParams(route, collection=collection, **options)
 
 
-class SearchRequest(SearchOptions):
+class SearchRequest(SearchFields):
     """A question and how to find passages for it."""
 
     question: QuestionText

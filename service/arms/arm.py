@@ -282,7 +282,7 @@ class RemoteArm:
         seconds = min(seconds, self.config.timeout_ms / 1000)
         is_trial = self.breaker.enter()
         started = perf_counter()
-        calls = _Calls(started + seconds)
+        calls = _CallBudget(started + seconds)
         reason, outcome, note = "", "ok", ""
         hits: tuple[RemoteHit, ...] = ()
         try:
@@ -325,7 +325,7 @@ class RemoteArm:
         )
 
     async def _try(
-        self, question: str, k: int, filter_: object | None, calls: "_Calls"
+        self, question: str, k: int, filter_: object | None, calls: "_CallBudget"
     ) -> Sequence[RemoteHit]:
         """Call it, with as many retries as are safe; what has its price is not paid for twice."""
         for attempt in range(self.config.retries + 1):
@@ -348,7 +348,7 @@ class RemoteArm:
 
 
 @dataclass(slots=True)
-class _Calls:
+class _CallBudget:
     """The calls for one question; `end` is in `perf_counter` seconds.
 
     Attributes:

@@ -28,7 +28,7 @@ from wye.service.http.edge import MOST_VALUES, JsonValues
 from wye.service.http.problems import Problem, not_writable
 from wye.service.ingest.forms import (
     FIELDS,
-    Reading,
+    UploadOptions,
     form_of,
     path_name,
     suffix_of,
@@ -279,7 +279,7 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not uploads:
         raise Problem(422, "form", "The form has no file; send at least one part with a filename.")
-    reading = Reading.of(form, fields)
+    reading = UploadOptions.of(form, fields)
     texts = (*TEXTS, *reading.as_text)
     results = [FileResult(name=f"{upload.filename or '':.80}") for upload in uploads]
     id_ = fields.get("id")

@@ -120,7 +120,7 @@ def suffix_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class UploadOptions:
     """How the files of a form are read, as the options of `wye index` say it.
 
     Attributes:
@@ -137,7 +137,7 @@ class Reading:
     chunk_words: int | None
 
     @classmethod
-    def of(cls, form: FormData, fields: Mapping[str, str]) -> "Reading":
+    def of(cls, form: FormData, fields: Mapping[str, str]) -> "UploadOptions":
         """Read the fields, or raise a `Problem` 422 that names the wrong one."""
         if unknown := sorted({*fields} - {*FIELDS}):
             names = ", ".join(FIELDS)

@@ -55,7 +55,7 @@ def url() -> Iterator[str]:
 
 def test_a_sample_counts_what_came(url: str) -> None:
     async def scene() -> tuple[load.Sample, dict[str, float]]:
-        client = load.Client(url)
+        client = load.LoadClient(url)
         try:
             return await load.spent(client, load.open_loop(client, [{"question": "x"}], 300, 0.1))
         finally:

@@ -3,7 +3,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from benchmarks.remote_arms import FAULTS, Asked, ask, declared, proxied
+from benchmarks.remote_arms import FAULTS, ArmReply, ask, declared, proxied
 from tests.service.arms.fakes import Remote
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
@@ -68,5 +68,5 @@ async def test_a_question_is_timed(target: Remote) -> None:
     assert asked.called
     assert asked.seconds > 0
     assert target.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}
-    assert refused == Asked(503, refused.seconds, {})
+    assert refused == ArmReply(503, refused.seconds, {})
     assert not refused.called
