@@ -21,14 +21,12 @@ from wye.service.api import (
     chat,
     dify,
     documents,
-    feedback,
     files,
-    health,
     jobs,
+    operations,
     rerank,
     retrieve,
     route,
-    stats,
     vector_stores,
 )
 from wye.service.api.retrieve import refuse_unknown
@@ -63,9 +61,7 @@ ROUTERS = (
     rerank.router,
     documents.router,
     jobs.router,
-    feedback.router,
-    stats.router,
-    health.router,
+    operations.router,
 )
 
 # Seconds that the models' thread may keep the interpreter while the event loop wants it. With

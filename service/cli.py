@@ -16,13 +16,9 @@ from wye.router import removed
 from wye.router.errors import RouterError
 from wye.service.commands.contents import delete, info, repair
 from wye.service.commands.demo import demo
-from wye.service.commands.doctor import doctor
 from wye.service.commands.index import index
-from wye.service.commands.keys import keys
-from wye.service.commands.mcp import mcp
-from wye.service.commands.route import route
-from wye.service.commands.search import search
-from wye.service.commands.serve import serve
+from wye.service.commands.search import route, search
+from wye.service.commands.serve import doctor, keys, mcp, serve
 from wye.service.errors import ServiceError
 from wye.service.terminal import Bar, say
 
@@ -105,7 +101,7 @@ def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker
     Raises:
         ServiceError: The file is invalid or has no arms for this collection.
     """
-    from wye.service.arms.local import open_arms  # noqa: PLC0415 - few commands need it
+    from wye.service.arms.file import open_arms  # noqa: PLC0415 - few commands need it
 
     return open_arms(path, collection=collection, has_index=has_index)
 

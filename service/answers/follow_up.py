@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from wye.backends.text import content_terms
 from wye.featurizer.question import words
 from wye.router.answers import names_in
 from wye.router.wording import asks_nothing
-from wye.service.answers.answer import Message
 from wye.service.settings import LONGEST_QUESTION
 
 LONGEST = 512
@@ -35,6 +35,14 @@ _OPENING = re.compile(r"\W*(?:and|but|what about|how about|so|also)\b", re.IGNOR
 _CITATION = re.compile(r"\[[0-9, ]+\]")
 _MOST_NAMES = 3
 _TURNS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation; the role is system, user or assistant."""
+
+    role: str
+    content: str
 
 
 def leans(question: str) -> bool:

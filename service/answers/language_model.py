@@ -10,7 +10,8 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
 
-from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
+from wye.service.answers.follow_up import Message
+from wye.service.answers.generate import GeneratedAnswer, GeneratorError
 from wye.service.logs import LOG
 from wye.service.settings import GeneratorSettings
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 from wye.backends.types import Passage, Query
 from wye.router.answers import keep_best, marks
 from wye.router.types import ABSTAIN_BELOW, Answered, Route
-from wye.service.answers.answer import GeneratedAnswer, Message, Segment
-from wye.service.answers.generate import AnswerParams
+from wye.service.answers.follow_up import Message
+from wye.service.answers.generate import AnswerParams, GeneratedAnswer, Segment
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchRequest, examples, headers, retrieve_reply
 from wye.service.http.edge import READ

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse
 
 from wye.backends.text import is_blank
 from wye.router.types import ABSTAIN_BELOW, Route
-from wye.service.answers.answer import GeneratedAnswer, Message
-from wye.service.answers.generate import AnswerGenerator, AnswerParams
+from wye.service.answers.follow_up import Message
+from wye.service.answers.generate import AnswerGenerator, AnswerParams, GeneratedAnswer
 from wye.service.api.answer import (
     AbstainBelow,
     answer_value,

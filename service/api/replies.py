@@ -126,7 +126,7 @@ class RemoteValue(BaseModel):
     state: Literal["closed", "open", "half-open"] = Field(
         description=(
             "State of its circuit breaker: `open` while it is not called after failures, "
-            "`half-open` while a single call tests whether it has recovered."
+            "`half-open` once a single call may test whether it has recovered."
         )
     )
     calls: int = Field(description="How many calls with a price were made for this question.")

@@ -41,21 +41,13 @@ class Breaker:
         failures: Failures in a row until now.
     """
 
-    def __init__(
-        self, failures: int, seconds: float, clock: Callable[[], float] = monotonic
-    ) -> None:
-        """Begin closed.
-
-        Args:
-            failures: Failures in a row that open it.
-            seconds: How long it stays open.
-        """
+    def __init__(self, limit: int, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        """Begin closed: open after `limit` failures in a row, and stay open for some seconds."""
         self.failures = 0
-        self._limit = failures
+        self._limit = limit
         self._seconds = seconds
         self._clock = clock
         self._opened: float | None = None
-        self._trying = False
 
     @property
     def state(self) -> BreakerState:
@@ -65,17 +57,10 @@ class Breaker:
         waited = self._clock() - self._opened >= self._seconds
         return BreakerState.HALF_OPEN if waited else BreakerState.OPEN
 
-    def admits(self) -> bool:
-        """Whether a call may begin; `enter` begins it."""
-        return self.state == BreakerState.CLOSED or (
-            self.state == BreakerState.HALF_OPEN and not self._trying
-        )
-
-    def enter(self) -> bool:
-        """Note that a call begins, and return whether it is the trial; `leave` ends it."""
-        is_trial = self.state == BreakerState.HALF_OPEN
-        self._trying = self._trying or is_trial
-        return is_trial
+    def begin(self) -> None:
+        """Note that a call begins; if it is a trial, no other is admitted for the same time."""
+        if self.state == BreakerState.HALF_OPEN:
+            self._opened = self._clock()
 
     def succeed(self) -> None:
         """Note that a call was answered."""
@@ -84,13 +69,8 @@ class Breaker:
     def fail(self) -> None:
         """Note that a call failed through the service's fault."""
         self.failures += 1
-        if self.failures >= self._limit or self.state == BreakerState.HALF_OPEN:
+        if self.failures >= self._limit:
             self._opened = self._clock()
-
-    def leave(self, *, is_trial: bool) -> None:
-        """Note that a call ended, whatever its outcome; one that began earlier ends no trial."""
-        if is_trial:
-            self._trying = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +239,7 @@ class RemoteArm:
 
     def refusal(self) -> str:
         """Why its breaker does not admit a call, or ""."""
-        if self.breaker.admits():
+        if self.breaker.state != BreakerState.OPEN:
             return ""
         return f"is not called for a while, after {self.breaker.failures} failures in a row"
 
@@ -280,7 +260,7 @@ class RemoteArm:
         if reason := self.refusal():
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)
-        is_trial = self.breaker.enter()
+        self.breaker.begin()
         started = perf_counter()
         calls = _CallBudget(started + seconds)
         reason, outcome, note = "", "ok", ""
@@ -306,8 +286,6 @@ class RemoteArm:
             self.breaker.fail()
         else:
             self.breaker.succeed()
-        finally:
-            self.breaker.leave(is_trial=is_trial)
         if reason:
             extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}
             LOG.warning("remote arm failed", extra=extra)

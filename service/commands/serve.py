@@ -1,31 +1,42 @@
-"""`wye serve`: answer over HTTP."""
+"""`wye serve`, `wye mcp`, `wye doctor` and `wye keys`: run a server, check it, make its keys."""
 
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from wye.service.commands.options import (
+    KEY,
     IndexesOption,
+    JsonOption,
     PortOption,
     PresetOption,
     RoutersOption,
     ServedArmsOption,
     ThresholdsOption,
 )
-from wye.service.terminal import say
+from wye.service.errors import ServiceError
+from wye.service.terminal import messages, output, say
 
 if TYPE_CHECKING:
+    from wye.service.http.edge import Scope
     from wye.service.settings import ServeSettings
 
 MOST_CONNECTIONS = 900
 """A process may often have 1,024 open files, and indexes and jobs need some."""
+FAILED = 1
+"""Exit code of `wye doctor` if something is bad."""
+_MARKS = {"good": "ok     ", "warning": "warning", "bad": "BAD    "}
+_POLL_SECONDS = 0.05
+_REPLY_SECONDS = 120.0
 
 
 def serve(
@@ -150,3 +161,176 @@ def _address(settings: "ServeSettings") -> str:
     name = f"[{host}]" if ":" in host else host
     port = settings.port
     return f"open http://{name}:{port}/" if port else f"the log names the free port of {name}."
+
+
+def mcp(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of a running `wye serve` to ask, with the API key in WYE_KEY, if set. "
+            "Default: open the index here."
+        ),
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the index. Default: WYE_SERVE__INDEXES or WYE_INDEX."),
+    ] = None,
+    preset: PresetOption = None,
+) -> None:
+    """Offer search tools to an agent by the Model Context Protocol, over standard input."""
+    if url is not None and index is not None:
+        raise ServiceError("Give --url or --index, not both.")
+    import asyncio
+
+    asyncio.run(_of_server(url) if url else _of_index(index, preset))
+
+
+async def _of_server(url: str) -> None:
+    import httpx2
+
+    from wye.service.mcp_tools import run_stdio
+
+    key = os.environ.get(KEY)
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with httpx2.AsyncClient(
+            base_url=url, headers=headers, timeout=_REPLY_SECONDS
+        ) as client:
+            (await client.get("/health")).raise_for_status()
+            await run_stdio(client)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise ServiceError(
+            f"No `wye serve` answers at {url} ({error or type(error).__name__}). Start it, or give "
+            "--index DIR."
+        ) from None
+
+
+async def _of_index(index: Path | None, preset: str | None) -> None:
+    import asyncio
+
+    from wye.backends.store.index import PassageStore
+    from wye.service.app import build
+    from wye.service.collections import served
+    from wye.service.mcp_tools import inside, run_stdio
+    from wye.service.settings import load_settings
+
+    settings = load_settings(index=index, preset=preset)
+    # Whoever starts this can read the folder, so no key is needed, and no port is opened.
+    base = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
+    if index is not None:
+        base = replace(base, indexes=())
+    settings = settings.model_copy(update={"serve": base})
+    for folder in served(settings)[0].values():
+        PassageStore.open(folder)  # reports a missing index without a traceback
+    app = build(settings)
+    async with app.router.lifespan_context(app), inside(app) as client:
+        while (reply := await client.get("/ready")).is_error:
+            for collection in reply.json()["collections"]:
+                if collection.get("error"):
+                    raise ServiceError(collection["error"])
+            await asyncio.sleep(_POLL_SECONDS)
+        await run_stdio(client)
+
+
+def doctor(
+    *,
+    index: IndexesOption = None,
+    router: RoutersOption = None,
+    thresholds: ThresholdsOption = None,
+    port: PortOption = None,
+    arms: ServedArmsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check models, router, indexes, keys, address and arms file, and say what to fix.
+
+    Exits with code 1 if something would keep `wye serve` from working.
+    """
+    from wye.backends.files import plain, rounded_json
+    from wye.service.arms.file import settings_with_arms
+    from wye.service.doctor import Health, examine
+
+    settings = settings_with_arms(arms)
+    base = settings.serve
+    serve = replace(
+        base,
+        indexes=tuple(index or base.indexes),
+        routers=tuple(router or base.routers),
+        thresholds=tuple(thresholds or base.thresholds),
+        port=base.port if port is None else port,
+    )
+    settings = settings.model_copy(update={"serve": serve})
+    findings = []
+    with messages().status("Looking"):
+        for finding in examine(settings):
+            findings.append(finding)
+            if not as_json:
+                line = Text(f"{_MARKS[finding.state.value]}  {finding.subject}: ", style="bold")
+                output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
+    if as_json:
+        typer.echo(rounded_json([plain(finding) for finding in findings]))
+    if any(finding.state == Health.BAD for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
+
+
+@keys.command(epilog="Example: wye keys new --scopes read,write --file keys.txt")
+def new(
+    *,
+    name: Annotated[
+        str, typer.Option(help="Name of the key, for logs and rate limits.")
+    ] = "default",
+    scopes: Annotated[
+        str, typer.Option(help="Scopes, separated by commas: read, write, admin.")
+    ] = "read",
+    collections: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--collection", help="Collection that the key is limited to. May be repeated."
+        ),
+    ] = None,
+    filter: Annotated[  # noqa: A002 - the option's name
+        str | None,
+        typer.Option(
+            help="Metadata filter, as in acl=public: the key sees only what it lets through, and "
+            "cannot write.",
+        ),
+    ] = None,
+    max_cost_per_day: Annotated[
+        float | None,
+        typer.Option(
+            help="Daily limit (UTC) on what its questions may cost in remote arms.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="File to add the key's hash to."),
+    ] = None,
+) -> None:
+    """Make a key. It is printed once; only its hash is stored.
+
+    To revoke a key, remove its line from the file; a running server follows.
+    """
+    from wye.backends.filters import as_json
+    from wye.service.http.keys import append_key, new_key
+
+    bound = collections or (), as_json(filter), max_cost_per_day
+    secret, key = new_key(name, _scopes(scopes), *bound)
+    if file is not None:
+        append_key(file, key)
+        say(f"Added '{key.name}' to {file}. Serve with WYE_SERVE__KEYS_FILE={file}.")
+    else:
+        say(f"Put this line into the file of WYE_SERVE__KEYS_FILE, or into WYE_SERVE__KEYS:\n{key}")
+    typer.echo(secret)
+
+
+def _scopes(text: str) -> list["Scope"]:
+    from wye.service.http.edge import Scope
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in {*map(str, Scope)}]
+    if unknown:
+        raise ServiceError(f"There is no scope '{unknown[0]}'; use some of {', '.join(Scope)}.")
+    return [Scope(name) for name in names]

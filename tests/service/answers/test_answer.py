@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.service.answers.answer import GeneratedAnswer, unnumbered
+from wye.service.answers.generate import GeneratedAnswer, unnumbered
 
 MARKED = st.lists(
     st.sampled_from(["A b.", " ", "[1]", "[2]", "[9]", "[0]", "[1, 2]", "[1,9]", "["])

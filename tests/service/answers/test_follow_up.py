@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from wye.router.answers import names_in
 from wye.service.answers import follow_up
-from wye.service.answers.answer import Message
-from wye.service.answers.follow_up import LONGEST, accepted, carried, conversation, leans
+from wye.service.answers.follow_up import LONGEST, Message, accepted, carried, conversation, leans
 from wye.service.settings import LONGEST_QUESTION
 
 TALK = [

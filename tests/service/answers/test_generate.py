@@ -11,8 +11,13 @@ import wye.service.answers.generate
 from wye.backends.types import Passage
 from wye.router.answers import Quote
 from wye.service.answers import follow_up
-from wye.service.answers.answer import GeneratedAnswer, Message
-from wye.service.answers.generate import AnswerGenerator, AnswerParams, conversation
+from wye.service.answers.follow_up import Message
+from wye.service.answers.generate import (
+    AnswerGenerator,
+    AnswerParams,
+    GeneratedAnswer,
+    conversation,
+)
 from wye.service.http.metrics import Metrics
 from wye.service.settings import GeneratorSettings
 

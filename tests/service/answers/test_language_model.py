@@ -14,7 +14,8 @@ from pydantic import SecretStr
 
 from tests.service.fakes import Endpoint
 from wye.service.answers import language_model as module
-from wye.service.answers.answer import GeneratedAnswer, GeneratorError, Message
+from wye.service.answers.follow_up import Message
+from wye.service.answers.generate import GeneratedAnswer, GeneratorError
 from wye.service.answers.language_model import LanguageModel
 from wye.service.api.answer import answer_value
 from wye.service.settings import GeneratorSettings

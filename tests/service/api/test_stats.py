@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
 from wye.router.types import Route, Thresholds
-from wye.service.api.stats import RouteTimesValue, route_times
+from wye.service.api.operations import RouteTimesValue, route_times
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 from wye.service.service import REMEMBERED, RecentQuestion, Service

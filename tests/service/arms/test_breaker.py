@@ -1,7 +1,5 @@
 """When a breaker lets calls through."""
 
-import pytest
-
 from wye.service.arms.arm import Breaker, BreakerState
 
 
@@ -13,10 +11,13 @@ class Clock:
         return self.now
 
 
+def state_of(breaker: Breaker) -> BreakerState:
+    return breaker.state
+
+
 def call(breaker: Breaker, *, failed: bool) -> None:
-    is_trial = breaker.enter()
+    breaker.begin()
     breaker.fail() if failed else breaker.succeed()
-    breaker.leave(is_trial=is_trial)
 
 
 def test_it_opens_after_failures_in_a_row_and_tries_once() -> None:
@@ -24,43 +25,28 @@ def test_it_opens_after_failures_in_a_row_and_tries_once() -> None:
     breaker = Breaker(3, 10.0, clock)
     for failed in (True, True, False, True, True):
         call(breaker, failed=failed)
-    assert breaker.admits()
+    assert state_of(breaker) == BreakerState.CLOSED
     breaker.fail()
-    assert (breaker.state, breaker.admits(), breaker.failures) == (BreakerState.OPEN, False, 3)
+    assert (state_of(breaker), breaker.failures) == (BreakerState.OPEN, 3)
     clock.now = 10.0
-    assert (breaker.state, breaker.admits()) == (BreakerState.HALF_OPEN, True)
-    is_trial = breaker.enter()
-    assert (is_trial, breaker.admits()) == (True, False)
+    assert state_of(breaker) == BreakerState.HALF_OPEN
+    breaker.begin()
+    assert state_of(breaker) == BreakerState.OPEN  # while the trial is under way
+    clock.now = 11.0
     breaker.fail()
-    breaker.leave(is_trial=is_trial)
-    assert breaker.state == BreakerState.OPEN
     clock.now = 20.0
-    assert breaker.admits()
+    assert state_of(breaker) == BreakerState.OPEN
+    clock.now = 21.0
     call(breaker, failed=False)
-    assert (breaker.state, breaker.failures) == (BreakerState.CLOSED, 0)
+    assert (state_of(breaker), breaker.failures) == (BreakerState.CLOSED, 0)
 
 
-def test_a_try_that_was_given_up_leaves_room_for_another() -> None:
+def test_a_trial_that_was_given_up_is_followed_by_another_after_the_same_time() -> None:
     clock = Clock()
     breaker = Breaker(1, 1.0, clock)
     breaker.fail()
     clock.now = 1.0
-    breaker.leave(is_trial=breaker.enter())
-    assert breaker.admits()
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_call_that_began_earlier_ends_no_trial(fails: bool) -> None:
-    clock = Clock()
-    breaker = Breaker(1, 1.0, clock)
-    earlier = breaker.enter()
-    call(breaker, failed=True)
-    clock.now = 1.0
-    trial = breaker.enter()
-    if fails:
-        breaker.fail()
-    breaker.leave(is_trial=earlier)
+    breaker.begin()
+    assert state_of(breaker) == BreakerState.OPEN
     clock.now = 2.0
-    assert (breaker.state, breaker.admits()) == (BreakerState.HALF_OPEN, False)
-    breaker.leave(is_trial=trial)
-    assert breaker.admits()
+    assert state_of(breaker) == BreakerState.HALF_OPEN

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.service.arms.kind import MISSING, at, check_pointer, fill, names_in
+from wye.service.arms.kinds import MISSING, at, check_pointer, fill, names_in
 
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
 
