@@ -62,61 +62,31 @@ class Away:
     shares: Shares
 
 
-@dataclass(frozen=True)
-class HeldOutEvaluation:
-    """The results on the test splits.
-
-    Attributes:
-        questions: Test questions of the sources that the router was trained on.
-        systems: Name -> outcomes on them.
-        codes: (n,) codes of the routes that auto takes.
-        scores: (n,) the router's scores.
-        labels: (n,) labels, by the success that the router learned.
-        better: (n,) as in `wye.training.labels.Disagreement`.
-    """
-
-    questions: EvaluationSet
-    systems: Mapping[str, SystemOutcomes]
-    codes: Int64
-    scores: Float64
-    labels: Float64
-    better: Int64
-
-
 def run_systems(
-    questions: EvaluationSet,
-    scores: Float64,
-    policy: Policy,
-    disagreement: Disagreement,
-    *,
-    fusion: FusionSettings,
-) -> HeldOutEvaluation:
-    """Compute every system's outcomes.
+    questions: EvaluationSet, scores: Float64, policy: Policy, fusion: FusionSettings
+) -> dict[str, SystemOutcomes]:
+    """Every system's outcomes by name: each route for all questions, the router, and the oracle.
 
     Args:
         scores: (n,) the router's scores.
-        disagreement: The questions' labels.
     """
     thresholds = policy.thresholds
-
     # Some questions are parsed to see whether they have a plan.
     parsed = questions.parsed(scores, thresholds.steps) if thresholds.steps else None
-    own = [
+    taken = [
         _always(questions, route, fusion, scores, parsed=parsed)
         for route in (*routes(policy.simple), Route.STEPS)
     ]
-    codes = questions.codes(scores, thresholds)
     systems = {
         f"always {route}": _always(questions, route, fusion, routed=False) for route in ALWAYS
     }
     for point, pair in policy.points.items():
         if pair != thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(scores, pair))
-    systems[AUTO] = _mixed(own, codes)
-    quality = np.stack([path.values[:, MEASURES.index(QUALITY)] for path in own], axis=1)
-    systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
-    labels, better = disagreement.labels, disagreement.better
-    return HeldOutEvaluation(questions, systems, codes, scores, labels, better)
+            systems[f"{AUTO} {point}"] = _mixed(taken, questions.codes(scores, pair))
+    systems[AUTO] = _mixed(taken, questions.codes(scores, thresholds))
+    quality = np.stack([route.values[:, MEASURES.index(QUALITY)] for route in taken], axis=1)
+    systems[ORACLE] = _mixed(taken, quality.argmax(axis=1))
+    return systems
 
 
 def _always(
@@ -185,8 +155,26 @@ def away(
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionCounts:
+    """Questions of one dataset in one split of one replay.
+
+    Attributes:
+        origin: Name of the replay: the dataset itself, its copy, or a union that contains it.
+        simple: Number of questions on which the simple arm is better.
+        graph: Number on which the graph is.
+    """
+
+    origin: str
+    dataset: str
+    split: str
+    questions: int
+    simple: int
+    graph: int
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """The final evaluation, summarised.
+    """The results on the test splits.
 
     Attributes:
         disagreements: Number of questions on which one arm is better.
@@ -197,6 +185,7 @@ class Summary:
             router closes; NaN if there is no gap.
         auc: AUC of the router's scores, for labels above 0; NaN if there are none.
         calibration: Calibration of the router's scores; None without labels.
+        data: Numbers of questions.
     """
 
     questions: int
@@ -208,34 +197,62 @@ class Summary:
     gap_closed: float
     auc: float
     calibration: Reliability | None
+    data: tuple[QuestionCounts, ...]
 
 
-def summarise(held_out: HeldOutEvaluation) -> Summary:
-    """Summarise an evaluation; all means and differences share their resamples.
+def summarise(
+    systems: Mapping[str, SystemOutcomes],
+    questions: EvaluationSet,
+    scores: Float64,
+    disagreement: Disagreement,
+) -> Summary:
+    """Summarise outcomes; all means and differences share their resamples.
+
+    Args:
+        scores: (n,) the router's scores.
+        disagreement: The questions' labels, by the success that the router learned.
 
     Raises:
         EvaluationError: There is no question.
     """
-    systems = held_out.systems
     pairs = [(AUTO, name) for name in systems if name != AUTO]
     values = {name: run.values for name, run in systems.items()}
     means, differences = compare(values, pairs, MEASURES)
-    labelled = held_out.labels >= 0
-    labels, scores = held_out.labels[labelled], held_out.scores[labelled]
+    labelled = disagreement.labels >= 0
+    labels, labelled_scores = disagreement.labels[labelled], scores[labelled]
     quality = {name: cells[QUALITY].mean for name, cells in means.items()}
     fixed = max(quality[f"always {route}"] for route in ALWAYS)
     gap = quality[ORACLE] - fixed
     return Summary(
-        questions=len(held_out.scores),
-        disagreements=int((held_out.better >= 0).sum()),
+        questions=len(questions),
+        disagreements=len(disagreement),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
         latency_ms={name: float(run.latency_ms.mean()) for name, run in systems.items()},
         shares={name: run.shares for name, run in systems.items()},
         gap_closed=(quality[AUTO] - fixed) / gap if gap > 0 else float("nan"),
-        auc=auc(scores, labels),
-        calibration=reliability(logit(scores), labels) if len(labels) else None,
+        auc=auc(labelled_scores, labels),
+        calibration=reliability(logit(labelled_scores), labels) if len(labels) else None,
+        data=count_questions(questions, disagreement.better),
     )
+
+
+def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
+    """Count the questions of every replay and dataset.
+
+    Args:
+        better: (n,) as in `wye.training.labels.Disagreement`.
+    """
+    result, start = [], 0
+    for replay in questions.replays:
+        replay_better = better[start : start + len(replay)]
+        start += len(replay)
+        for dataset in np.unique(replay.groups).tolist():
+            rows = replay.groups == dataset
+            simple, graph = (int((replay_better[rows] == label).sum()) for label in (0, 1))
+            counts = int(rows.sum()), simple, graph
+            result.append(QuestionCounts(replay.dataset, dataset, replay.split, *counts))
+    return tuple(result)
 
 
 def auc(scores: Float64, labels: Float64) -> float:

@@ -49,8 +49,8 @@ class Disagreement:
     labels: Float64
     stakes: Float64
     better: Int64
-    both: int
-    neither: int
+    both: int = 0
+    neither: int = 0
 
     def __len__(self) -> int:
         """Number of questions on which the arms disagree."""

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from wye.training.held_out import (
     MEASURED,
     QUALITY,
     Away,
-    HeldOutEvaluation,
+    QuestionCounts,
     Summary,
     auc,
     away,
-    summarise,
+    count_questions,
 )
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
@@ -89,24 +89,6 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionCounts:
-    """Questions of one dataset in one split of one replay.
-
-    Attributes:
-        origin: Name of the replay: the dataset itself, its copy, or a union that contains it.
-        simple: Number of questions on which the simple arm is better.
-        graph: Number on which the graph is.
-    """
-
-    origin: str
-    dataset: str
-    split: str
-    questions: int
-    simple: int
-    graph: int
-
-
 @dataclass(frozen=True)
 class Report:
     """The numbers of a training run; no question is quoted.
@@ -121,8 +103,7 @@ class Report:
             over "all", datasets weighed equally; only of those that tell it.
         left_out: The result on each dataset, scored by routers that learned from the others.
         fixed: Route -> outcome of always taking it on train and dev, for the three and steps.
-        held_out: The final evaluation by question; None without a test split.
-        evaluation: Its summary.
+        evaluation: The results on the test splits; None without any.
     """
 
     facts: Mapping[str, Any]
@@ -134,7 +115,6 @@ class Report:
     complexity: Mapping[str, float]
     left_out: Sequence[Away]
     fixed: Mapping[str, Outcome]
-    held_out: HeldOutEvaluation | None = None
     evaluation: Summary | None = None
 
     @property
@@ -156,13 +136,11 @@ class Report:
         return mean_interval(quality, self.fitted.choices.seed)
 
 
-def make_report(
-    fitted: Fitted, held_out: HeldOutEvaluation | None, facts: Mapping[str, Any]
-) -> Report:
+def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, Any]) -> Report:
     """Compute a report's numbers."""
-    choices, training, logits = fitted.choices, fitted.training, fitted.crossfit.logits
-    questions, labels, labelled = training.questions, training.labels, training.labels >= 0
-    better = labels.astype(np.int64) if training.better is None else training.better
+    choices, questions, logits = fitted.choices, fitted.questions, fitted.crossfit.logits
+    labels, better = fitted.disagreement.labels, fitted.disagreement.better
+    labelled = labels >= 0
     calibration = {CROSSFIT: reliability(logits[labelled], labels[labelled])}
     trees, teacher = fitted.crossfit.trees, None
     if trees is not None:
@@ -173,24 +151,23 @@ def make_report(
         scores = scores_of(fitted.unseen[known])
         left_out = away(questions.only(known), scores, fitted.policy, choices.fusion)
     steps = questions.always(Route.STEPS, choices.fusion, choices.quality)
-    report = Report(
+    data = count_questions(questions, better)
+    if evaluation is not None:
+        data += evaluation.data
+        if evaluation.calibration is not None:
+            calibration[TEST] = evaluation.calibration
+    return Report(
         facts=facts,
         fitted=fitted,
-        data=count_questions(questions, better),
+        data=data,
         calibration=calibration,
         auc=auc(logits[labelled], labels[labelled]),
         teacher=teacher,
         complexity=complexity(questions, logits),
         left_out=left_out,
         fixed=of_each_route(fitted.outcomes, fitted.policy.simple) | {str(Route.STEPS): steps},
+        evaluation=evaluation,
     )
-    if held_out is None:
-        return report
-    evaluation = summarise(held_out)
-    if evaluation.calibration is not None:
-        calibration[TEST] = evaluation.calibration
-    data = report.data + count_questions(held_out.questions, held_out.better)
-    return replace(report, data=data, held_out=held_out, evaluation=evaluation)
 
 
 def complexity(questions: EvaluationSet, scores: Float64) -> dict[str, float]:
@@ -220,24 +197,6 @@ def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
         ranks.append(rank - np.average(rank, weights=weights))
     x, y = ranks
     return float(weights @ (x * y) / np.sqrt((weights @ x**2) * (weights @ y**2)))
-
-
-def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
-    """Count the questions of every replay and dataset.
-
-    Args:
-        better: (n,) as in `wye.training.labels.Disagreement`.
-    """
-    result, start = [], 0
-    for replay in questions.replays:
-        replay_better = better[start : start + len(replay)]
-        start += len(replay)
-        for dataset in np.unique(replay.groups).tolist():
-            rows = replay.groups == dataset
-            simple, graph = (int((replay_better[rows] == label).sum()) for label in (0, 1))
-            counts = int(rows.sum()), simple, graph
-            result.append(QuestionCounts(replay.dataset, dataset, replay.split, *counts))
-    return tuple(result)
 
 
 def metrics(report: Report) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from wye.router.types import Route
 from wye.training.data import QuestionSource, lacking
 from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
-from wye.training.held_out import HeldOutEvaluation, run_systems
-from wye.training.labels import ALL_GOLD, ENOUGH, compared
+from wye.training.fit.router import Choices, Fitted, fit
+from wye.training.held_out import Summary, run_systems, summarise
+from wye.training.labels import ALL_GOLD, ENOUGH, Disagreement, compared
 from wye.training.remote import RemoteAnswers
 from wye.training.replay import Replay, Replays
 from wye.training.report import Report, card, make_report, write_report
@@ -86,14 +86,14 @@ class TrainingRun:
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
         )
-        training = self._training_set(say)
+        questions, disagreement = self._training_set(say)
         with self.clock.stage("training"):
             try:
-                return fit(training, training.questions.names, self._choices, self._progress())
+                return fit(questions, disagreement, self._choices, self._progress())
             except FitError as error:  # the warnings may explain it
-                raise FitError(" ".join([str(error), *training.warnings])) from error
+                raise FitError(" ".join([str(error), *disagreement.warnings])) from error
 
-    def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
+    def evaluate(self, fitted: Fitted) -> Summary | None:
         """Evaluate the router on the test splits; None without any."""
         # The only place that reads test questions.
         with self.clock.stage(f"replay of {TEST}"):
@@ -102,25 +102,22 @@ class TrainingRun:
             return None
         questions, choices = self._evaluation_set(replays), self._choices
         with self.clock.stage("evaluation"):
-            return run_systems(
-                questions,
-                scores_of(fitted.scorer.logits(questions.features)),
-                fitted.policy,
-                compared(questions, self._simple, choices.success, choices.fusion),
-                fusion=choices.fusion,
-            )
+            scores = scores_of(fitted.scorer.logits(questions.features))
+            systems = run_systems(questions, scores, fitted.policy, choices.fusion)
+            disagreement = compared(questions, self._simple, choices.success, choices.fusion)
+            return summarise(systems, questions, scores, disagreement)
 
     def write(
-        self, fitted: Fitted, held_out: HeldOutEvaluation | None, models: Path, name: str
+        self, fitted: Fitted, evaluation: Summary | None, models: Path, name: str
     ) -> tuple[Path, Report]:
         """See `write_router`."""
-        of_passages = fitted.training.questions.names == PASSAGE_COLUMNS
+        of_passages = fitted.questions.names == PASSAGE_COLUMNS
         schema = passage_schema() if of_passages else schema_of(self._settings)
         command, seconds = command_line(sys.argv), self.clock.seconds
         facts = {"schema_id": schema, "command": command, "seconds": seconds}
-        return write_router(fitted, held_out, models, name, facts)
+        return write_router(fitted, evaluation, models, name, facts)
 
-    def _training_set(self, say: Callable[[str], None]) -> TrainingSet:
+    def _training_set(self, say: Callable[[str], None]) -> tuple[EvaluationSet, Disagreement]:
         choices = self._choices
         with self.clock.stage("replay of train and dev"):
             replays = [
@@ -132,7 +129,7 @@ class TrainingRun:
         disagreement = compared(questions, self._simple, choices.success, choices.fusion)
         say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
         disagreement.require_both()
-        return TrainingSet.of(questions, disagreement)
+        return questions, disagreement
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         progress = self._progress()
@@ -152,7 +149,7 @@ class TrainingRun:
 
 def write_router(
     fitted: Fitted,
-    held_out: HeldOutEvaluation | None,
+    evaluation: Summary | None,
     models: Path,
     name: str,
     facts: Mapping[str, Any],
@@ -169,7 +166,7 @@ def write_router(
         ModelFileError: The name cannot be that of a folder.
     """
     packages = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    report = make_report(fitted, held_out, {**facts, "versions": packages})
+    report = make_report(fitted, evaluation, {**facts, "versions": packages})
     solution, choices = fitted.solution, fitted.choices
     router = TrainedRouter(
         scorer=fitted.scorer,
@@ -180,9 +177,9 @@ def write_router(
             "command": facts["command"],
             "success": choices.success,
             "kind": fitted.recipe.kind,
-            "questions": len(fitted.training.questions),
+            "questions": len(fitted.questions),
             "disagreements": report.disagreements,
-            "features computed": len(fitted.training.questions.names),
+            "features computed": len(fitted.questions.names),
             "versions": packages,
         },
         notes={

@@ -235,7 +235,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
                 choices = weighed_for(remote, choices, has_index=has_index)
             run = TrainingRun(settings, sources, choices, cache, progress, remote=remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
-            for warning in fitted.training.warnings:
+            for warning in fitted.disagreement.warnings:
                 typer.echo(f"Warning: {warning}", err=True)
             _print_verdict(*run.write(fitted, run.evaluate(fitted), models, name))
 

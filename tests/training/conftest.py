@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import ReadingAnalyser
 from tests.training.made import WIDTH, D, Line, questions_of
-from wye.training.fit.router import Choices, Fitted, TrainingSet, fit
-from wye.training.held_out import HeldOutEvaluation, run_systems
+from wye.training.fit.router import Choices, Fitted, fit
+from wye.training.held_out import Summary, run_systems, summarise
 from wye.training.labels import ALL_GOLD, compared
 from wye.training.report import Report, make_report
 
@@ -25,26 +26,17 @@ def fitted() -> Fitted:
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
     found = compared(questions, D, choices.success, choices.fusion)
     names = tuple(f"f{column}" for column in range(WIDTH))
-    return fit(TrainingSet(questions, found.labels, better=found.better), names, choices)
+    return fit(replace(questions, names=names), found, choices)
 
 
 @pytest.fixture(scope="session")
-def held_out(fitted: Fitted) -> HeldOutEvaluation:
+def report(fitted: Fitted) -> Report:
     fusion, success = fitted.choices.fusion, fitted.choices.success
-    material = questions_of({"one": 40, "other": 20}, "test", seed=1)
-
-    return run_systems(
-        material,
-        fitted.scorer.scores(material.features),
-        fitted.policy,
-        compared(material, D, success, fusion),
-        fusion=fusion,
-    )
-
-
-@pytest.fixture(scope="session")
-def report(fitted: Fitted, held_out: HeldOutEvaluation) -> Report:
-    return report_of(fitted, held_out)
+    questions = questions_of({"one": 40, "other": 20}, "test", seed=1)
+    scores = fitted.scorer.scores(questions.features)
+    systems = run_systems(questions, scores, fitted.policy, fusion)
+    disagreement = compared(questions, D, success, fusion)
+    return report_of(fitted, summarise(systems, questions, scores, disagreement))
 
 
 @pytest.fixture(scope="session")
@@ -52,14 +44,14 @@ def unjudged(fitted: Fitted) -> Report:
     return report_of(fitted, None)
 
 
-def report_of(fitted: Fitted, held_out: HeldOutEvaluation | None) -> Report:
+def report_of(fitted: Fitted, evaluation: Summary | None) -> Report:
     facts = {
         "schema_id": "9f2c",
         "command": "wye train --questions one --questions other",
         "seconds": {"training": 1.25},
         "versions": {"wye": "0.1.0"},
     }
-    return make_report(fitted, held_out, facts)
+    return make_report(fitted, evaluation, facts)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
 from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.fit.trainer import Examples
+from wye.training.fit.trainer import Pool
 from wye.training.replay import (
     Replay,
     Replayed,
@@ -81,7 +81,7 @@ def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
 NAMES = tuple(f"f{column}" for column in range(14))
 
 
-def examples(n: int, seed: int) -> Examples:
+def examples(n: int, seed: int) -> Pool:
     """Labels by a product, a bend and a slope, with noise; the last features say nothing.
 
     Feature 12 never changes, and feature 13 is feature 2 in other units.
@@ -93,7 +93,7 @@ def examples(n: int, seed: int) -> Examples:
     x[:, 13] = 1000 - 5 * x[:, 2]
     rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
     labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.float64)
-    return Examples(x, labels)
+    return Pool(x, labels, np.full(n, "one"))
 
 
 def write_dataset(

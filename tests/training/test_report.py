@@ -14,13 +14,13 @@ from scipy.stats import spearmanr
 from wye.router.types import Thresholds
 from wye.training.figures import as_svg, front_figure
 from wye.training.fit.router import Fitted
+from wye.training.held_out import count_questions
 from wye.training.markdown import gain_spread, spread
 from wye.training.measures import Interval
 from wye.training.report import (
     Report,
     card,
     complexity,
-    count_questions,
     make_report,
     verdict,
     write_report,
@@ -47,19 +47,18 @@ def test_questions_are_counted_by_replay_dataset_and_split(
         ("other", "test", 20),
     ]
     assert report.data[:4] == unjudged.data
-    better = fitted.training.better
-    assert better is not None
+    better = fitted.disagreement.better
     assert sum(one.graph for one in unjudged.data) == (better == 1).sum()
     assert sum(one.simple for one in unjudged.data) == (better == 0).sum()
-    first = fitted.training.questions.only(np.arange(300) < 3)
+    first = fitted.questions.only(np.arange(300) < 3)
     (counts,) = count_questions(first, np.array([1, -1, 0]))
     assert (counts.questions, counts.simple, counts.graph) == (3, 1, 1)
 
 
 def test_what_is_learned_from_and_worth_the_same_is_no_disagreement(fitted: Fitted) -> None:
     better = np.where(np.arange(300) < 7, 1, -1)
-    training = replace(fitted.training, better=better)
-    assert make_report(replace(fitted, training=training), None, {}).disagreements == 7
+    disagreement = replace(fitted.disagreement, better=better)
+    assert make_report(replace(fitted, disagreement=disagreement), None, {}).disagreements == 7
 
 
 @pytest.mark.parametrize(
@@ -168,7 +167,7 @@ def test_other_datasets_are_told_by_the_worst_and_the_best(report: Report) -> No
 
 def test_complexity_is_the_rank_correlation_with_hops(fitted: Fitted) -> None:
     """Datasets weigh the same: what a large one says is not all."""
-    questions = fitted.training.questions
+    questions = fitted.questions
     draw = np.random.default_rng(0)
     hops = {"one": draw.integers(1, 4, 180), "other": np.full(120, 2)}
     replays = []

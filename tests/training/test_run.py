@@ -34,7 +34,7 @@ def run_of(cache: Path, *sources: QuestionSource) -> TrainingRun:
 
 
 def scores(fitted: Fitted) -> np.ndarray:
-    return fitted.scorer.logits(fitted.training.questions.features)
+    return fitted.scorer.logits(fitted.questions.features)
 
 
 def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path) -> None:
@@ -56,22 +56,21 @@ def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path)
 def test_what_was_learned_is_of_train_and_dev(source: QuestionSource, tmp_path: Path) -> None:
     own = run_of(tmp_path / "cache", source)
     fitted = own.learn()
-    training = fitted.training
-    assert len(training.questions) == len(training.labels) == 36
-    assert {replay.split for replay in training.questions.replays} == {"train", "dev"}
+    assert len(fitted.questions) == len(fitted.disagreement.labels) == 36
+    assert {replay.split for replay in fitted.questions.replays} == {"train", "dev"}
     assert fitted.policy.simple == Route.LEXICAL
-    assert any("disagree on" in warning for warning in training.warnings)
+    assert any("disagree on" in warning for warning in fitted.disagreement.warnings)
     assert {"replay of train and dev", "features", "training"} == {*own.clock.seconds}
 
 
 def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
     source: QuestionSource, tmp_path: Path
 ) -> None:
-    alone = run_of(tmp_path / "cache", source).learn().training.questions
+    alone = run_of(tmp_path / "cache", source).learn().questions
     kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("output.pkl")}
     said: list[str] = []
     own = run_of(tmp_path / "cache", source, replace(source, hurried=True))
-    both = own.learn(said.append).training.questions
+    both = own.learn(said.append).questions
     assert said[0].startswith("36 judged questions")
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert {*both.groups} == {"town"}

@@ -1,11 +1,10 @@
 """Fits a router on train and dev replays: scorer, calibration, simple route and thresholds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from wye.backends.types import Float64, Int64, Progress
+from wye.backends.types import Float64, Progress
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
@@ -111,35 +110,11 @@ def published(choices: Choices) -> Choices:
     )
 
 
-@dataclass(frozen=True)
-class TrainingSet:
-    """Training questions with their labels; see `wye.training.labels.Disagreement`.
-
-    Attributes:
-        questions: The n questions of train and dev.
-        labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
-        stakes: (n,) each question's weight; None for equal weights.
-        better: (n,) which arm is better; None if the labels say the same.
-        warnings: Reasons to doubt what is learned from them.
-    """
-
-    questions: EvaluationSet
-    labels: Float64
-    stakes: Float64 | None = None
-    better: Int64 | None = None
-    warnings: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, questions: EvaluationSet, verdict: Disagreement) -> "TrainingSet":
-        """Label questions."""
-        return cls(questions, verdict.labels, verdict.stakes, verdict.better, verdict.warnings)
-
-    @property
-    def pool(self) -> Pool:
-        """The questions as a scorer is trained on them."""
-        questions = self.questions
-        keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
-        return Pool(questions.features, self.labels, questions.groups, keys, self.stakes)
+def pool_of(questions: EvaluationSet, disagreement: Disagreement) -> Pool:
+    """The questions as a scorer is trained on them."""
+    keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
+    labels, stakes = disagreement.labels, disagreement.stakes
+    return Pool(questions.features, labels, questions.groups, keys, stakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +122,9 @@ class Fitted:
     """A trained router, with the evidence for each choice.
 
     Attributes:
-        crossfit: Scores of the questions by scorers that did not learn from them.
+        questions: The n questions of train and dev.
+        disagreement: Their labels.
+        crossfit: Their scores by scorers that did not learn from them.
         unseen: (n,) logits of the questions by scorers that did not learn from their dataset; NaN
             where the others teach nothing. None if thresholds need not hold elsewhere.
         solutions: Simple route -> its thresholds.
@@ -156,7 +133,8 @@ class Fitted:
     """
 
     choices: Choices
-    training: TrainingSet
+    questions: EvaluationSet
+    disagreement: Disagreement
     scorer: Scorer
     recipe: RouterRecipe
     crossfit: CrossFit
@@ -172,7 +150,10 @@ class Fitted:
 
 
 def fit(
-    training: TrainingSet, names: Sequence[str], choices: Choices, progress: Progress | None = None
+    questions: EvaluationSet,
+    disagreement: Disagreement,
+    choices: Choices,
+    progress: Progress | None = None,
 ) -> Fitted:
     """Train a router on all questions of train and dev.
 
@@ -181,36 +162,22 @@ def fit(
     questions, each question counts a second time, scored by a router that was trained without its
     dataset.
 
+    Args:
+        disagreement: The questions' labels.
+
     Raises:
         FitError: One arm always wins in a fold, or no thresholds keep the bounds.
     """
-    pool, seed = training.pool, choices.seed
+    pool, names = pool_of(questions, disagreement), questions.names
     recipe = replace(choices.recipe, kind=choices.kind, among=choices.among)
-    crossfitted = crossfit(pool, names, recipe, seed=seed, progress=progress)
+    crossfitted = crossfit(pool, names, recipe, seed=choices.seed, progress=progress)
     scorer = fit_scorer(
         pool, names, recipe, temperature=crossfitted.temperature, bias=crossfitted.bias
     )
     unseen = None
     if choices.elsewhere and len(np.unique(pool.groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, crossfitted)
-    return choose_policy(training, choices, recipe, scorer, crossfitted=crossfitted, unseen=unseen)
-
-
-def choose_policy(
-    training: TrainingSet,
-    choices: Choices,
-    recipe: RouterRecipe,
-    scorer: Scorer,
-    *,
-    crossfitted: CrossFit,
-    unseen: Float64 | None,
-) -> Fitted:
-    """Choose simple route and thresholds for scores; see `Fitted` for the arguments.
-
-    Raises:
-        FitError: No thresholds keep the bounds.
-    """
-    questions, logits = training.questions, crossfitted.logits
+    logits = crossfitted.logits
     # Steps are decided by these signals.
     takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(scorer.names)
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
@@ -252,7 +219,18 @@ def choose_policy(
     policy = Policy(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
     )
-    return Fitted(choices, training, scorer, recipe, crossfitted, unseen, policy, solutions, taken)
+    return Fitted(
+        choices,
+        questions,
+        disagreement,
+        scorer,
+        recipe,
+        crossfitted,
+        unseen,
+        policy,
+        solutions,
+        taken,
+    )
 
 
 def solve_steps(

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
-from scipy.special import expit
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from wye.backends.types import Float64, Int64
@@ -226,23 +225,18 @@ def taught(data: LearningData, fold: Int64, recipe: RouterRecipe) -> LearningDat
 def fit_line(data: LearningData, recipe: RouterRecipe) -> dict[str, Floats]:
     """Logistic regression with a penalty on squared weights.
 
+    A label between 0 and 1 counts as two questions, whose weights it divides.
+
     Raises:
         FitError: It does not converge.
     """
-    inputs, targets, weights = data.inputs, data.targets, data.weights
-
-    def loss(line: Float64) -> tuple[float, Float64]:
-        logits = inputs @ line[1:] + line[0]
-        error = weights * (expit(logits) - targets)
-        value = weights @ (np.logaddexp(0, logits) - targets * logits)
-        slope = np.append(error.sum(), error @ inputs + recipe.ridge * line[1:])
-        return float(value + recipe.ridge / 2 * line[1:] @ line[1:]), slope
-
-    start = np.zeros(inputs.shape[1] + 1)
-    solution = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1_000})
-    if not solution.success:
-        raise FitError(f"Logistic regression does not converge: {solution.message}.")
-    return {"head.weight": solution.x[None, 1:], "head.bias": solution.x[:1]}
+    shares = np.concatenate([data.targets, 1 - data.targets]) * np.tile(data.weights, 2)
+    labels = np.repeat([1, 0], len(data.targets))
+    line = LogisticRegression(C=1 / recipe.ridge, tol=1e-8, max_iter=1_000)
+    line.fit(np.tile(data.inputs, (2, 1)), labels, shares)
+    if line.n_iter_[0] == line.max_iter:
+        raise FitError("Logistic regression does not converge; choose fewer features.")
+    return {"head.weight": line.coef_, "head.bias": line.intercept_}
 
 
 def fit_member(data: LearningData, recipe: RouterRecipe, seed: int) -> AttentionMlp | Linear:

@@ -37,52 +37,12 @@ TREES = "extra-trees"
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
-    """Labelled questions.
+class Pool:
+    """Questions of the training splits, including those on which both arms agree.
 
     Attributes:
         features: (n, width) float64, all features of the build, finite.
-        labels: (n,) from 0, where the simple arm is enough, to 1.
-        stakes: (n,) each question's weight; None for equal weights.
-    """
-
-    features: Float64
-    labels: Float64
-    stakes: Float64 | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.labels)
-        stakes = n if self.stakes is None else len(self.stakes)
-        if self.features.ndim != 2 or {len(self.features), stakes} != {n}:
-            raise FitError(
-                f"{self.features.shape} features, {n} labels and {stakes} weights do not match; "
-                "give one of each per question."
-            )
-        if not ((self.labels >= 0) & (self.labels <= 1)).all():
-            raise FitError("A label is not from 0 to 1; 1 means that more than one arm is needed.")
-        if not np.isfinite(self.features).all():
-            row, column = np.argwhere(~np.isfinite(self.features))[0]
-            raise FitError(
-                f"Feature {column} of question {row} is {self.features[row, column]}; "
-                "features must be finite numbers."
-            )
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def one_sided(self) -> bool:
-        """Whether all labels are the same, so nothing can be learned."""
-        return len(np.unique(self.labels)) < 2
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """All questions of the training splits, including those on which both arms agree.
-
-    Attributes:
-        features: (n, width) float64.
-        labels: (n,) as in `Examples`, -1 where nothing is learned.
+        labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
         groups: (n,) name of each question's dataset.
         keys: (n,) equal for one question asked of two indexes; such rows are never split between
             training and validation. None if every row is a question of its own.
@@ -95,11 +55,37 @@ class Pool:
     keys: NDArray[np.str_] | None = None
     stakes: Float64 | None = None
 
-    def examples(self, rows: Mask) -> Examples:
-        """The labelled questions among some rows, (n,) bool."""
+    def __post_init__(self) -> None:
+        columns = (self.labels, self.groups, self.keys, self.stakes)
+        sizes = {len(column) for column in columns if column is not None}
+        if self.features.ndim != 2 or sizes != {len(self.features)}:
+            raise FitError(
+                f"{self.features.shape} features and {sizes} labels, groups, keys and weights do "
+                "not match; give one of each per question."
+            )
+        if not ((self.labels == -1) | ((self.labels >= 0) & (self.labels <= 1))).all():
+            raise FitError("A label is not from 0 to 1; 1 means that more than one arm is needed.")
+        if not np.isfinite(self.features).all():
+            row, column = np.argwhere(~np.isfinite(self.features))[0]
+            raise FitError(
+                f"Feature {column} of question {row} is {self.features[row, column]}; "
+                "features must be finite numbers."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def labelled(self, rows: Mask) -> "Pool":
+        """The questions to learn from among some rows, (n,) bool."""
         mask = rows & (self.labels >= 0)
+        keys = None if self.keys is None else self.keys[mask]
         stakes = None if self.stakes is None else self.stakes[mask]
-        return Examples(self.features[mask], self.labels[mask], stakes)
+        return Pool(self.features[mask], self.labels[mask], self.groups[mask], keys, stakes)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether all labels are the same, so nothing can be learned."""
+        return len(np.unique(self.labels)) < 2
 
     def without(self, group: str) -> Mask:
         """(n,) which questions are not of a dataset, nor repeat one of its questions."""
@@ -108,7 +94,7 @@ class Pool:
 
 
 def select(
-    examples: Examples,
+    examples: Pool,
     names: Sequence[str],
     *,
     k: int = 85,
@@ -124,7 +110,7 @@ def select(
     neighbours for continuous features.
 
     Args:
-        examples: Examples of the training split only.
+        examples: Labelled questions of the training split only.
         k: Most features to keep, at least 1.
         among: Names of features that may be kept; None for all.
         seed: Seed of the noise that the estimate adds to continuous features.
@@ -144,7 +130,7 @@ def select(
     first: dict[bytes, int] = {}
     for column in np.flatnonzero(varies).tolist():
         if among is None or names[column] in among:
-            first.setdefault(_print(examples.features[:, column]), column)
+            first.setdefault(_fingerprint(examples.features[:, column]), column)
     if not first:
         raise FitError("No feature varies over the training questions; nothing can be learned.")
     columns = np.array(list(first.values()), np.int64)
@@ -158,7 +144,7 @@ def select(
     return selected
 
 
-def _print(values: Float64) -> bytes:
+def _fingerprint(values: Float64) -> bytes:
     """A key that is equal for columns with equal z-scores, up to sign and the ninth digit."""
     z = (values - values.mean()) / values.std()
     z *= np.sign(z[np.argmax(np.abs(z) > 1e-6)])
@@ -180,7 +166,7 @@ class _Prepared:
     """What the members of one scorer learn from.
 
     Attributes:
-        columns: (d,) the features that were kept.
+        columns: (d,) the selected features.
         labels: The data before trees taught anything.
     """
 
@@ -193,13 +179,15 @@ class _Prepared:
         return np.ascontiguousarray(self.standard(features[:, self.columns]))
 
 
-def _prepare(
-    pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe
-) -> _Prepared | FitError:
-    """Select features, standardise them, and let trees teach, of some rows (n,) bool."""
-    examples = pool.examples(rows)
+def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe) -> _Prepared:
+    """Select features, standardise them, and let trees teach, of some rows (n,) bool.
+
+    Raises:
+        FitError: All labels are the same.
+    """
+    examples = pool.labelled(rows)
     if examples.one_sided:
-        return FitError(
+        raise FitError(
             f"On all {len(examples)} questions to learn from the same arm wins; add questions that "
             "the other one answers better, or another success metric."
         )
@@ -232,11 +220,9 @@ def fit_scorer(
         FitError: All labels are the same, or a fit fails.
     """
     prepared = _prepare(pool, np.ones(len(pool.labels), np.bool_), names, recipe)
-    if isinstance(prepared, FitError):
-        raise prepared
-    kept = tuple(names[column] for column in prepared.columns)
+    selected = tuple(names[column] for column in prepared.columns)
     (members,) = _members([prepared], recipe, None)
-    scorer = Scorer(kept, prepared.columns, len(names), prepared.standard, members)
+    scorer = Scorer(selected, prepared.columns, len(names), prepared.standard, members)
     scorer = replace(scorer, temperature=temperature, bias=bias)
     if recipe.unfamiliar:
         known = _familiarity(prepared.data.inputs, recipe.unfamiliar)
@@ -310,11 +296,7 @@ def crossfit(
         FitError: A scorer would see labels of one kind only.
     """
     fold = divide(pool, FOLDS, seed)
-    prepared = [_prepare(pool, fold != number, names, recipe) for number in range(FOLDS)]
-    parts = [part for part in prepared if not isinstance(part, FitError)]
-    for part in prepared:
-        if isinstance(part, FitError):
-            raise part
+    parts = [_prepare(pool, fold != number, names, recipe) for number in range(FOLDS)]
     labelled = pool.labels >= 0
     raw, trees = np.empty(len(fold)), np.empty(len(fold))
     is_taught = recipe.kind == AttentionMlp.kind and recipe.taught > 0
@@ -348,9 +330,12 @@ def leave_datasets_out(
         pool: Questions of train and dev, never of test.
         crossfitted: Its calibration is used.
     """
-    groups = np.unique(pool.groups).tolist()
-    prepared = {group: _prepare(pool, pool.without(group), names, recipe) for group in groups}
-    parts = {name: part for name, part in prepared.items() if not isinstance(part, FitError)}
+    rest = {group: pool.without(group) for group in np.unique(pool.groups).tolist()}
+    parts = {
+        group: _prepare(pool, rows, names, recipe)
+        for group, rows in rest.items()
+        if not pool.labelled(rows).one_sided
+    }
     logits = np.full(len(pool.labels), np.nan)
     for group, members in zip(parts, _members([*parts.values()], recipe, None), strict=True):
         held = pool.groups == group

@@ -21,14 +21,14 @@ from wye.training.fit.router import (
     LEAST_SHARE,
     STEPS,
     Choices,
-    TrainingSet,
     fit,
+    pool_of,
     published,
     solve_steps,
 )
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import crossfit, fit_scorer, leave_datasets_out
-from wye.training.labels import ALL_GOLD
+from wye.training.labels import ALL_GOLD, Disagreement
 from wye.training.thresholds import ThresholdObjective, outcome, scores_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -37,8 +37,15 @@ LINE = Choices(success=ALL_GOLD, kind="linear")
 FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
 
 
+Labelled = tuple[EvaluationSet, Disagreement]
+
+
+def labelled(questions: EvaluationSet, labels: np.ndarray) -> Labelled:
+    return questions, Disagreement(labels, (labels >= 0).astype(float), labels.astype(np.int64))
+
+
 @pytest.fixture(scope="module")
-def training() -> TrainingSet:
+def training() -> Labelled:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(200, 3))
     graph = x[:, 0] + 0.5 * draw.normal(size=200) > 0
@@ -54,61 +61,60 @@ def training() -> TrainingSet:
         replay_of(*(questions[row] for row in np.flatnonzero(dev == (split == "dev"))), split=split)
         for split in ("train", "dev")
     ]
-    return TrainingSet(EvaluationSet(tuple(replays), x[order]), labels[order])
+    return labelled(EvaluationSet(tuple(replays), x[order], names=NAMES), labels[order])
 
 
-def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: TrainingSet) -> None:
-    found = fit(training, NAMES, LINE)
+def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: Labelled) -> None:
+    found = fit(*training, LINE)
     assert {*found.solutions} == {*SIMPLE_ROUTES}
     best = max(solution.outcome.quality for solution in found.solutions.values())
     assert found.solution.outcome.quality == best
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
-    assert found.policy.latency_ms == training.questions.median_latency_ms(found.policy.simple)
+    assert found.policy.latency_ms == training[0].median_latency_ms(found.policy.simple)
     assert found.recipe.kind == Linear.kind
 
 
 def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(
-    training: TrainingSet,
+    training: Labelled,
 ) -> None:
-    found = fit(training, NAMES, replace(LINE, simple=D))
+    found = fit(*training, replace(LINE, simple=D))
     recipe = RouterRecipe(kind="linear")
-    crossfitted = crossfit(training.pool, NAMES, recipe)
+    crossfitted = crossfit(pool_of(*training), NAMES, recipe)
     assert (found.crossfit.logits == crossfitted.logits).all()
     scorer = fit_scorer(
-        training.pool,
+        pool_of(*training),
         NAMES,
         recipe,
         temperature=crossfitted.temperature,
         bias=crossfitted.bias,
     )
-    features = training.questions.features
+    features = training[0].features
     assert (found.scorer.logits(features) == scorer.logits(features)).all()
 
 
 def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
-    training: TrainingSet,
+    training: Labelled,
 ) -> None:
     twice, once = (
-        fit(training, NAMES, replace(LINE, simple=D, elsewhere=elsewhere))
-        for elsewhere in (True, False)
+        fit(*training, replace(LINE, simple=D, elsewhere=elsewhere)) for elsewhere in (True, False)
     )
     assert (len(twice.outcomes), len(once.outcomes)) == (400, 200)
     assert (twice.outcomes.scores[:200] == once.outcomes.scores).all()
     assert (twice.outcomes.quality[:200] == twice.outcomes.quality[200:]).all()
     recipe = RouterRecipe(kind="linear")
-    unseen = leave_datasets_out(training.pool, NAMES, recipe, twice.crossfit)
+    unseen = leave_datasets_out(pool_of(*training), NAMES, recipe, twice.crossfit)
     assert twice.unseen is not None
     assert twice.unseen.tolist() == unseen.tolist()
     assert twice.outcomes.scores[200:].tolist() == scores_of(unseen).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
-    logits = [one.scorer.logits(training.questions.features) for one in (twice, once)]
+    logits = [one.scorer.logits(training[0].features) for one in (twice, once)]
     assert (logits[0] == logits[1]).all()
     assert once.unseen is None
 
 
-def test_the_published_recipe_takes_three_routes_by_quality_alone(training: TrainingSet) -> None:
+def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Labelled) -> None:
     fusion = load_settings(preset="ea-graphrag").fusion
     recipe = published(Choices(fusion=fusion))
     assert (recipe.kind, recipe.success) == ("attention-mlp", "all-gold@5")
@@ -117,27 +123,26 @@ def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Trai
     assert recipe.fusion.method == "rrf"
     # By a scorer that is quick to fit, on columns that the questions have.
     quick = replace(recipe, kind="linear", among=None)
-    fitted = fit(training, NAMES, quick)
+    fitted = fit(*training, quick)
     assert min(fitted.solution.outcome.shares) >= LEAST_SHARE
     assert fitted.policy.thresholds.steps == 0
 
 
-def test_bounds_are_kept(training: TrainingSet) -> None:
-    found = fit(
-        training, NAMES, replace(LINE, simple=D, goal=ThresholdObjective(max_graph_share=0.2))
-    )
+def test_bounds_are_kept(training: Labelled) -> None:
+    found = fit(*training, replace(LINE, simple=D, goal=ThresholdObjective(max_graph_share=0.2)))
     shares = outcome(found.outcomes, found.policy.thresholds).shares
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
 
-def test_a_question_asked_of_two_indexes_is_in_one_fold(training: TrainingSet) -> None:
-    once = training.questions
-    questions = EvaluationSet(once.replays * 2, np.tile(once.features, (2, 1)))
-    doubled = TrainingSet(questions, np.tile(training.labels, 2))
-    logits = fit(doubled, NAMES, replace(LINE, simple=D, elsewhere=False)).crossfit.logits
+def test_a_question_asked_of_two_indexes_is_in_one_fold(training: Labelled) -> None:
+    once = training[0]
+    questions = EvaluationSet(once.replays * 2, np.tile(once.features, (2, 1)), names=NAMES)
+    doubled = labelled(questions, np.tile(training[1].labels, 2))
+    logits = fit(*doubled, replace(LINE, simple=D, elsewhere=False)).crossfit.logits
     assert (logits[:200] == logits[200:]).all()
-    assert doubled.pool.keys is not None
-    assert doubled.pool.keys[0] == respell(questions.texts[0])
+    keys = pool_of(*doubled).keys
+    assert keys is not None
+    assert keys[0] == respell(questions.texts[0])
 
 
 def test_scores_are_never_quite_0_or_1() -> None:

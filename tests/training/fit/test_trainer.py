@@ -24,7 +24,6 @@ from wye.training.fit.scorers import (
 )
 from wye.training.fit.trainer import (
     CrossFit,
-    Examples,
     Pool,
     crossfit,
     divide,
@@ -39,19 +38,14 @@ SMALL = RouterRecipe(
 LINEAR = RouterRecipe(kind="linear")
 
 
-def pool_of(n: int, seed: int) -> Pool:
-    some = examples(n, seed)
-    return Pool(some.features, some.labels, np.full(n, "one"))
-
-
 @pytest.fixture(scope="module")
 def clever() -> Scorer:
-    return fit_scorer(pool_of(900, 0), NAMES, SMALL)
+    return fit_scorer(examples(900, 0), NAMES, SMALL)
 
 
 @pytest.fixture(scope="module")
 def simple() -> Scorer:
-    return fit_scorer(pool_of(900, 0), NAMES, LINEAR)
+    return fit_scorer(examples(900, 0), NAMES, LINEAR)
 
 
 def test_a_network_learns_what_a_line_cannot(clever: Scorer, simple: Scorer) -> None:
@@ -64,7 +58,7 @@ def test_a_network_learns_what_a_line_cannot(clever: Scorer, simple: Scorer) -> 
 
 
 def test_some_questions_are_unfamiliar_and_their_score_says_nothing() -> None:
-    pool = pool_of(900, 0)
+    pool = examples(900, 0)
     scorer = fit_scorer(pool, NAMES, replace(LINEAR, unfamiliar=0.05))
     unknown = ~scorer.knows(scorer.inputs(pool.features))
     assert unknown.mean() == pytest.approx(0.05, abs=0.005)
@@ -72,12 +66,12 @@ def test_some_questions_are_unfamiliar_and_their_score_says_nothing() -> None:
 
 
 def test_only_some_features_may_be_kept() -> None:
-    found = fit_scorer(pool_of(300, 0), NAMES, replace(LINEAR, among=("f0", "f2")))
+    found = fit_scorer(examples(300, 0), NAMES, replace(LINEAR, among=("f0", "f2")))
     assert {*found.names} <= {"f0", "f2"}
 
 
 def test_the_same_seed_trains_the_same_bits() -> None:
-    recipe, pool = replace(SMALL, epochs=3), pool_of(200, 0)
+    recipe, pool = replace(SMALL, epochs=3), examples(200, 0)
     state = torch.get_rng_state()
     one = fit_scorer(pool, NAMES, recipe)
     assert (torch.get_rng_state() == state).all()
@@ -110,7 +104,7 @@ def test_explanations_are_faithful(which: str, request: pytest.FixtureRequest) -
 
 
 def test_what_cannot_be_trained_is_refused() -> None:
-    some = pool_of(60, 0)
+    some = examples(60, 0)
     with pytest.raises(FitError, match="On all 60 questions to learn from the same arm wins"):
         fit_scorer(replace(some, labels=np.ones_like(some.labels)), NAMES, SMALL)
     with pytest.raises(FitError, match="lower the learning rate"):
@@ -228,7 +222,8 @@ def test_of_counts_the_one_with_the_most_information_is_kept() -> None:
             for share, (value, label) in parts
         )
 
-    found = select(Examples(np.array(columns, float).T, labels), ["a", "b", "c"], k=1)
+    pool = Pool(np.array(columns, float).T, labels, np.full(8, "one"))
+    found = select(pool, ["a", "b", "c"], k=1)
     assert found.tolist() == [int(np.argmax([information(x) for x in columns]))]
 
 
@@ -250,20 +245,20 @@ def test_what_cannot_be_selected_from_is_refused() -> None:
     with pytest.raises(FitError, match="labels are the same"):
         select(replace(some, labels=np.ones_like(some.labels)), NAMES)
     with pytest.raises(FitError, match="No feature varies"):
-        select(Examples(np.ones((20, 14)), some.labels), NAMES)
+        select(replace(some, features=np.ones((20, 14))), NAMES)
 
 
 def test_examples_that_do_not_fit_are_refused() -> None:
-    features, labels = np.zeros((2, 3)), np.array([0.0, 1.0])
-    assert not Examples(features, labels).one_sided
-    assert Examples(features[1:], labels[1:]).one_sided
+    features, labels, groups = np.zeros((2, 3)), np.array([0.0, 1.0]), np.full(2, "one")
+    assert not Pool(features, labels, groups).one_sided
+    assert Pool(features[1:], labels[1:], groups[1:]).one_sided
     with pytest.raises(FitError, match="do not match"):
-        Examples(features[:1], labels)
+        Pool(features[:1], labels, groups)
     with pytest.raises(FitError, match="not from 0 to 1"):
-        Examples(features, labels + 1)
+        Pool(features, labels + 1, groups)
     features[1, 2] = np.inf
     with pytest.raises(FitError, match="Feature 2 of question 1 is inf"):
-        Examples(features, labels)
+        Pool(features, labels, groups)
 
 
 @pytest.fixture
@@ -299,7 +294,7 @@ def test_labels_of_a_fold_do_not_reach_its_scores(
 
 def test_agreements_are_scored_but_not_learned_from(pool: Pool) -> None:
     known = pool.labels >= 0
-    assert len(pool.examples(np.ones(600, np.bool_))) == known.sum() == 400
+    assert len(pool.labelled(np.ones(600, np.bool_))) == known.sum() == 400
     features = np.where(known[:, None], pool.features, pool.features + 1)
     before = crossfit(pool, NAMES, LINEAR).logits
     after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR).logits
