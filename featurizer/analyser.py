@@ -14,13 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from wye.featurizer.constituency.parser import (
-    ConstituencySettings,
-    SyntaxParser,
-    TreeParser,
-    locate,
-    open_tree_parser,
-)
+from wye.featurizer.constituency.decoder import Decoder
+from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, open_decoder
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.layers import OneThread
@@ -108,7 +103,7 @@ class Analyser:
         *,
         parser: SpacyParser | None = None,
         encoder: Encoder | None = None,
-        trees: TreeParser | None = None,
+        trees: Decoder | None = None,
     ) -> None:
         """Load the models that are not given; the constituency model when it is first needed.
 
@@ -176,7 +171,7 @@ class Analyser:
             ModelError: The constituency model is missing or damaged.
         """
         if self._syntax is None:
-            trees = self._trees or open_tree_parser(*locate(self.settings.constituency))
+            trees = self._trees or open_decoder(self.settings.constituency)
             self._syntax = SyntaxParser(self.parser, trees)
         return self._syntax
 
@@ -463,7 +458,7 @@ def open_syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
         ModelError: A model is missing or damaged.
     """
     parser = SpacyParser(settings.pipeline, fast=settings.fast_parser)
-    return SyntaxParser(parser, open_tree_parser(*locate(settings.constituency)))
+    return SyntaxParser(parser, open_decoder(settings.constituency))
 
 
 def _others(processes: int) -> int:

@@ -27,6 +27,10 @@ SETTINGS: Mapping[str, str] = {
         ("WYE_SERVE__REQUESTS_PER_SECOND", "WYE_SERVE__BURST"),
         "API keys take turns; limit their rate in the proxy before the server.",
     ),
+    "WYE_ANALYSER__CONSTITUENCY__VECTORS": (
+        "A constituency model is one safetensors file: convert Stanza's .pt files with "
+        "wye.training.constituency.model_files.export."
+    ),
     "WYE_SERVE__CORS_ORIGINS": "Have the proxy before the server send CORS headers.",
     "WYE_SERVE__TRACES": "FASTAPI_OTEL_AUTO_CONFIGURE=true sends spans, with FastAPI's extra.",
     "WYE_SERVE__WORKERS": "Start more `wye serve`, each with its own port, behind a proxy.",

@@ -1,8 +1,8 @@
-"""Constituency models as plain arrays, from a safetensors file or from Stanza's pair of .pt files.
+"""Constituency models as plain arrays, read from a safetensors file.
 
-A model that ships is a Stanza checkpoint and its word vectors in one file: the same tensors under
-the same names, and everything else as JSON. Reading it needs numpy alone; Stanza's own files are
-PyTorch archives. Neither needs Stanza, which would import udtools and udapi (GPL).
+The file is a Stanza checkpoint with its word vectors: the same tensors under the same names, and
+everything else as JSON. Reading it needs neither PyTorch nor Stanza, which would import udtools and
+udapi (GPL). `training.constituency.model_files.export` makes one from Stanza's own files.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from wye.featurizer.constituency.transitions import Transition
-from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
+from wye.featurizer.errors import ModelError
 from wye.featurizer.types import Float32
 
 VECTORS = "vectors"
@@ -94,7 +93,7 @@ class Checkpoint:
     digest: str
 
 
-# Configurations that the decoder can compute; any other needs Stanza.
+# Configurations that the decoder can compute.
 _REQUIRED: Mapping[str, tuple[object, ...]] = {
     "transition_scheme": ("IN_ORDER",),
     "reversed": (False,),
@@ -138,7 +137,7 @@ class StanzaFiles:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything that a tree depends on, the same for both kinds of files."""
+        """SHA-256 of everything that a tree depends on."""
         params = self.content["params"]
         config = {key: params["config"].get(key) for key in (*_REQUIRED, "num_output_layers")}
         facts = [config, *(params[key] for key in _FACTS), self.words, self.lower]
@@ -152,23 +151,20 @@ class StanzaFiles:
 _FACTS = ("constituent_opens", "root_labels", "tags", "transitions", "unary_limit", "words")
 
 
-def read_checkpoint(model: Path, vectors: Path | None = None) -> Checkpoint:
-    """Read a model: a safetensors file, or Stanza's .pt file with its pretrain .pt file.
+def read_checkpoint(model: Path) -> Checkpoint:
+    """Read a model from a safetensors file.
 
     Raises:
-        ModelError: A file is missing or of another kind, or PyTorch, which reads .pt files, is
-            not installed.
-        UnsupportedModelError: Only Stanza can run this model.
+        ModelError: The file is missing or of another kind, or its architecture is another one.
     """
     try:
-        files = read_safetensors(model) if vectors is None else read_stanza(model, vectors)
+        files = read_safetensors(model)
         _check_supported(model, files.content["params"])
         return _build(files)
     except (KeyError, TypeError, AttributeError) as error:
-        beside = f" with {vectors}" if vectors else ""
         raise ModelError(
-            f"{model}{beside} is not a constituency model with its word vectors: {error!r} is "
-            "missing or has the wrong type."
+            f"{model} is not a constituency model with its word vectors: {error!r} is missing or "
+            "has the wrong type."
         ) from error
 
 
@@ -179,7 +175,8 @@ def read_safetensors(model: Path) -> StanzaFiles:
         ModelError: The file is missing or is no safetensors file.
         KeyError, TypeError: Its content is something else.
     """
-    _check_file(model)
+    if not model.is_file():
+        raise ModelError(f"No constituency model file at {model}. Nothing is downloaded.")
     try:
         with safe_open(model, framework="np") as file:
             header = json.loads((file.metadata() or {})[_HEADER])
@@ -187,48 +184,6 @@ def read_safetensors(model: Path) -> StanzaFiles:
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
         raise ModelError(f"{model} cannot be read as a safetensors file: {error}") from error
     return StanzaFiles(header["content"], tensors, header["words"], header["lower"])
-
-
-def read_stanza(model: Path, vectors: Path) -> StanzaFiles:
-    """Read Stanza's .pt file of a model and its pretrain .pt file of word vectors.
-
-    Raises:
-        ModelError: A file is missing or no archive of weights, or PyTorch is not installed.
-        KeyError, TypeError, AttributeError: The content of a file is something else.
-    """
-    content, pretrain = _load(model), _load(vectors)
-    params = {**content["params"]}
-    tensors = {name: tensor.numpy() for name, tensor in params.pop("model").items()}
-    tensors[VECTORS] = np.asarray(pretrain["emb"])
-    vocabulary = pretrain["vocab"]
-    return StanzaFiles(
-        {**content, "params": params}, tensors, vocabulary["_id2unit"], vocabulary["lower"]
-    )
-
-
-def _load(path: Path) -> Mapping[str, Any]:
-    _check_file(path)
-    try:
-        import torch  # noqa: PLC0415 - takes seconds and hundreds of MB, and only .pt files need it
-    except ImportError as error:
-        raise ModelError(
-            f"{path} needs PyTorch to be read, which is not installed ({error}); "
-            f"{how_to_install('torch')}."
-        ) from error
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError) as error:
-        raise ModelError(
-            f"{path} cannot be read as a PyTorch archive of weights: {error}"
-        ) from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} holds a {type(content).__name__}, not a Stanza model.")
-    return content
-
-
-def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise ModelError(f"No constituency model file at {path}. Nothing is downloaded.")
 
 
 def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
@@ -246,9 +201,9 @@ def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
         unsupported["tag_embedding_dim"] = 0
     if unsupported:
         description = ", ".join(f"{key}={value}" for key, value in sorted(unsupported.items()))
-        raise UnsupportedModelError(
-            f"The numpy decoder cannot run {path} ({description}). Stanza can: "
-            f"{how_to_install('stanza')}, or choose a one-layer in-order LSTM model."
+        raise ModelError(
+            f"Wye cannot run {path} ({description}). Choose one of Stanza's in-order models with "
+            "one LSTM layer, without a transformer and a character model."
         )
 
 

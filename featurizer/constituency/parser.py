@@ -1,4 +1,4 @@
-"""The syntax of questions in bounded time; trees by our decoder, or by Stanza where only it can.
+"""The syntax of questions in bounded time.
 
 - The first `spacy_parser.QUESTION_CHARACTERS` characters of a question are parsed, and of those the
   first `spacy_parser.QUESTION_TOKENS` tokens.
@@ -9,21 +9,16 @@
 `Syntax.flat` says which trees are flat, and `Syntax.unread` how much was left out.
 """
 
-import hashlib
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from wye.featurizer.constituency.checkpoint import read_checkpoint
 from wye.featurizer.constituency.decoder import Decoder, Words
 from wye.featurizer.constituency.tree import Tree, flat_tree
-from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
+from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import SpacyParser
 from wye.featurizer.types import Parse, Syntax
-
-log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "constituency-en-gum"
 MODEL_FILE = "model.safetensors"
@@ -40,103 +35,45 @@ class ConstituencySettings:
     """Which constituency model.
 
     Attributes:
-        model: Name of a model in this repository's folder `models`, or the path of a folder with
-            model.safetensors or of a Stanza .pt file, which needs PyTorch.
-        vectors: Stanza's file of word vectors for a .pt file; by default vectors.pt next to it.
+        model: Name of a model in this repository's folder `models`, or the path of a safetensors
+            file or of a folder with model.safetensors.
     """
 
     model: str = DEFAULT_MODEL
-    vectors: str = ""
 
 
-def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
-    """The file of a model; for a .pt file also that of its word vectors.
+def locate(settings: ConstituencySettings) -> Path:
+    """The file of a model.
 
     Raises:
-        ModelError: A file is missing, or vectors are named for a model that contains its own.
+        ModelError: It is missing.
     """
     path = Path(settings.model)
     if settings.model == path.name and not path.exists():
         path = MODELS / settings.model
-    model = path / MODEL_FILE if path.is_dir() else path
-    files = {"MODEL": model}
-    if model.suffix == ".pt":
-        files["VECTORS"] = Path(settings.vectors or model.with_name("vectors.pt"))
-    elif settings.vectors:
+    file = path / MODEL_FILE if path.is_dir() else path
+    if not file.is_file():
         raise ModelError(
-            f"The constituency model {model} holds its word vectors: unset "
-            f"WYE_ANALYSER__CONSTITUENCY__VECTORS, which names {settings.vectors}."
+            f"The constituency model '{settings.model}' has no file {file}. Nothing is downloaded: "
+            f"run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
+            "WYE_ANALYSER__CONSTITUENCY__MODEL at a file that wye.training.constituency wrote."
         )
-    for variable, file in files.items():
-        if not file.is_file():
-            raise ModelError(
-                f"The constituency model '{settings.model}' has no file {file}. Nothing is "
-                f"downloaded: run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
-                f"WYE_ANALYSER__CONSTITUENCY__{variable} at a Stanza constituency model's files."
-            )
-    return tuple(files.values())
+    return file
 
 
-class StanzaParser:
-    """Stanza's own parser, about ten times slower than the decoder."""
-
-    def __init__(self, model: Path, vectors: Path) -> None:
-        """Load Stanza's .pt file of a model and its pretrain .pt file.
-
-        Raises:
-            ModelError: Stanza is not installed, or cannot load the model.
-        """
-        try:
-            # Imported only here, since Stanza imports udtools and udapi, which are under the GPL.
-            from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
-        except ImportError as error:
-            raise ModelError(
-                f"{model} needs Stanza, which is not installed ({error}); "
-                f"{how_to_install('stanza')}."
-            ) from error
-        args = {"wordvec_pretrain_file": str(vectors), "device": "cpu"}
-        try:
-            self._model: Any = Trainer.load(str(model), args=args).model
-        except (OSError, KeyError, RuntimeError, ValueError) as error:
-            raise ModelError(f"Stanza cannot load {model} with {vectors}: {error}") from error
-        files = model.read_bytes() + vectors.read_bytes()
-        self.digest = hashlib.sha256(files).hexdigest()
-
-    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences, one after the other; None without words, or if it finds none."""
-        parse = self._model.parse_tagged_words
-        results = (parse([list(words)], 1) if words else () for words in sentences)
-        return [from_stanza(trees[0]) if trees else None for trees in results]
-
-
-TreeParser = Decoder | StanzaParser
-
-
-def open_tree_parser(model: Path, vectors: Path | None = None) -> TreeParser:
-    """The fastest parser that can run the model; a fallback to Stanza is logged as a warning.
+def open_decoder(settings: ConstituencySettings) -> Decoder:
+    """Load a model.
 
     Raises:
-        ModelError: Nothing here can run the model.
+        ModelError: It is missing or damaged, or has another architecture.
     """
-    try:
-        return Decoder(read_checkpoint(model, vectors))
-    except UnsupportedModelError as error:
-        if vectors is None:
-            raise
-        parser = StanzaParser(model, vectors)
-        log.warning("%s Falling back to Stanza.", error)
-        return parser
-
-
-def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
-    """Convert Stanza's tree to ours."""
-    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
+    return Decoder(read_checkpoint(locate(settings)))
 
 
 class SyntaxParser:
     """A spaCy pipeline and a constituency model as one parser of questions."""
 
-    def __init__(self, parser: SpacyParser, trees: TreeParser) -> None:
+    def __init__(self, parser: SpacyParser, trees: Decoder) -> None:
         self.parser = parser
         self._trees = trees
 

@@ -8,12 +8,11 @@ import pytest
 from spacy.language import Language
 
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles
+from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import (
     ConstituencySettings,
     SyntaxParser,
-    TreeParser,
-    locate,
-    open_tree_parser,
+    open_decoder,
 )
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.featurizer.encoder import Encoder, EncoderSettings
@@ -56,13 +55,13 @@ def fast() -> Pipeline:
 
 
 @pytest.fixture(scope="session")
-def trees() -> TreeParser:
+def trees() -> Decoder:
     """The shipped constituency model."""
-    return open_tree_parser(*locate(ConstituencySettings()))
+    return open_decoder(ConstituencySettings())
 
 
 @pytest.fixture(scope="session")
-def questions(parser: SpacyParser, trees: TreeParser) -> SyntaxParser:
+def questions(parser: SpacyParser, trees: Decoder) -> SyntaxParser:
     """What turns questions into syntax, with the packaged models."""
     return SyntaxParser(parser, trees)
 

@@ -19,7 +19,8 @@ from wye.featurizer.analyser import (
     Stopwatch,
     token_count,
 )
-from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
+from wye.featurizer.constituency.decoder import Decoder
+from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import QUESTION_TOKENS, SpacyParser
@@ -383,7 +384,7 @@ def test_a_title_can_be_read_as_part_of_the_text(make: Make, encoder: Encoder) -
 
 
 def test_syntax_is_made_of_a_parse_with_tokens(
-    parser: SpacyParser, questions: SyntaxParser, encoder: Encoder, trees: TreeParser
+    parser: SpacyParser, questions: SyntaxParser, encoder: Encoder, trees: Decoder
 ) -> None:
     chosen = Analyser(AnalyserSettings(), parser=parser, encoder=encoder, trees=trees)
     parses = chosen.parse_questions(QUESTIONS, tokens=True)

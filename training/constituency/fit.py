@@ -21,7 +21,6 @@ from stanza.models.constituency import parser_training
 from stanza.models.constituency.in_order_oracle import InOrderOracle
 from stanza.models.constituency.parse_tree import Tree as StanzaTree
 
-from wye.featurizer.constituency.parser import from_stanza
 from wye.featurizer.constituency.tree import Tree
 from wye.training.constituency.evaluation import score
 from wye.training.constituency.model_files import Recipe
@@ -150,6 +149,11 @@ def parse(model: Model, trees: Sequence[Tree]) -> list[Tree]:
     """Trees that the model builds over the tagged words of given ones, by Stanza's own decoder."""
     sentences = [tree.tagged_words() for tree in trees]
     return [from_stanza(tree) for tree in model.parse_tagged_words(sentences, 50)]
+
+
+def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
+    """Convert Stanza's tree to ours."""
+    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
 
 
 def to_stanza(tree: Tree) -> StanzaTree:

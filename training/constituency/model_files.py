@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors, read_stanza
+from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
 
@@ -142,9 +142,18 @@ _PERSONAL = re.compile(r"@|^#\w|://|www\.|(?:\d\D?){7}")
 
 
 def export(checkpoint: Path, vectors: Path, out: Path) -> None:
-    """Convert Stanza's files to ours, without this machine's paths and without personal data."""
-    files = read_stanza(checkpoint, vectors)
-    params, tensors = files.content["params"], files.tensors
+    """Convert Stanza's files to ours, without this machine's paths and without personal data.
+
+    Args:
+        checkpoint: Stanza's .pt file of a model.
+        vectors: Its .pt file of word vectors.
+        out: The safetensors file to write.
+    """
+    content = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    pretrain = torch.load(vectors, map_location="cpu", weights_only=True)
+    params = content["params"]
+    tensors = {name: tensor.numpy() for name, tensor in params.pop("model").items()}
+    tensors[VECTORS] = np.asarray(pretrain["emb"])
     kept = [i for i, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
     # Two reserved rows come first.
     rows = [0, 1, *(i + 2 for i in kept)]
@@ -156,18 +165,5 @@ def export(checkpoint: Path, vectors: Path, out: Path) -> None:
         key: Path(value).name if isinstance(value, str) and "/" in value else value
         for key, value in params["config"].items()
     } | dict.fromkeys(("save_dir", "data_dir", "wordvec_dir"), "")
-    files.write(out)
-
-
-def to_stanza(model: Path, folder: Path) -> tuple[Path, Path]:
-    """Convert our file to the two that Stanza loads, model and word vectors, in a folder."""
-    files = read_safetensors(model)
-    tensors = {name: torch.tensor(values) for name, values in files.tensors.items()}
-    del tensors[VECTORS]
-    params = {**files.content["params"], "model": tensors}
-    # JSON has no tuples.
-    params["constituent_opens"] = [tuple(labels) for labels in params["constituent_opens"]]
-    written = folder / "model.pt", folder / "vectors.pt"
-    torch.save({**files.content, "params": params}, written[0])
-    save_vectors(files.words, files.tensors[VECTORS], written[1], lower=files.lower)
-    return written
+    vocabulary = pretrain["vocab"]
+    StanzaFiles(content, tensors, vocabulary["_id2unit"], vocabulary["lower"]).write(out)

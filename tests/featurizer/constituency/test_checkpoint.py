@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from wye.featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
-from wye.featurizer.errors import ModelError, UnsupportedModelError
+from wye.featurizer.errors import ModelError
 
 Maker = Callable[..., Path]
 
@@ -29,8 +29,8 @@ Maker = Callable[..., Path]
         ("use_rattn", True),
     ],
 )
-def test_what_only_stanza_can_run_is_named(make_model: Maker, key: str, value: object) -> None:
-    with pytest.raises(UnsupportedModelError, match=f"{key}={value}.*Stanza can"):
+def test_another_architecture_is_named(make_model: Maker, key: str, value: object) -> None:
+    with pytest.raises(ModelError, match=f"Wye cannot run .*{key}={value}"):
         read_checkpoint(make_model(**{key: value}))
 
 
@@ -68,35 +68,10 @@ def test_files_are_the_same_bytes_each_time(make_model: Maker) -> None:
     assert all(make_model().read_bytes() == first for _ in range(5))
 
 
-def test_stanzas_own_files_are_the_same_model(make_model: Maker, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415
-
-    ours = make_model()
-    model, vectors = to_stanza(ours, tmp_path)
-    assert read_checkpoint(model, vectors).digest == read_checkpoint(ours).digest
-    with pytest.raises(ModelError, match="No constituency model file"):
-        read_checkpoint(tmp_path / "none.pt", vectors)
-    (tmp_path / "text.pt").write_text("no weights")
-    with pytest.raises(ModelError, match="cannot be read as a PyTorch archive"):
-        read_checkpoint(tmp_path / "text.pt", vectors)
-    with pytest.raises(ModelError, match="is not a constituency model"):
-        read_checkpoint(vectors, model)
-
-
-def test_without_pytorch_a_pt_file_says_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    (tmp_path / "model.pt").write_text("an archive")
-    with pytest.raises(ModelError, match=r"model\.pt needs PyTorch.*pip install -e '\.\[torch\]'"):
-        read_checkpoint(tmp_path / "model.pt", tmp_path / "vectors.pt")
-
-
 def test_the_shipped_model_builds_trees_without_pytorch_or_stanza() -> None:
     code = (
         "import sys; from wye.featurizer.constituency.parser import *;"
-        "trees = open_tree_parser(*locate(ConstituencySettings()));"
+        "trees = open_decoder(ConstituencySettings());"
         "print(trees.parse_many([[('Who', 'WP'), ('rowed', 'VBD'), ('?', '.')]])[0]);"
         "print([m for m in ('torch', 'stanza', 'udapi', 'udtools') if m in sys.modules])"
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
 from wye.featurizer.constituency.decoder import Decoder, Derivation, Reader, Words
-from wye.featurizer.constituency.parser import ConstituencySettings, StanzaParser, locate
+from wye.featurizer.constituency.parser import ConstituencySettings, open_decoder
 from wye.featurizer.constituency.transitions import ParserState
 from wye.featurizer.constituency.tree import Tree, parse_brackets
 from wye.featurizer.types import Float32
@@ -137,29 +137,10 @@ def test_trees_are_those_of_the_definition_whatever_is_parsed_beside(
             assert (tree.label, tree.tagged_words()) == ("ROOT", tuple(sentence))
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("nonlinearity", ["relu", "tanh"])
-def test_trees_are_stanzas_own(
-    make_model: Maker, tmp_path: Path, seed: int, nonlinearity: str
-) -> None:
-    pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
-    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415
-
-    model = make_model(seed, nonlinearity=nonlinearity, combined_dummy_embedding=seed > 5)
-    ours, theirs = Decoder(read_checkpoint(model)), StanzaParser(*to_stanza(model, tmp_path))
-    drawn = [
-        [("The", "DT"), ("boat", "NN"), ("(", "XX"), ("of course", "NN")],
-        [("ferry", "NN")],
-        [("the", "DT"), ("Boat", "VB"), ("rows", "VB"), ("a", "DT"), ("lantern", "NN"), ("?", ".")],
-    ]
-    assert ours.parse_many(drawn) == theirs.parse_many(drawn)
-
-
 def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
-    decoder = Decoder(read_checkpoint(*locate(ConstituencySettings())))
+    decoder = open_decoder(ConstituencySettings())
     first, *lines = GOLDEN.read_text(encoding="utf-8").splitlines()
-    # Another model needs another file, of `StanzaParser` over what `to_stanza` makes of the model.
+    # Another model needs another file: the trees of Stanza, as test_stanza.py asks for them.
     assert json.loads(first)["digest"] == decoder.digest
     assert len(lines) == len(QUESTIONS.read_text(encoding="utf-8").splitlines())
     trees = [parse_brackets(json.loads(line)["tree"]) for line in lines]
@@ -173,7 +154,7 @@ def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
 
 
 def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = Decoder(read_checkpoint(*locate(ConstituencySettings())))
+    decoder = open_decoder(ConstituencySettings())
     lines = GOLDEN.read_text(encoding="utf-8").splitlines()[1:]
     sentences = [parse_brackets(json.loads(line)["tree"]).tagged_words() for line in lines]
     groups: list[int] = []
@@ -197,18 +178,6 @@ def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.Monk
     monkeypatch.setattr("wye.featurizer.constituency.decoder.CLOSE_CALL", np.inf)
     assert decoder.parse_many(sentences) == side_by_side
     assert groups.count(1) == len(sentences)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_stanza_gives_the_shipped_models_trees_too(tmp_path: Path) -> None:
-    pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
-    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415
-
-    (shipped,) = locate(ConstituencySettings())
-    ours, theirs = Decoder(read_checkpoint(shipped)), StanzaParser(*to_stanza(shipped, tmp_path))
-    lines = GOLDEN.read_text(encoding="utf-8").splitlines()[1:]
-    words = [parse_brackets(json.loads(line)["tree"]).tagged_words() for line in lines]
-    assert ours.parse_many(words) == theirs.parse_many(words)
 
 
 def test_a_sentence_without_words_or_beyond_the_limit_has_no_tree(

@@ -1,5 +1,3 @@
-import logging
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,10 +10,8 @@ from wye.featurizer.constituency.parser import (
     MODELS,
     SENTENCE_TOKENS,
     ConstituencySettings,
-    StanzaParser,
     SyntaxParser,
     locate,
-    open_tree_parser,
 )
 from wye.featurizer.constituency.tree import Tree, flat_tree, parse_brackets
 from wye.featurizer.errors import ModelError
@@ -23,30 +19,16 @@ from wye.featurizer.spacy.parser import QUESTION_CHARACTERS, QUESTION_TOKENS, Sp
 from wye.featurizer.types import Syntax
 
 Maker = Callable[..., Path]
-SENTENCE = [("The", "DT"), ("boat", "NN"), ("rows", "VB")]
 
 
 def test_a_model_is_found_by_name_as_a_folder_and_as_a_file(
     make_model: Maker, tmp_path: Path
 ) -> None:
-    assert locate(ConstituencySettings()) == (MODELS / DEFAULT_MODEL / MODEL_FILE,)
+    assert locate(ConstituencySettings()) == MODELS / DEFAULT_MODEL / MODEL_FILE
     model = make_model()
-    assert locate(ConstituencySettings(str(model))) == (model,)
+    assert locate(ConstituencySettings(str(model))) == model
     model = model.rename(tmp_path / MODEL_FILE)
-    assert locate(ConstituencySettings(str(tmp_path))) == (model,)
-    with pytest.raises(ModelError, match=r"holds its word vectors: unset WYE_.*VECTORS"):
-        locate(ConstituencySettings(vectors="vectors.pt"))
-
-
-def test_stanzas_files_are_two_and_may_lie_apart(tmp_path: Path) -> None:
-    model, vectors = tmp_path / "model.pt", tmp_path / "vectors.pt"
-    model.touch()
-    with pytest.raises(ModelError, match=r"vectors\.pt.*WYE_ANALYSER__CONSTITUENCY__VECTORS"):
-        locate(ConstituencySettings(str(model)))
-    vectors.touch()
-    assert locate(ConstituencySettings(str(model))) == (model, vectors)
-    elsewhere = vectors.rename(tmp_path / "other.pt")
-    assert locate(ConstituencySettings(str(model), str(elsewhere))) == (model, elsewhere)
+    assert locate(ConstituencySettings(str(tmp_path))) == model
 
 
 @pytest.mark.parametrize("name", ["none", "/none/at/all", "none/model.pt"])
@@ -55,42 +37,6 @@ def test_missing_files_are_named_with_a_way_out(name: str) -> None:
         ModelError, match=rf"'{name}' has no file .*WYE_ANALYSER__CONSTITUENCY__MODEL"
     ):
         locate(ConstituencySettings(name))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_fallback_to_stanza_is_said(
-    make_model: Maker, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
-    files = stanza_files(make_model(3, sentence_boundary_vectors="WORDS"), tmp_path)
-    with caplog.at_level(logging.WARNING, "wye.featurizer"):
-        parser = open_tree_parser(*files)
-    assert isinstance(parser, StanzaParser)
-    assert "sentence_boundary_vectors=WORDS" in caplog.text
-    assert "Falling back to Stanza" in caplog.text
-    assert parser.parse_many([SENTENCE, []])[1] is None
-    assert parser.digest != StanzaParser(*stanza_files(make_model(4), tmp_path)).digest
-
-
-def test_without_stanza_the_decoder_runs_what_it_can_and_else_the_extra_is_named(
-    make_model: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.setitem(sys.modules, "stanza", None)
-    monkeypatch.setitem(sys.modules, "stanza.models.constituency.trainer", None)
-    assert isinstance(open_tree_parser(*stanza_files(make_model(), tmp_path)), Decoder)
-    for files in [
-        (make_model(num_lstm_layers=2),),
-        stanza_files(make_model(num_lstm_layers=2), tmp_path),
-    ]:
-        with pytest.raises(ModelError, match=r"num_lstm_layers=2|-e '\.\[stanza\]'"):
-            open_tree_parser(*files)
-
-
-def stanza_files(model: Path, folder: Path) -> tuple[Path, Path]:
-    from wye.training.constituency.model_files import to_stanza  # noqa: PLC0415 - takes PyTorch
-
-    return to_stanza(model, folder)
 
 
 ODD = {
