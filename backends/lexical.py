@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.layers import Layers
-from wye.backends.notations import months_in
+from wye.backends.notations import digraphs, months_in, notations
 from wye.backends.numerics import (
     RequestError,
     postings,
@@ -30,15 +30,7 @@ from wye.backends.numerics import (
 )
 from wye.backends.store.derived import Arrays, pack_table, unpack_table
 from wye.backends.strings import FurtherWords, TermNumbers, Words
-from wye.backends.text import (
-    STOPWORDS,
-    content_terms,
-    digraphs,
-    notations,
-    singular,
-    terms,
-    without_request,
-)
+from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
     Float32,
     Int32,

@@ -1,12 +1,18 @@
-"""Dates, times and numbers that are written in more than one way.
+"""What is written in more than one way: dates, times, numbers, codes and umlauts.
 
-Each has keys, which are the same for every way to write it: "5 March 2031" and "05.03.2031" both
-have "2031-03-05", "14:30" is "2.30 pm", "1.25 million" is "1,250,000".
+Beside its words, a text has notations, further words that are the same for every way to write such
+a thing: "5 March 2031" and "05.03.2031" both have "2031-03-05", "14:30" is "2.30 pm", "1.25
+million" is "1,250,000". "VLV3391" has the parts of "VLV-3391", and that has the joined form.
+Ordinary words have none.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
+
+from wye.backends.text import LONGEST_PIECE, folded
 
 _NAMES = (
     *("january", "february", "march", "april", "may", "june", "july"),
@@ -192,3 +198,175 @@ _NAMED_MONTH, _FORMS = (
     )
 )
 """Each form of what begins with the name of a month, and of what does not, and how it is read."""
+
+
+def notations(text: str) -> list[str]:
+    """Further words of a text in a normal form, each once; none for most texts.
+
+    They are folded and not stemmed.
+    """
+    of_pieces = chain.from_iterable(map(notations_of, text.split()))
+    in_phrases = phrases(text) if _DIGIT.search(text) else ()
+    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_phrases)))]
+
+
+_COMPOUND = re.compile(r"\w+(?:[.\-]\w+)*")
+_PART = re.compile(r"[^\W_]+")
+_RUN = re.compile("[a-z]+|[0-9]+")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_HUMPED = re.compile(r"[^\W_]*[a-z][A-Z][^\W_]*")
+_DIGIT = re.compile("[0-9]")
+_ORDINARY = re.compile(r"[0-9]+(?:s|st|nd|rd|th)?", re.IGNORECASE)
+_LEAST_HUMP = 4
+_MOST_PARTS = 8
+_SHORTEST = 4
+"""Shorter words are not split between letters and digits: "v3", "H2O"."""
+_DIGRAPHS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"}
+    | {"Ä": "ae", "Ö": "oe", "Ü": "ue", "Ø": "oe", "Å": "aa"}
+)
+_UMLAUT = re.compile("[äöüøåÄÖÜØÅ]")
+# A sign of a code: a capital, a digit or a joint inside a word.
+_MARK = re.compile(r"[a-z][A-Z]|\w[._\-]\w|[^\W\d][0-9]|[0-9][^\W\d]|[äöüøåÄÖÜØÅ]")
+
+
+def notations_of(piece: str) -> Sequence[str]:
+    """The joined forms and the parts of the codes in a piece, and its words without umlauts."""
+    if len(piece) > LONGEST_PIECE or not _MARK.search(piece):
+        return ()
+    further: list[str] = []
+    for compound in _COMPOUND.findall(piece):
+        if _UMLAUT.search(compound):
+            further += _PART.findall(folded(compound.translate(_DIGRAPHS)))
+        words = _PART.findall(compound)
+        if joined := _joined(compound, [folded(word) for word in words]):
+            further.append(joined)
+        for word in words:
+            further += _parts(word)
+    return further
+
+
+def digraphs(text: str) -> dict[str, str]:
+    """Words with an umlaut as written without one, such as "koebel" -> the folded word "kobel"."""
+    return {
+        folded(word.translate(_DIGRAPHS)): folded(word)
+        for word in _PART.findall(text)
+        if _UMLAUT.search(word)
+    }
+
+
+def _joined(compound: str, parts: list[str]) -> str:
+    """A compound as one word; "" if it is one, or a number, a range of years or an abbreviation."""
+    if not 1 < len(parts) <= _MOST_PARTS:
+        return ""
+    if all(part.isdigit() for part in parts):
+        if "." in compound:
+            return ".".join(parts) if len(parts) > 2 and "-" not in compound else ""
+        is_range = len(parts) == 2 and _IS_YEAR.fullmatch(parts[0]) and len(parts[1]) in (2, 4)
+        return "" if is_range else "".join(parts)
+    is_code = "_" in compound or any(part.isdigit() for part in parts)
+    if "." in compound and not is_code and min(map(len, parts)) < 2:
+        return ""
+    return "".join(parts)
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of a word in camel case, or with letters and digits."""
+    if len(word) < _SHORTEST or _ORDINARY.fullmatch(word):
+        return []
+    parts = [part.casefold() for part in _HUMP.findall(word)] if _is_camel(word) else []
+    if _DIGIT.search(word):
+        runs = _RUN.findall(folded(word))
+        parts += [run for run in runs if len(run) > 1] if len(runs) <= _MOST_PARTS // 2 else []
+    return parts
+
+
+def _is_camel(word: str) -> bool:
+    """Whether a word is like parseBankStatement or LedgerService, not like McDonald or iPhone."""
+    if not (word.isascii() and _HUMPED.fullmatch(word)):
+        return False
+    humps = _HUMP.findall(word)
+    if not 1 < len(humps) <= _MOST_PARTS:
+        return False
+    if word[0].islower():
+        return len(humps[0]) > 1 and humps[1][0].isupper()
+    return len(humps) > 2 or all(len(hump) >= _LEAST_HUMP for hump in humps)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Something in a question that is written like an identifier, or a day.
+
+    Attributes:
+        text: The code as in the question.
+        keys: Words before stemming of which a passage that says the code has one: the joined form,
+            or the days that a date may be.
+        parts: Its parts, which may be apart in a passage; empty for a day.
+    """
+
+    text: str
+    keys: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+
+_IS_YEAR = re.compile(r"1[0-9]{3}|20[0-9][0-9]")
+_PLURAL = re.compile(r"[ -][a-z]+s\b")
+_INTRODUCED = re.compile(
+    r"(?:#|\b(?:bug|bus|case|code|error|flight|form|id|invoice|issue|item|line|model|no|number|"
+    r"order|part|port|pr|request|room|ticket)[.:]? ?)$"
+)
+_TIME_AFTER = re.compile(r"[ T,]+[0-9]{1,2}:[0-9]{2}")
+_LEAST_DIGITS = 3
+
+
+def codes_in(question: str) -> list[Code]:
+    """The codes and the days in a question.
+
+    A number is a code if it has three digits or more, is no year unless a word such as "order"
+    introduces it, and counts nothing: neither a unit nor a plural follows. A day with a time, as
+    in a line of a log, is none.
+    """
+    codes, others = [], [*phrases(question)] if _DIGIT.search(question) else []
+    shouts = question.isupper() and len(question.split()) > 1
+    for phrase in others:
+        if phrase.days and not _TIME_AFTER.match(question, phrase.end):
+            codes.append(Code(question[phrase.start : phrase.end], phrase.days))
+    for match in _COMPOUND.finditer(question):
+        if any(phrase.start < match.end() and match.start() < phrase.end for phrase in others):
+            continue
+        compound, parts = match[0], _PART.findall(folded(match[0]))
+        if compound.isdecimal():
+            if _is_number_of_a_thing(compound, question[: match.start()], question[match.end() :]):
+                codes.append(Code(compound, (compound,)))
+        elif _is_code(compound, parts) and not (shouts and not _DIGIT.search(compound)):
+            key = _joined(compound, parts) or "".join(parts)
+            humps = _HUMP.findall(compound) if _is_camel(compound) else []
+            runs = [folded(hump) for hump in humps] or _RUN.findall(" ".join(parts))
+            codes.append(Code(compound, (key,), tuple(runs)))
+    return codes
+
+
+def _is_number_of_a_thing(number: str, before: str, after: str) -> bool:
+    if len(number) < _LEAST_DIGITS or _PLURAL.match(after):
+        return False
+    return not _IS_YEAR.fullmatch(number) or bool(_INTRODUCED.search(before.lower()))
+
+
+def _is_code(compound: str, parts: list[str]) -> bool:
+    """Whether a compound is written like E-9140, W-TRM, lynx.cache_on or parseBankStatement."""
+    has_digits = [part for part in parts if _DIGIT.search(part) and not _ORDINARY.fullmatch(part)]
+    numbers = [part for part in parts if part.isdecimal()]
+    if has_digits and len(compound) > 2:  # letters and digits in one word
+        return True
+    if len(parts) == 1:
+        return _is_camel(compound)
+    if numbers:
+        is_quantity = parts[0] in numbers and len(numbers) < len(parts)
+        has_year = any(_IS_YEAR.fullmatch(part) for part in numbers) and compound.islower()
+        is_all = len(numbers) == len(parts) and not _joined(compound, parts)
+        return not is_quantity and not has_year and not is_all
+    if "_" in compound or _is_camel(compound):
+        return True
+    if "." in compound:
+        return compound.islower() and min(map(len, parts)) > 1
+    return compound.isupper()

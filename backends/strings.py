@@ -13,16 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.notations import phrases
+from wye.backends.notations import notations_of, phrases
 from wye.backends.numerics import ragged
-from wye.backends.text import (
-    notations_of,
-    plain_text,
-    singular,
-    split_words,
-    starts_like_a_name,
-    tokenise,
-)
+from wye.backends.text import plain_text, singular, split_words, starts_like_a_name, tokenise
 from wye.backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20

@@ -21,7 +21,6 @@ OTHERS = (
     "ceiling",
     "dataset",
     "growth",
-    "hops",
     "linearrag",
     "load",
     "papers",

@@ -7,8 +7,7 @@ its `index` and `retrieve` run, with its default configuration.
 It gets passages as "title newline text" in the order of the file, and links neighbours in that
 order. Public multi-hop corpora have the evidence of one question side by side, so results in file
 order say little about another corpus. --shuffle breaks the order, --no-neighbours omits those
-links. Processor seconds are printed beside wall seconds: on one thread they are what an otherwise
-idle machine would need.
+links. Times are of the processor: on one thread, what an otherwise idle machine would need.
 """
 
 import argparse
@@ -67,20 +66,18 @@ def run(given: argparse.Namespace) -> None:
         [f"{passage.title}\n{passage.text}" for passage in passages],
         [texts[id_] for id_ in ids],
     )
-    thousands = len(passages) / 1000
-    table = Table(["index, seconds", "parsing", "encoding", "other", "total"], width=32)
-    for clock in ("wall", "processor"):
-        parsing, encoding, total = (result[clock][n] for n in ("parsing", "encoding", "total"))
-        cells = [parsing, encoding, total - parsing - encoding, total]
-        table.row(f"{clock}, whole corpus", *cells)
-        table.row(f"{clock}, per 1,000 passages", *(cell / thousands for cell in cells))
+    seconds = result["seconds"]
+    parsing, encoding, total = (seconds[name] for name in ("parsing", "encoding", "total"))
+    cells = [parsing, encoding, total - parsing - encoding, total]
+    table = Table(["index, seconds", "parsing", "encoding", "other", "total"])
+    table.row("whole corpus", *cells)
+    table.row("per 1,000 passages", *(1000 * cell / len(passages) for cell in cells))
     print()
-    table = Table(["question, milliseconds", "p50", "p95", "p99"])
-    for clock in ("wall", "processor"):
-        table.row(clock, *harness.percentiles(result[clock]["questions"]))
+    table = Table(["question", "p50 ms", "p95 ms", "p99 ms"])
+    table.row("milliseconds", *harness.percentiles(seconds["questions"]))
     print()
-    found = zip(ids, result["found"], strict=True)
-    print_quality(datasets, {id_: [passages[place].id for place in row] for id_, row in found})
+    rankings = zip(ids, result["rankings"], strict=True)
+    print_quality(datasets, {id_: [passages[row].id for row in rows] for id_, rows in rankings})
 
 
 def ask_reference(
@@ -111,8 +108,8 @@ def ask_reference(
         done = subprocess.run(command, cwd=work, env={**os.environ, **environment}, check=False)
         if done.returncode:
             raise BenchmarkError(f"The reference ended with {done.returncode}; see above.")
-        found: dict[str, Any] = json.loads(result.read_text())
-        return found
+        results: dict[str, Any] = json.loads(result.read_text())
+        return results
 
 
 def print_quality(datasets: Sequence[Dataset], run: Run) -> None:

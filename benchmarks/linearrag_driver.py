@@ -15,23 +15,21 @@ from typing import Any
 
 
 class CallTimer:
-    """Counts wall and processor seconds spent in the calls it wraps."""
+    """Adds up the processor seconds of the calls that it wraps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.cpu_seconds = 0.0
 
     def wrap(self, owner: Any, method: str) -> None:  # noqa: ANN401 - objects of the checkout
         """Count the time of an object's method from now on."""
         call: Callable[..., object] = getattr(owner, method)
 
         def counted(*args: object, **kwargs: object) -> object:
-            start, cpu_start = time.perf_counter(), time.process_time()
+            start = time.process_time()
             try:
                 return call(*args, **kwargs)
             finally:
-                self.seconds += time.perf_counter() - start
-                self.cpu_seconds += time.process_time() - cpu_start
+                self.seconds += time.process_time() - start
 
         setattr(owner, method, counted)
 
@@ -41,28 +39,18 @@ class Clocked(list[dict[str, str]]):
 
     def __init__(self, questions: list[str]) -> None:
         super().__init__({"question": text, "answer": ""} for text in questions)
-        self._wall: list[float] = []
-        self._cpu: list[float] = []
+        self._times: list[float] = []
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         for question in super().__iter__():
-            self._note()
+            self._times.append(time.process_time())
             yield question
-        self._note()
+        self._times.append(time.process_time())
 
     @property
     def seconds(self) -> list[float]:
-        """Wall time of each question."""
-        return [end - start for start, end in pairwise(self._wall)]
-
-    @property
-    def cpu_seconds(self) -> list[float]:
-        """Processor time of each question."""
-        return [end - start for start, end in pairwise(self._cpu)]
-
-    def _note(self) -> None:
-        self._wall.append(time.perf_counter())
-        self._cpu.append(time.process_time())
+        """Processor seconds of each question."""
+        return [end - start for start, end in pairwise(self._times)]
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -74,8 +62,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             consecutive passages of the file, as it does by default).
 
     Returns:
-        wall and processor, each with the seconds of parsing, encoding, total, and each question;
-        found, for each question the positions in `passages`, best first.
+        seconds of parsing, encoding, total, and each of the questions, in processor time;
+        rankings, for each question the positions in `passages`, best first.
     """
     sys.path.insert(0, job["checkout"])
     encoder = importlib.import_module("sentence_transformers").SentenceTransformer(
@@ -94,16 +82,13 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     watches["total"].wrap(reference, "index")
     if not job["neighbours"]:
         reference.add_adjacent_passage_edges = lambda: None
-    reference.index([f"{place}:{text}" for place, text in enumerate(job["passages"])])
-    wall: dict[str, Any] = {name: watch.seconds for name, watch in watches.items()}
-    processor: dict[str, Any] = {name: watch.cpu_seconds for name, watch in watches.items()}
-
+    reference.index([f"{row}:{text}" for row, text in enumerate(job["passages"])])
+    seconds: dict[str, Any] = {name: watch.seconds for name, watch in watches.items()}
     questions = Clocked(job["questions"])
     answers = reference.retrieve(questions)
     return {
-        "wall": wall | {"questions": questions.seconds},
-        "processor": processor | {"questions": questions.cpu_seconds},
-        "found": [
+        "seconds": seconds | {"questions": questions.seconds},
+        "rankings": [
             [int(text.partition(":")[0]) for text in answer["sorted_passage"]] for answer in answers
         ],
     }

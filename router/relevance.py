@@ -25,16 +25,9 @@ from typing import Any
 import numpy as np
 
 from wye.backends.files import canonical_json
+from wye.backends.notations import codes_in, notations
 from wye.backends.numerics import logistic
-from wye.backends.text import (
-    codes_in,
-    content_terms,
-    folded,
-    notations,
-    singular,
-    title_names,
-    words_before_stemming,
-)
+from wye.backends.text import content_terms, folded, singular, title_names, words_before_stemming
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share

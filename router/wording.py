@@ -17,15 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import phrases
-from wye.backends.text import (
-    Code,
-    codes_in,
-    content_terms,
-    entity_key,
-    title_keys,
-    without_request,
-)
+from wye.backends.notations import Code, codes_in, phrases
+from wye.backends.text import content_terms, entity_key, title_keys, without_request
 from wye.backends.types import Int64, Mask, Passage, RankedHit, Ranking, Source
 from wye.router.errors import QuestionError
 from wye.router.types import FusedHit

@@ -19,9 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wye.backends.lexical import LexicalSettings
+from wye.backends.notations import notations
 from wye.backends.store.corpus import Mentions
 from wye.backends.store.schema import GRAPH, KEYS, LABELS, SEARCHED, TOKENS, engine_fields
-from wye.backends.text import notations, singular, starts_like_a_name, terms, tokenise
+from wye.backends.text import singular, starts_like_a_name, terms, tokenise
 from wye.backends.trigraph.names import MAX_WORDS, DisplayNames
 from wye.backends.types import Float16, Int32, Int64, Metadata
 

@@ -18,8 +18,9 @@ from wye.backends.lexical import (
     LexicalSettings,
     question_notations,
 )
+from wye.backends.notations import notations
 from wye.backends.numerics import RequestError, postings
-from wye.backends.text import notations, singular, terms
+from wye.backends.text import singular, terms
 from wye.backends.types import Query, Ranking
 
 PLAIN = LexicalSettings(stemmer="none", stopwords=())
