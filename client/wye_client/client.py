@@ -41,7 +41,7 @@ class SearchOptions(TypedDict, total=False):
             "zoom".
         k: Most passages to return.
         filter: Filter on metadata, such as "year>=1850", or in JSON's form.
-        collection: Name of a collection; by default the server's first.
+        collection: Name of a collection, needed where there are several.
         min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
         max_latency_ms: Most time for an answer, if the router chooses the route.
         max_cost: Greatest cost of calls of remote arms.

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from fastapi import APIRouter, Request, Response
@@ -16,7 +17,7 @@ from wye.service.answers.generate import AnswerParams, GeneratedAnswer, Segment
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchRequest, examples, headers, retrieve_reply
 from wye.service.http.edge import READ
-from wye.service.search import SearchResult
+from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served, Service
 
 if TYPE_CHECKING:
@@ -152,25 +153,16 @@ async def answer(
     """
     params = body.params(service.collection(body.collection).name, body.route)
     history = [Message(turn.role, turn.content) for turn in body.history]
-    question = await service.generator.standalone(body.question, history)
-    (result,) = await service.search(request, params, [question], body.deadline_ms)
-    retrieval = retrieve_reply(result)
-    options = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
-    answering = AnswerParams(
-        question,
-        passages_of(result),
-        params.collection,
-        history=history,
-        options=options,
-        answerability=retrieval.answerability,
-        abstain_below=body.abstain_below,
-        texts=await packed_texts(service, result, question),
+    answering, retrieval = await find_passages(
+        service, request, params, body.question, history, deadline_ms=body.deadline_ms
     )
+    options = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
+    answering = replace(answering, options=options, abstain_below=body.abstain_below)
     if body.stream:
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
     response.headers.update(headers(retrieval))
     generated = await service.generator.complete(answering)
-    value = answer_value(generated, answering.passages, question)
+    value = answer_value(generated, answering.passages, answering.question)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 
 
@@ -188,14 +180,40 @@ async def _events(
     yield format_sse_event(data_str=value.model_dump_json(), event="done")
 
 
-def passages_of(result: SearchResult) -> list[Passage]:
-    """The passages of a result, best first."""
-    return [result.passages[hit.id] for hit in result.reply.ranking.hits]
+async def find_passages(
+    service: Service,
+    request: Request,
+    params: SearchParams,
+    last_words: str,
+    history: Sequence[Message],
+    *,
+    deadline_ms: int | None,
+) -> tuple[AnswerParams, RetrieveReply]:
+    """Search for the last question of a conversation.
+
+    Args:
+        last_words: The user's last message; rewritten if it depends on the `history` before it.
+
+    Returns:
+        What to answer from, and the reply that `/v1/retrieve` would give.
+    """
+    question = await service.generator.standalone(last_words, history)
+    (result,) = await service.search(request, params, [question], deadline_ms)
+    passages = [result.passages[hit.id] for hit in result.reply.ranking.hits]
+    answering = AnswerParams(
+        question,
+        passages,
+        params.collection,
+        history=history,
+        answerability=result.reply.answerability,
+        texts=await _packed_texts(service, result, passages),
+    )
+    return answering, retrieve_reply(result)
 
 
-async def packed_texts(
-    service: Service, result: SearchResult, question: str
-) -> Sequence[str] | None:
+async def _packed_texts(
+    service: Service, result: SearchResult, passages: Sequence[Passage]
+) -> list[str] | None:
     """What a language model is shown of the first passages; None for whole texts.
 
     With WYE_GENERATOR__PACK=zoom, Chunk-Zoom ranks their sentences in the models' thread. Passages
@@ -205,13 +223,13 @@ async def packed_texts(
     collection = service.collection(params.collection)
     if settings.pack == "whole" or not settings.url or not collection.has_index:
         return None
-    passages = passages_of(result)[: settings.passages]
-    session = collection.session
+    passages, session = passages[: settings.passages], collection.session
 
     def scored() -> dict[str, list[tuple[str, float]]]:
         snapshot = session.snapshot
         ids = [*session.passages([passage.id for passage in passages])]
         arm = cast("ZoomRetriever", snapshot.further(Route.ZOOM))
+        question = result.reply.question
         query = Query(question, session.analyser.encode_questions([question])[0])
         scores = arm.score_sentences(query, ids, snapshot.allowed(params.filter))
         return dict(zip(ids, scores, strict=True))

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -14,15 +15,9 @@ from wye.backends.text import is_blank
 from wye.router.types import ABSTAIN_BELOW, Route
 from wye.service.answers.follow_up import Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams, GeneratedAnswer
-from wye.service.api.answer import (
-    AbstainBelow,
-    answer_value,
-    event_stream,
-    packed_texts,
-    passages_of,
-)
+from wye.service.api.answer import AbstainBelow, answer_value, event_stream, find_passages
 from wye.service.api.replies import RetrieveReply
-from wye.service.api.retrieve import Exact, SearchFields, headers, retrieve_reply
+from wye.service.api.retrieve import Exact, SearchFields, headers
 from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served, Service, request_id_of
@@ -211,22 +206,17 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     turns = _turns_of([(message.role, message.text) for message in body.messages])
     history, options = turns[:-1], body.wye
     last_words = turns[-1].content.strip()[-LONGEST_QUESTION:]
-    question = await service.generator.standalone(last_words, history)
     params = options.params(collection, route)
-    (result,) = await service.search(request, params, [question], options.deadline_ms)
-    retrieval = retrieve_reply(result)
-    answering = AnswerParams(
-        question,
-        passages_of(result),
-        collection,
+    answering, retrieval = await find_passages(
+        service, request, params, last_words, history, deadline_ms=options.deadline_ms
+    )
+    answering = replace(
+        answering,
         system=[
             message.text for message in body.messages if message.role in _SYSTEM and message.text
         ],
-        history=history,
         options=body.sampling(),
-        answerability=retrieval.answerability,
         abstain_below=options.abstain_below,
-        texts=await packed_texts(service, result, question),
     )
     completion = Completion(request_id_of(request), body.model, answering, retrieval, unused)
     head = headers(retrieval)

@@ -7,6 +7,7 @@ what it returns.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 
 from wye.backends.types import Passage, RankedHit, Ranking
@@ -47,6 +48,7 @@ class _Query:
         version: Version of the index that is searched.
         started: When it began, in `monotonic` seconds.
         limits: What may still be spent, by the name of the limit.
+        simple: The result and the call of the simple arm, once that is asked.
     """
 
     params: SearchParams
@@ -56,6 +58,7 @@ class _Query:
     version: int = 0
     started: float = field(default_factory=monotonic)
     limits: dict[str, float] = field(init=False)
+    simple: "asyncio.Task[tuple[SearchResult, ArmCall]] | None" = None
 
     def __post_init__(self) -> None:
         max_cost = self.params.max_cost
@@ -115,11 +118,6 @@ class _Query:
         if self.budget is not None and advance is not None:
             await self.budget.settle(advance, spent)
         return {arm.name: answers.get(arm.name) or calls[arm.name] for arm in arms}
-
-    async def ask_one(self, arm: RemoteArm) -> ArmCall:
-        """Ask one arm, unless it may not be called."""
-        refusals = await self.refusals([arm])
-        return refusals.get(arm.name) or (await self.ask([arm]))[arm.name]
 
     def _pay(self, amount: float) -> None:
         """Take an amount from every limit; a negative one gives it back."""
@@ -184,12 +182,7 @@ class Gate:
             FilterError: An arm cannot apply the filter.
         """
         arms, query = self.suitable(params), _Query(params, item, seconds, budget, version)
-        simple = None
-        if find is None:
-            if params.min_relevance > 0:
-                raise QuestionError(NO_RELEVANCE)
-            simple = _SimpleSearch(self._simple_arm(params), query, self._decide)
-            find = simple.find
+        find = find or partial(self._find_by_simple_arm, self._simple_arm(params), query)
         skipped = await query.refusals(arms)
         callable_arms = [arm for arm in arms if arm.name not in skipped]
         if callable_arms:
@@ -198,17 +191,43 @@ class Gate:
             result, remote = await find(params, seconds), RemoteOutcome()
         if _is_costly(params.route, result):
             remote = replace(remote, calls={**skipped, **remote.calls})
-        if simple is not None and simple.call is not None:
-            remote = replace(remote, calls={simple.arm.name: simple.call, **remote.calls})
+        if query.simple is not None:
+            _, call = await query.simple
+            remote = replace(remote, calls={call.name: call, **remote.calls})
         total = monotonic() - query.started
         return replace(_cut(result, params.k), params=params, remote=remote, total=total)
 
     def _simple_arm(self, params: SearchParams) -> RemoteArm:
         if self.simple is None:
             raise ValueError(f"'{params.collection}' has an index")
+        if params.min_relevance > 0:
+            raise QuestionError(NO_RELEVANCE)
         if params.filter is not None:
             self.simple.check_filter(params.filter)
         return self.simple
+
+    async def _find_by_simple_arm(
+        self, arm: RemoteArm, query: _Query, params: SearchParams, _: float
+    ) -> SearchResult:
+        """Our arms' part in a search, by the simple arm, which is called once for a question."""
+        query.simple = query.simple or asyncio.ensure_future(self._ask_simple(arm, query))
+        result, _call = await query.simple
+        return replace(result, params=params)
+
+    async def _ask_simple(self, arm: RemoteArm, query: _Query) -> tuple[SearchResult, ArmCall]:
+        """The simple arm's list, with the router's decision by it for the route auto."""
+        calls = await query.refusals([arm]) or await query.ask([arm])
+        call = calls[arm.name]
+        result = _list_as_answer(arm, call, query, Route.HYBRID)
+        if query.params.route != Route.AUTO:
+            return result, call
+        if call.reason:
+            decision = Decision(Route.HYBRID, None, None, None, NOTHING)
+        else:
+            texts = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
+            returned = ReturnedPassages(query.item.text, texts)
+            decision = await self._decide(query.params, returned)
+        return replace(result, reply=replace(result.reply, decision=decision)), call
 
     async def _search(
         self, arms: Sequence[RemoteArm], query: _Query, find: Find
@@ -266,38 +285,6 @@ class Gate:
         # Passages that are also in our index are shown as they are there.
         passages |= result.passages
         return replace(result, reply=reply, passages=passages, seconds=seconds), remote
-
-
-class _SimpleSearch:
-    """Replaces our arms by a remote arm, which is called once for a question."""
-
-    def __init__(self, arm: RemoteArm, query: _Query, decide: Decide) -> None:
-        self.arm = arm
-        self.call: ArmCall | None = None
-        self._decide = decide
-        self._query = query
-        self._result: asyncio.Task[SearchResult] | None = None
-
-    async def find(self, params: SearchParams, seconds: float) -> SearchResult:
-        """The arm's list; for the route auto, with the router's decision by it."""
-        del seconds  # the first call may take all the time
-        if self._result is None:
-            self._result = asyncio.ensure_future(self._find())
-        return replace(await self._result, params=params)
-
-    async def _find(self) -> SearchResult:
-        query, arm = self._query, self.arm
-        params = query.params
-        self.call = await query.ask_one(arm)
-        answer = _list_as_answer(arm, self.call, query, Route.HYBRID)
-        if params.route != Route.AUTO:
-            return answer
-        if self.call.reason:
-            decision = Decision(Route.HYBRID, None, None, None, NOTHING)
-        else:
-            texts = [(hit.title, hit.text) for hit in self.call.hits[:FIRST_PASSAGES]]
-            decision = await self._decide(params, ReturnedPassages(query.item.text, texts))
-        return replace(answer, reply=replace(answer.reply, decision=decision))
 
 
 def _ranking_of(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,27 +46,6 @@ _UNREAD = "There was an error parsing the body"  # what FastAPI says
 _SHOULD_BE = "Input should be "  # how pydantic begins
 _Location = tuple[int | str, ...]
 
-_TITLES: Mapping[int, str] = {
-    400: "The request cannot be read",
-    401: "An API key is needed",
-    403: "Not allowed with this key",
-    404: "Not found",
-    405: "Method not allowed",
-    406: "Not in that form",
-    409: "Conflict",
-    410: "Removed",
-    413: "The request is too long",
-    415: "Not in that form",
-    421: "Wrong host",
-    422: "The request is not valid",
-    429: "Too many requests",
-    499: "The client went away",
-    500: "Something went wrong here",
-    501: "Not available here",
-    502: "The language model failed",
-    503: "Busy",
-    504: "Deadline exceeded",
-}
 # Error types that OpenAI's SDKs expect, by status; others are "invalid_request_error".
 _OPENAI_TYPES: Mapping[int, str] = {
     401: "authentication_error",
@@ -113,7 +93,7 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
         """The body as JSON; the member `error` is for clients of OpenAI's protocol."""
         return {
             "type": f"urn:wye:problem:{self.slug}",
-            "title": _TITLES.get(self.status, "Error"),
+            "title": "Client Gone" if self.status == 499 else HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
             "request_id": request_id,

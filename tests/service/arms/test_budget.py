@@ -303,7 +303,7 @@ def test_no_more_is_spent_than_a_day_has_whatever_happens(
         params = SearchParams(Route.FUSION, 5, collection="docs")
         for _ in range(3):
             item = QueuedQuestion("Which river?", "1")
-            calls = (gate._Query(params, item, 1.0, budget).ask_one(arm) for _ in range(together))
+            calls = (gate._Query(params, item, 1.0, budget).ask([arm]) for _ in range(together))
             await asyncio.gather(*calls)
         assert ledger.spent("ada") == pytest.approx(kind.cost)
         return kind.cost
