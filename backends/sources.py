@@ -17,8 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from wye.backends.chunks import CHUNK_WORDS, LONGEST_WORDS, chunk_passage
-from wye.backends.documents import document_of
+from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, document_of
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular, require_regular
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options

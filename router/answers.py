@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from wye.backends.chunks import split_sentences
+from wye.backends.documents import split_sentences
 from wye.backends.text import content_terms, singular, words_before_stemming
 from wye.featurizer.question import words
 from wye.router.relevance import ASKING_WORDS

@@ -10,7 +10,6 @@ import numpy as np
 
 from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
 from wye.backends.dataset.build import make_searchable, optimise, pins
-from wye.backends.dataset.columns import has_columns
 from wye.backends.dataset.question import DatasetGraph, SmallIndex
 from wye.backends.dataset.version import DatasetVersion, require_columns
 from wye.backends.dataset.words import WORDS, WordTable
@@ -18,6 +17,7 @@ from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter
 from wye.backends.store.corpus import Corpus, read_whole
 from wye.backends.store.index import PassageStore
+from wye.backends.store.schema import has_columns
 from wye.backends.store.versions import reading
 from wye.backends.trigraph.hops import FIRST, Hop, second_hops
 from wye.backends.trigraph.promotion import MOST
@@ -111,6 +111,9 @@ class DatasetSnapshot(Snapshot):
         later = copy(self)
         later._begin_batch()
         return later
+
+    def build(self) -> None:
+        """Nothing is derived."""
 
     @property
     def on_top(self) -> int:

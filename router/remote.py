@@ -42,8 +42,9 @@ from wye.router.evidence import (
 )
 from wye.router.explain import summary
 from wye.router.fusion import fuse, rank_sums, scaled
-from wye.router.model_files import load_router
+from wye.router.model_files import load_router, read_policy
 from wye.router.policy import RoutingModel
+from wye.router.settings import RoutingSettings
 from wye.router.types import ArmResults, Decision, Route
 
 Scores = Literal["rank", "cosine", "bm25", "mass"]
@@ -377,3 +378,23 @@ def decide_by_passages(
     columns = passage_columns([returned])
     (decision,) = model.at(point).decide(columns, explain=explain)
     return replace(decision, summary=summary(decision)) if explain else decision
+
+
+def read_passage_router(routing: RoutingSettings) -> RoutingModel | None:
+    """Read the router that decides by returned passages, with its thresholds.
+
+    None ships, since what it would learn on one corpus does not hold on another.
+
+    Returns:
+        None if the settings name none.
+
+    Raises:
+        RouterError: The router is missing, damaged or made for an index, or its thresholds cannot
+            be used.
+    """
+    if routing.model == RoutingSettings().model:
+        return None
+    model = load_passage_router(routing.folder())
+    if routing.thresholds:
+        model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
+    return model

@@ -11,6 +11,7 @@ from typing import Self
 from wye.backends.errors import IndexDamagedError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.store.schema import has_columns
 from wye.backends.types import Passage, Progress
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
@@ -26,7 +27,7 @@ from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
 from wye.router.snapshot import Snapshot, later_files
-from wye.router.types import ARMS, Ask, Decision, Route
+from wye.router.types import Ask, Decision, Route
 
 
 class ModelCache:
@@ -189,12 +190,19 @@ class Session:
     def snapshot(self) -> Snapshot:
         """Everything derived from the version in view."""
         if self._snapshot is None:
-            if searches_dataset(self.index, self.settings):
+            if self._searches_dataset:
                 self._snapshot = DatasetSnapshot(self.index, self.settings)
             else:
                 self._snapshot = Snapshot(self.index, self.settings, self._before)
             self._before = None
         return self._snapshot
+
+    @property
+    def _searches_dataset(self) -> bool:
+        """Whether Lance searches the version; see `dataset.searches_dataset`."""
+        index, engine = self.index, self.settings.engine
+        can = engine == "dataset" or index.is_remote or has_columns(index.snapshot().schema)
+        return can and searches_dataset(index, self.settings)
 
     @property
     def gateway(self) -> Gateway:
@@ -270,16 +278,14 @@ class Session:
 
     def build(self) -> None:
         """Build all arms now rather than for the first question that needs them. Runs no model."""
-        for arm in ARMS if self.count else ():
-            self.snapshot.retriever(arm)
+        self.snapshot.build()
 
     def keep_derived(self) -> None:
         """Write the files of `wye.backends.store.derived` before a question has to wait for them.
 
         A small index has none. A version that differs little uses those of an earlier one.
         """
-        is_dataset = searches_dataset(self.index, self.settings)
-        if is_dataset or not self.index.derived.is_persistent:
+        if self._searches_dataset or not self.index.derived.is_persistent:
             return
         if self.snapshot.corpus.two is None:
             self.build()

@@ -6,7 +6,7 @@ from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from threading import RLock
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 import numpy as np
 
@@ -266,12 +266,19 @@ class Snapshot:
                     self.corpus,
                     self._settings.graph,
                     lexical,
-                    self.assembled or self._assemble(),
+                    self.assemble(),
                     near=self.dense.scores,
                     scorer=self._scorer,
                 )
-                self._assembled = self._graph.graph
             return self._graph
+
+    def build(self) -> None:
+        """Derive now what the arms need, rather than for the first question; runs no model."""
+        if len(self):
+            _ = self.dense, self.lexical
+            if self._settings.graph.seeds.nearest:  # which reads the vectors of all names
+                _ = self.graph
+            self.assemble()
 
     @property
     def assembled(self) -> TriGraph | None:
@@ -304,14 +311,19 @@ class Snapshot:
         self._files.write(_LEXICAL, retriever.to_arrays(), settings)
         return retriever
 
-    def _assemble(self) -> TriGraph:
-        """Build the graph; that of a layered version is its base's with a tail."""
+    def assemble(self) -> TriGraph:
+        """The graph; that of a layered version is its base's with a tail. It is built once."""
         settings = self._settings.graph.assembly
-        if self._base and self.corpus.two:
-            return with_tail(self.corpus.two, self._base.graph.graph, settings)
-        graph = assemble(self.corpus, settings, self._files.scratch_folder())
-        self._files.write(_GRAPH, graph.to_arrays(), settings)
-        return self.assembled or graph  # memory-mapped if it was written
+        with self._building:
+            if self._base and self.corpus.two:
+                if self._assembled is None:
+                    base = self._base.assemble()
+                    self._assembled = with_tail(self.corpus.two, base, settings)
+            elif self.assembled is None:
+                graph = assemble(self.corpus, settings, self._files.scratch_folder())
+                self._files.write(_GRAPH, graph.to_arrays(), settings)
+                self._assembled = self.assembled or graph  # memory-mapped if it was written
+            return cast("TriGraph", self._assembled)
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.

@@ -29,7 +29,6 @@ from wye.service.api import (
     route,
     vector_stores,
 )
-from wye.service.api.retrieve import refuse_unknown
 from wye.service.arms.file import read_arms
 from wye.service.collections import IndexCollection, remote_collections, served
 from wye.service.http import problems
@@ -37,6 +36,7 @@ from wye.service.http.edge import (
     LONGEST_BODY,
     BodyLimit,
     Edge,
+    refuse_unknown,
 )
 from wye.service.http.keys import KeyRing, refuse_open_server
 from wye.service.http.mcp import PATH as MCP

@@ -13,13 +13,15 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from wye.backends.errors import BackendError
+from wye.backends.store.derived import FOLDER as DERIVED
+from wye.backends.store.versions import PASSAGES, VERSIONS
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_info, read_policy
 from wye.router.policy import Policy, RoutingModel
-from wye.router.remote import ReturnedPassages, decide_by_passages, load_passage_router
+from wye.router.remote import ReturnedPassages, decide_by_passages, read_passage_router
 from wye.router.session import ModelCache, Session
 from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Decision, Route
@@ -34,6 +36,8 @@ from wye.service.logs import LOG
 from wye.service.search import BASE, INDEX, THRESHOLDS, Collection, SearchParams
 from wye.service.settings import ServiceSettings, index_folders, router_settings
 
+LONGEST_UNSEEN = 5.0
+"""Seconds after which the files of an index are looked at even if nothing seems to have changed."""
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 
 
@@ -51,26 +55,6 @@ UNROUTED = "no router: all arms are asked, until `wye train --arms` trains one f
 """The reason for the route of a collection whose settings name no router."""
 
 
-def read_passage_router(routing: RoutingSettings) -> RoutingModel | None:
-    """Read the router that decides by returned passages, with its thresholds.
-
-    None ships, since what it would learn on one corpus does not hold on another.
-
-    Returns:
-        None if the settings name none.
-
-    Raises:
-        RouterError: The router is missing, damaged or made for an index, or its thresholds cannot
-            be used.
-    """
-    if routing.model == RoutingSettings().model:
-        return None
-    model = load_passage_router(routing.folder())
-    if routing.thresholds:
-        model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
-    return model
-
-
 class IndexCollection(Collection):
     """A collection with an index."""
 
@@ -78,6 +62,8 @@ class IndexCollection(Collection):
         super().__init__(name)
         self._open = open_
         self._deriving: BaseProcess | None = None
+        self._seen: tuple[object, ...] = ()  # marks of the files that were last looked at
+        self._due_at = 0.0  # when they are looked at even if their marks are the same
         self._changed_at = monotonic()  # when the version last changed
         self._passages_on_top = 0  # of the base, when `_deriving` was started
 
@@ -117,13 +103,30 @@ class IndexCollection(Collection):
         """
         if self._session is None:
             return False
+        marks = self._marks(self._session)
+        if marks == self._seen and monotonic() < self._due_at:
+            return False
         has_thresholds = self._move(THRESHOLDS, self._session.reload_thresholds)
         if has_thresholds:  # they may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
         has_version = self._move(INDEX, self._session.reload)
         self._derive(self._session)
         self._check_files(self._session)
+        self._due_at = monotonic() + LONGEST_UNSEEN
+        # What could not be used is tried again each time.
+        self._seen = () if self.error else marks
         return has_version or has_thresholds
+
+    def _marks(self, session: Session) -> tuple[object, ...]:
+        """What differs once a version, a file of one, a base or thresholds were written."""
+        if session.index.is_remote:
+            return (object(),)
+        passages, thresholds = session.folder / PASSAGES, session.settings.router.thresholds
+        paths = [passages / VERSIONS, passages / "data", session.folder / DERIVED]
+        paths += [Path(thresholds)] if thresholds else []
+        # The name of the newest manifest comes first: two commits may have one time.
+        newest = min((path.name for path in paths[0].glob("*.manifest")), default="")
+        return newest, *map(_mark, paths)
 
     def close(self) -> None:
         """End the derivation, if one runs, and close the session."""
@@ -282,6 +285,15 @@ class RemoteCollection(Collection):
         return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
 
 
+def _mark(path: Path) -> tuple[int, ...]:
+    """What changes with a file, or with the entries of a folder; () for none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
 def _build(session: Session | None) -> Session | None:
     if session is not None:
         session.build()
@@ -393,8 +405,9 @@ class Refresher:
             self._is_written.clear()
             for collection in self._collections.values():
                 await self._renew(collection)
-            with self._logged("keys"):
-                self._reload_keys()
+            if self._ring.path is not None:
+                with self._logged("keys"):
+                    self._reload_keys()
             # Renewing takes at most half of the time even if the index is written all the time,
             # and at most a fifth as long as the pause stays within its usual length. That is half
             # of `refresh_seconds`, so that a commit is searched in that time, opening included.

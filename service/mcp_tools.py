@@ -20,7 +20,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
-from wye.backends.chunks import is_chunk_id
+from wye.backends.documents import is_chunk_id
 from wye.router.types import Answered, Route, answered
 
 PAGE = 20_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wye.backends.chunks import is_chunk_id
+from wye.backends.documents import is_chunk_id
 from wye.backends.store.index import PassageStore
 from wye.backends.text import is_blank
 from wye.training.errors import DatasetError, TrainingError

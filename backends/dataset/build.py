@@ -15,7 +15,6 @@ from wye.backends.dataset.columns import (
     EngineRow,
     Name,
     PassageNames,
-    has_columns,
     to_columns,
 )
 from wye.backends.dataset.words import (
@@ -34,7 +33,14 @@ from wye.backends.files import canonical_json
 from wye.backends.lexical import LexicalRetriever, LexicalSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import KEYS, LABELS, SEARCHED, TOKENS, engine_fields
+from wye.backends.store.schema import (
+    KEYS,
+    LABELS,
+    SEARCHED,
+    TOKENS,
+    engine_fields,
+    has_columns,
+)
 from wye.backends.store.versions import PASSAGES
 from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.settings import AssemblySettings

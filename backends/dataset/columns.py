@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from wye.backends.lexical import LexicalSettings
 from wye.backends.notations import notations
 from wye.backends.store.corpus import Mentions
-from wye.backends.store.schema import GRAPH, KEYS, LABELS, SEARCHED, TOKENS, engine_fields
+from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, engine_fields
 from wye.backends.text import singular, starts_like_a_name, terms, tokenise
 from wye.backends.trigraph.names import MAX_WORDS, DisplayNames
 from wye.backends.types import Float16, Int32, Int64, Metadata
@@ -281,11 +281,6 @@ def to_columns(rows: Sequence[EngineRow]) -> pa.RecordBatch:
     fields = engine_fields()
     arrays = [pa.array(columns[field.name], field.type) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def has_columns(schema: pa.Schema) -> bool:
-    """Whether a dataset has the engine's columns."""
-    return {*SEARCHED} <= {*schema.names}
 
 
 def end_to_end(lengths: Sequence[int]) -> Int64:

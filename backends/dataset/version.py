@@ -12,13 +12,21 @@ import numpy as np
 import pyarrow as pa
 from lance.query import MatchQuery
 
-from wye.backends.dataset.columns import LENGTHS, TITLED, Packed, has_columns, key_word, label
+from wye.backends.dataset.columns import LENGTHS, TITLED, Packed, key_word, label
 from wye.backends.dataset.words import TERM, Word, WordTable
 from wye.backends.errors import IndexMismatchError
 from wye.backends.filters import Columns, Combination, Comparison, Filter, check, keys_of
 from wye.backends.filters import _comparisons as comparisons_of
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, any_of, dimension_of
+from wye.backends.store.schema import (
+    GRAPH,
+    KEYS,
+    LABELS,
+    TOKENS,
+    any_of,
+    dimension_of,
+    has_columns,
+)
 from wye.backends.store.versions import reading
 from wye.backends.types import Float32, Passage
 

@@ -22,6 +22,11 @@ class BadFileError(Exception):
     """The file, or one record of it, cannot be read; says why."""
 
 
+PARAGRAPH = "\n\n"
+_BROKEN = re.compile(r"(\w+)-\n[ \t]*(\w+)")
+_WORD = re.compile(r"\w+")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits for reading one file.
@@ -140,3 +145,25 @@ def scalar(text: str) -> str | int | float | bool:
         if str(value) == text and abs(value) < float("inf"):
             return value
     return text
+
+
+def joined(blocks: Iterable[Block]) -> str:
+    """Blocks as one text, with empty lines between them, but not between a table's rows."""
+    pieces: list[str] = []
+    before = 0
+    for level, text in blocks:
+        is_below = level == ROW and before in (HEADER, ROW)
+        pieces += ("\n" if is_below else PARAGRAPH, text)
+        before = level
+    return "".join(pieces[1:])
+
+
+def mended(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks without the hyphens at ends of lines in words that they have whole elsewhere."""
+    words = {word.casefold() for _, text in blocks for word in _WORD.findall(text)}
+
+    def whole(match: re.Match[str]) -> str:
+        word = match[1] + match[2]
+        return word if word.casefold() in words else match[0]
+
+    return [(level, _BROKEN.sub(whole, text)) for level, text in blocks]

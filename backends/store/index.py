@@ -48,6 +48,7 @@ from wye.backends.store.versions import (
     Mark,
     Record,
     Survey,
+    address_of,
     aside_folder,
     check_files,
     damaged,
@@ -143,10 +144,10 @@ class PassageStore:
             IndexMismatchError: Another schema version or analyser wrote it.
             IndexDamagedError: No version of it is whole.
         """
-        from wye.backends.store.remote import RemoteStore, address_of  # noqa: PLC0415 - a subclass
-
         folder = Path(path)
         if address_of(folder):
+            from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
+
             return RemoteStore.open(folder, fingerprint)
         if not _has_versions(folder):
             raise IndexNotFoundError(

@@ -11,7 +11,6 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.dataset.columns import has_columns
 from wye.backends.dataset.late import fill
 from wye.backends.errors import SourceError
 from wye.backends.store.corpus import Corpus
@@ -23,6 +22,7 @@ from wye.backends.store.schema import (
     any_of,
     columns_of,
     content_hash,
+    has_columns,
     to_analyses,
     to_batch,
     to_passages,

@@ -5,7 +5,6 @@ versions last, so that no reader sees a version before its files:
 `aws s3 sync my-index s3://bucket/my-index --exclude '*/_versions/*'`, then the same without.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn, Self
@@ -15,26 +14,12 @@ import lance
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError, ReadOnlyError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import require_ours
-from wye.backends.store.versions import PASSAGES
+from wye.backends.store.versions import PASSAGES, address_of
 
-_LOCAL = "file-object-store"
-_ADDRESS = re.compile(r"(s3|gs|az|abfss?|file-object-store):/+")
 READ_ONLY = (
     "An index in an object store is only read. Write it where it is on a disk, and copy the files "
     "to the store again."
 )
-
-
-def address_of(folder: Path) -> str:
-    """The address that a path stands for, such as s3://bucket/index; "" for a folder.
-
-    A `Path` has one slash where the address has two.
-    """
-    match = _ADDRESS.match(str(folder))
-    if not match:
-        return ""
-    root = "/" if match[1] == _LOCAL else ""
-    return f"{match[1]}://{root}{str(folder)[match.end() :]}"
 
 
 class RemoteStore(PassageStore):

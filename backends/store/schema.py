@@ -65,6 +65,11 @@ def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
     return pa.schema(fields, metadata=_pins(fingerprint))
 
 
+def has_columns(schema: pa.Schema) -> bool:
+    """Whether a dataset has the engine's columns."""
+    return {*SEARCHED} <= {*schema.names}
+
+
 def surface_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
     """The schema of `entities.lance`: the vector of each surface, pinned to one analyser."""
     fields = [pa.field("surface", pa.string()), pa.field("vector", _vector(dimension))]

@@ -31,6 +31,8 @@ VERSIONS = "_versions"
 HINT = f"{VERSIONS}/latest_version_hint.json"
 _NEWEST = 2**64 - 1  # manifest names count down from it, so that newer versions sort first
 _ROARING = 12346  # the first number of a bitmap without runs
+_IN_LOCAL_STORE = "file-object-store"
+_ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 Mark = tuple[int, int, int] | None
@@ -161,6 +163,18 @@ class Survey:
             except IndexDamagedError as error:
                 self._checked[names] = str(error)
         return self._checked[names]
+
+
+def address_of(folder: Path) -> str:
+    """The address that a path stands for, such as s3://bucket/index; "" for a folder.
+
+    A `Path` has one slash where the address has two.
+    """
+    match = _ADDRESS.match(str(folder))
+    if not match:
+        return ""
+    root = "/" if match[1] == _IN_LOCAL_STORE else ""
+    return f"{match[1]}://{root}{str(folder)[match.end() :]}"
 
 
 def check_files(

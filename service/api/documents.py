@@ -11,6 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
 from starlette.responses import JSONResponse
 
+from wye.backends.documents import parse_record
+from wye.backends.errors import SourceError
 from wye.backends.sources import SUFFIXES
 from wye.backends.store.documents import (
     Page,
@@ -19,20 +21,19 @@ from wye.backends.store.documents import (
     list_documents,
     read_document,
 )
-from wye.backends.types import Metadata
+from wye.backends.types import Metadata, Passage
 from wye.service.api.jobs import JobValue, job_value
 from wye.service.api.retrieve import (
     CollectionName,
     Exact,
     Filter,
-    Strict,
     examples,
 )
-from wye.service.http.edge import ASKING, READ, WRITE
+from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.http.problems import Problem
-from wye.service.ingest.bodies import FileResult, SentDocuments, cut, documents_of, passage_of
+from wye.service.ingest.bodies import FileResult, SentDocuments, documents_of
 from wye.service.ingest.jobs import Job
-from wye.service.ingest.writer import WriteResult
+from wye.service.ingest.writer import WriteResult, cut
 from wye.service.search import Collection
 from wye.service.service import Served, Service, departure
 
@@ -372,7 +373,7 @@ async def put(
 ) -> Response:
     """Stores a document under an id: 200 if it replaces one, 201 if it is new."""
     target = service.collection(collection)
-    sent = passage_of(document, **body.model_dump())
+    sent = _document(document, **body.model_dump())
     passages = cut([sent], chunk_words, service.settings.documents)
     outcome = await service.writers[target.name].store(passages, partial(departure, request))
     return _reply_to_write(service, target, outcome, 200)
@@ -407,6 +408,14 @@ async def delete(document: KnownId, service: Served, collection: Named = None) -
     return await delete_from(service, collection, Removal(documents=(document,)), dry_run=False)
 
 
+def _document(id: str, **record: object) -> Passage:  # noqa: A002 - the word of the API
+    """A document sent as JSON, cleaned; a `Problem` 422 for what its schema does not rule out."""
+    try:
+        return parse_record({"id": id, **record})
+    except SourceError as error:
+        raise Problem(422, "bad-document", f"Document '{id:.80}': {error}.") from error
+
+
 def _sent(body: bytes) -> SentDocuments:
     """The documents of a JSON body, or a `RequestValidationError`."""
     try:
@@ -414,7 +423,7 @@ def _sent(body: bytes) -> SentDocuments:
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
         raise RequestValidationError(faults) from error
-    passages = (passage_of(**value.model_dump()) for value in request.documents)
+    passages = (_document(**value.model_dump()) for value in request.documents)
     return SentDocuments(passages, request.collection, request.chunk_words)
 
 

@@ -1,30 +1,23 @@
 """`/v1/retrieve`: passages for a question; and the fields that other requests share with it."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
-    ModelWrapValidatorHandler,
     StrictBool,
-    ValidationError,
-    model_validator,
 )
 
-from wye.backends.errors import suggestion
 from wye.backends.filters import as_json, parse_filter
 from wye.backends.text import is_blank
 from wye.backends.types import Ranking
 from wye.router.errors import QuestionError
 from wye.router.policy import FORCED
-from wye.router.removed import FIELDS
 from wye.router.types import Decision, FusedHit, Route, route_named
 from wye.service.api.replies import (
     ArmHitValue,
@@ -37,8 +30,7 @@ from wye.service.api.replies import (
     RouteValue,
     SourceValue,
 )
-from wye.service.http.edge import READ
-from wye.service.http.problems import Problem, with_suggestion
+from wye.service.http.edge import READ, Strict
 from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served
 from wye.service.settings import LONGEST_QUESTION
@@ -52,38 +44,6 @@ _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow
 def examples(*values: JsonValue) -> ConfigDict:
     """The configuration of a request whose schema has examples."""
     return ConfigDict(json_schema_extra={"examples": list(values)})
-
-
-class Strict(BaseModel):
-    """A request that refuses unknown fields, since they are most often misspelt."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _suggest_fields(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        # Each unknown field would be an error of its own, and a body may have thousands.
-        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
-            raise ValueError(f"there are {len(value):,} fields, most of them unknown")
-        try:
-            return validate(value)
-        except ValidationError as error:
-            faults = [with_suggestion(fault, cls.model_fields) for fault in error.errors()]
-            raise ValidationError.from_exception_data(cls.__name__, faults) from None
-
-
-async def refuse_unknown(request: Request) -> None:
-    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
-    names = [field.alias for field in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if name not in names:
-            text = f" The parameters are {', '.join(names)}." if names else " There is none here."
-            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
-            fault = {"at": f"query.{name:.60}", "says": f"There is no such parameter.{hint}"}
-            raise Problem(422, "validation", f"{fault['at']}: {fault['says']}", errors=[fault])
-
-
-_MOST_FIELDS = 64
 
 
 def _parse_route(value: object) -> object:

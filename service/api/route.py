@@ -16,11 +16,10 @@ from wye.service.api.retrieve import (
     MaxLatencyMs,
     OperatingPoint,
     QuestionText,
-    Strict,
     examples,
     route_value,
 )
-from wye.service.http.edge import READ
+from wye.service.http.edge import READ, Strict
 from wye.service.search import SearchParams
 from wye.service.service import Served, request_id_of
 

@@ -29,14 +29,14 @@ from wye.service.api.retrieve import (
     Exact,
     Filter,
     QuestionText,
-    Strict,
     examples,
     headers,
     retrieve_reply,
 )
-from wye.service.http.edge import ASKING, READ, WRITE
-from wye.service.ingest.bodies import cut, with_metadata
+from wye.service.http.edge import ASKING, READ, WRITE, Strict
+from wye.service.ingest.bodies import with_metadata
 from wye.service.ingest.jobs import Job
+from wye.service.ingest.writer import cut
 from wye.service.search import Collection, SearchParams
 from wye.service.service import Served, Service, departure
 

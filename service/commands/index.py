@@ -403,7 +403,7 @@ class BadLines:
 
     def counted(self, passages: "Iterator[Passage]") -> "Iterator[Passage]":
         """Count documents that do not look English while they pass."""
-        from wye.backends.documents import looks_foreign
+        from wye.backends.readers.records import looks_foreign
 
         for passage in passages:
             self._foreign += passage.chunk == 0 and looks_foreign(passage.text)

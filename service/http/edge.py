@@ -1,28 +1,31 @@
-"""The edge of the server: who asks, limits, request ids, security headers and the access log."""
+"""The edge of the server: who asks, what is refused, request ids, headers and the access log."""
 
 import asyncio
 import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from wye.backends.errors import suggestion
 from wye.backends.filters import Fixed
+from wye.router.removed import FIELDS
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import (
     NOTED_ID,
@@ -30,6 +33,7 @@ from wye.service.http.problems import (
     Problem,
     answer,
     closing,
+    with_suggestion,
 )
 from wye.service.logs import LOG
 
@@ -227,6 +231,38 @@ def _check_host(host: str) -> None:
         "A server without API keys answers to localhost only. Ask http://localhost, or give the "
         "server keys.",
     )
+
+
+_MOST_FIELDS = 64
+
+
+class Strict(BaseModel):
+    """A request that refuses unknown fields, since they are most often misspelt."""
+
+    model_config = {"extra": "forbid", "allow_inf_nan": False}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _suggest_fields(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        # Each unknown field would be an error of its own, and a body may have thousands.
+        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(value):,} fields, most of them unknown")
+        try:
+            return validate(value)
+        except ValidationError as error:
+            faults = [with_suggestion(fault, cls.model_fields) for fault in error.errors()]
+            raise ValidationError.from_exception_data(cls.__name__, faults) from None
+
+
+async def refuse_unknown(request: Request) -> None:
+    """A dependency that refuses (422) unknown query parameters: ignored, they could do harm."""
+    names = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in names:
+            text = f" The parameters are {', '.join(names)}." if names else " There is none here."
+            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
+            fault = {"at": f"query.{name:.60}", "says": f"There is no such parameter.{hint}"}
+            raise Problem(422, "validation", f"{fault['at']}: {fault['says']}", errors=[fault])
 
 
 class RefusalPace:

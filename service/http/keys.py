@@ -169,6 +169,7 @@ class KeyRing:
 
     Attributes:
         is_required: Whether requests need a key.
+        path: The file that is followed; None for none.
     """
 
     def __init__(self, lines: Iterable[str] = (), path: Path | None = None) -> None:
@@ -181,7 +182,7 @@ class KeyRing:
             parse_key(line, f"Entry {number} of WYE_SERVE__KEYS")
             for number, line in enumerate(lines, start=1)
         ]
-        self._path = path
+        self.path = path
         self.is_required = path is not None or bool(self._fixed)
         self._stamp = (0, 0, 0)
         self._read: list[Key] = []
@@ -209,15 +210,15 @@ class KeyRing:
 
         A key that was removed stops working even if other lines are bad: they are ignored.
         """
-        if self._path is None:
+        if self.path is None:
             return
         try:
-            status = self._path.stat()
+            status = self.path.stat()
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
         except OSError:
             stamp = (-1, 0, 0)
         if stamp != self._stamp:
-            self._read, self._faults = read_keys(self._path)
+            self._read, self._faults = read_keys(self.path)
             self._stamp = stamp
 
     def find(self, secret: str) -> Key | None:

@@ -15,7 +15,6 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
 
-from wye.backends.chunks import CHUNK_WORDS, chunk_passage
 from wye.backends.documents import clean_metadata, document_of, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options
@@ -36,7 +35,6 @@ from wye.service.ingest.forms import (
 from wye.service.settings import DocumentSettings
 
 UNREADABLE = (415, 422)
-LONGEST_ID = 512
 UPLOAD = "wye-upload-"
 """Prefix of an upload's temporary folder; the number of the process follows."""
 _BODY = "The body"
@@ -266,14 +264,6 @@ async def documents_of(
         yield documents
 
 
-def passage_of(id: str, **record: object) -> Passage:  # noqa: A002 - the word of the API
-    """A document sent as JSON, cleaned; a `Problem` 422 for what its schema does not rule out."""
-    try:
-        return parse_record({"id": id, **record})
-    except SourceError as error:
-        raise Problem(422, "bad-document", f"Document '{id:.80}': {error}.") from error
-
-
 async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> SentDocuments:
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
@@ -345,35 +335,3 @@ def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None
 def _copy(source: BinaryIO, path: Path) -> None:
     with path.open("wb") as file:
         shutil.copyfileobj(source, file)
-
-
-def cut(
-    documents: Iterable[Passage], words: int | None, settings: DocumentSettings
-) -> Iterator[Passage]:
-    """Cut documents into passages of at most so many words.
-
-    Raises:
-        Problem: 422 for a document that is too long, comes twice or cannot be stored.
-    """
-    characters = settings.characters
-    ids: set[str] = set()
-    try:
-        for document in documents:
-            if len(document.id) > LONGEST_ID:
-                raise _bad_document(document, f"has an id of more than {LONGEST_ID} characters")
-            if document.id in ids:
-                raise _bad_document(document, "occurs twice in the request; send it once")
-            ids.add(document.id)
-            if len(document.text) > characters:
-                raise _bad_document(
-                    document,
-                    f"has {len(document.text):,} characters, but the limit is {characters:,}; "
-                    "split it",
-                )
-            yield from chunk_passage(document, words or CHUNK_WORDS)
-    except SourceError as error:
-        raise Problem(422, "bad-document", f"A document cannot be stored: {error}.") from error
-
-
-def _bad_document(document: Passage, reason: str) -> Problem:
-    return Problem(422, "bad-document", f"Document '{document.id:.80}' {reason}.")

@@ -19,7 +19,8 @@ from itertools import chain, islice
 from time import monotonic, perf_counter, time
 from typing import Any, TypeVar
 
-from wye.backends.errors import IndexLockedError
+from wye.backends.documents import CHUNK_WORDS, chunk_passage
+from wye.backends.errors import IndexLockedError, SourceError
 from wye.backends.filters import parse_filter
 from wye.backends.store.documents import Removal, matching, remove
 from wye.backends.store.index import PassageStore
@@ -33,10 +34,11 @@ from wye.service.http.metrics import DocumentMetrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
 from wye.service.ingest.jobs import Job, JobStore
 from wye.service.search import Collection
-from wye.service.settings import ServiceSettings
+from wye.service.settings import DocumentSettings, ServiceSettings
 
 T = TypeVar("T")
 
+LONGEST_ID = 512
 # Seconds between two attempts at the lock, and after a change, for other writers.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.025
 # No step of an analysis begins later in a slice; steps are short, see `Analyser.analyse_in_steps`.
@@ -45,6 +47,38 @@ _SLICE_SECONDS = 0.1
 _USUAL_RATE = 10.0
 # Passages that are analysed together, so that the encoder's batches are full.
 _GROUP = 8
+
+
+def cut(
+    documents: Iterable[Passage], words: int | None, settings: DocumentSettings
+) -> Iterator[Passage]:
+    """Cut documents into passages of at most so many words.
+
+    Raises:
+        Problem: 422 for a document that is too long, comes twice or cannot be stored.
+    """
+    characters = settings.characters
+    ids: set[str] = set()
+    try:
+        for document in documents:
+            if len(document.id) > LONGEST_ID:
+                raise _bad_document(document, f"has an id of more than {LONGEST_ID} characters")
+            if document.id in ids:
+                raise _bad_document(document, "occurs twice in the request; send it once")
+            ids.add(document.id)
+            if len(document.text) > characters:
+                raise _bad_document(
+                    document,
+                    f"has {len(document.text):,} characters, but the limit is {characters:,}; "
+                    "split it",
+                )
+            yield from chunk_passage(document, words or CHUNK_WORDS)
+    except SourceError as error:
+        raise Problem(422, "bad-document", f"A document cannot be stored: {error}.") from error
+
+
+def _bad_document(document: Passage, reason: str) -> Problem:
+    return Problem(422, "bad-document", f"Document '{document.id:.80}' {reason}.")
 
 
 class StoppedError(Exception):

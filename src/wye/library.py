@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from wye.backends.chunks import CHUNK_WORDS, chunk_passage
-from wye.backends.documents import checked_passage, parse_record
+from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
 from wye.backends.errors import BackendError, SourceError
 from wye.backends.readers.decode import known_encoding
 from wye.backends.readers.drafts import Limits, Options

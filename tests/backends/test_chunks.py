@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.chunks import (
+from wye.backends.documents import (
     LONGEST_WORDS,
     HeadedDocument,
     chunk_passage,
     chunk_text,
     count_words,
-    joined,
     split_sentences,
 )
-from wye.backends.readers.drafts import Block
+from wye.backends.readers.drafts import Block, joined
 from wye.backends.text import title_names
 from wye.backends.types import Passage
 
@@ -25,7 +24,7 @@ from wye.backends.types import Passage
 @given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))
 def test_a_long_paragraph_is_read_in_pieces_that_are_all_of_it(text: str, piece: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.backends.chunks._PIECE", piece)
+        patch.setattr("wye.backends.documents._PIECE", piece)
         chunks = chunk_text(text, 3)
     assert "".join("".join(chunks).split()) == "".join(text.split())
 

@@ -115,7 +115,9 @@ class Library(Session, Gateway):
         self.closed = False
         self.changed = 0
         self.quiet = 0.0
-        self.index = cast("PassageStore", SimpleNamespace(fault="", check_files=lambda: None))
+        # Remote, since it has no files by which a change could be seen.
+        index = SimpleNamespace(fault="", is_remote=True, check_files=lambda: None)
+        self.index = cast("PassageStore", index)
         self._passages = {passage.id: passage for passage in passages}
 
     @property

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import wye
 from tests.service.fakes import Endpoint
-from wye.backends.chunks import split_sentences
+from wye.backends.documents import split_sentences
 from wye.backends.sources import DocumentSource
 from wye.router.presets import PRESETS
 from wye.router.session import Session

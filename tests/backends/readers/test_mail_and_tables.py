@@ -9,8 +9,7 @@ import openpyxl
 import pptx
 import pytest
 
-from wye.backends.chunks import chunk_passage
-from wye.backends.documents import document_of
+from wye.backends.documents import chunk_passage, document_of
 from wye.backends.readers.decode import decoded, utf8_lines
 from wye.backends.readers.drafts import HEADER, ROW, BadFileError, Draft, Limits
 from wye.backends.readers.extract import READERS

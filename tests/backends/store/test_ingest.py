@@ -18,7 +18,7 @@ from benchmarks.crash import OPERATIONS, Bench
 from tests.backends.store.conftest import new_index
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
-from wye.backends.chunks import chunk_passage
+from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.hashing import HashAnalyser
-from wye.backends.chunks import chunk_passage
+from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
 from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove

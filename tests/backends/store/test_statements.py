@@ -15,8 +15,7 @@ import pytest
 from tests.docs.examples import ROOT
 from tests.fakes import speaking
 from tests.hashing import HashAnalyser
-from wye.backends.chunks import chunk_passage
-from wye.backends.documents import checked_passage, parse_record
+from wye.backends.documents import checked_passage, chunk_passage, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest

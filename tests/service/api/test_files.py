@@ -14,8 +14,7 @@ from starlette.testclient import TestClient
 
 from tests.live import Live
 from tests.service.fakes import Serve
-from wye.backends.chunks import HeadedDocument
-from wye.backends.documents import document_of
+from wye.backends.documents import HeadedDocument, document_of
 from wye.service.api.files import MOST_FILES
 from wye.service.collections import IndexCollection
 from wye.service.http.edge import Scope
