@@ -353,6 +353,15 @@ def positions(strings: Sequence[str], wanted: Collection[str]) -> Int64:
     return np.array([n for n, string in enumerate(strings) if string in wanted], np.int64)
 
 
+def taken(strings: Sequence[str], at: Int64) -> pa.StringArray:
+    """Some of the strings, by position, as an Arrow array."""
+    if isinstance(strings, StringTable):
+        strings = strings.strings
+    if isinstance(strings, Strings):
+        return strings.array.take(pa.array(at)).cast(pa.string())
+    return pa.array([strings[position] for position in at.tolist()], pa.string())
+
+
 class StringTable(Sequence[str]):
     """A hash table of distinct strings, without a Python object for each.
 

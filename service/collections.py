@@ -39,8 +39,6 @@ from wye.service.settings import ServiceSettings, index_folders, router_settings
 LONGEST_UNSEEN = 5.0
 """Seconds after which the files of an index are looked at even if nothing seems to have changed."""
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
-
-
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
 ROUTES = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
 """Routes of such a collection: the router's choice, the simple arm, all arms, the graph's arm."""
@@ -340,7 +338,6 @@ class Refresher:
         self._collections = collections
         self._models = models
         self._ring = ring
-        self._key_fault = ""
         self._logged_errors: dict[str, str] = {}
         self._metrics = metrics
         self._loaded = loaded
@@ -407,7 +404,9 @@ class Refresher:
                 await self._renew(collection)
             if self._ring.path is not None:
                 with self._logged("keys"):
-                    self._reload_keys()
+                    self._ring.reload()
+                    if self._ring.fault:
+                        raise ServiceError(self._ring.fault)
             # Renewing takes at most half of the time even if the index is written all the time,
             # and at most a fifth as long as the pause stays within its usual length. That is half
             # of `refresh_seconds`, so that a commit is searched in that time, opening included.
@@ -444,12 +443,6 @@ class Refresher:
             session = collection.session
             self._metrics.index_version.labels(collection.name).set(session.version)
             self._metrics.index_passages.labels(collection.name).set(session.count)
-
-    def _reload_keys(self) -> None:
-        self._ring.reload()
-        if self._ring.fault and self._ring.fault != self._key_fault:
-            LOG.error("keys dropped", extra={"error": self._ring.fault})
-        self._key_fault = self._ring.fault
 
 
 def check_router(collection: str, routing: RoutingSettings) -> None:

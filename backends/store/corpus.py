@@ -5,9 +5,8 @@ of a corpus file, of commits or of compactions.
 
 A version that differs little from one that was read before is layered on it: the base is reused,
 and what was added since is a corpus of its own (`wye.backends.layers`). So reading a small write
-costs what it adds. The two are compared by fragments of the dataset. A fragment never changes,
-except that more of its rows may be deleted. Rows of fragments that the base does not know are
-matched by id and hash with the rows that it has lost, since a compaction moves rows.
+costs what it adds. The two are compared by fragments of the dataset. Rows of fragments that
+changed since, by a deletion or a compaction, are matched by id and hash.
 """
 
 import json
@@ -35,8 +34,8 @@ from wye.backends.store.derived import (
     unpack_table,
 )
 from wye.backends.store.index import PassageStore
-from wye.backends.store.versions import reading
-from wye.backends.strings import Strings, StringTable, positions
+from wye.backends.store.versions import reading, sizes_in
+from wye.backends.strings import Strings, StringTable, positions, taken
 from wye.backends.types import Float32, Int32, Int64, Passage
 
 _BLOCK = 1024
@@ -47,8 +46,6 @@ Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are
 _MOST = 0.25
 """Largest share of the base's rows that a layered version may remove, or add."""
 _ROW_BITS = 32
-_MIXED = "mixed"
-"""Placeholder for the deletions of a fragment that has rows of the base and other rows."""
 _ADDRESS = "_rowaddr"
 _ORDER = "_places"
 
@@ -126,7 +123,7 @@ class Corpus:
     metadata: Sequence[str]
     _texts: Sequence[str]
     _addresses: Int64  # address of each row in the dataset
-    _fragments: "Mapping[int, Stamp]"
+    _fragments: Mapping[int, tuple[str, ...]]  # see `fragments_of`
     _dataset: lance.LanceDataset
     _index: PassageStore
 
@@ -166,7 +163,7 @@ class Corpus:
 
     def is_of(self, dataset: lance.LanceDataset) -> bool:
         """Whether a version of the dataset has the same rows."""
-        return self._fragments == stamps(dataset)
+        return self._fragments == fragments_of(dataset)
 
     def stored(
         self, documents: Collection[str], ids: Collection[str]
@@ -257,23 +254,9 @@ class TwoCorpora:
         return self.sentences.lay(base, added)
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """The files of a fragment of the dataset."""
-
-    files: tuple[str, ...]
-    deletions: str
-
-
-def stamps(dataset: lance.LanceDataset) -> dict[int, Stamp]:
-    """The stamp of each fragment, by number."""
-    stamps = {}
-    for fragment in dataset.get_fragments():
-        metadata = fragment.metadata  # made anew on each access
-        gone = metadata.deletion_file
-        files = tuple(file.path for file in metadata.files)
-        stamps[metadata.id] = Stamp(files, gone.path(metadata.id) if gone else "")
-    return stamps
+def fragments_of(dataset: lance.LanceDataset) -> dict[int, tuple[str, ...]]:
+    """Number of each fragment -> its data files and deletion file, whose names are never reused."""
+    return {each.fragment_id: (*sizes_in([each.metadata]),) for each in dataset.get_fragments()}
 
 
 def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
@@ -325,8 +308,8 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
         return None
     dataset = index.snapshot()
     with reading(index.path):
-        gone, new, _ = _differences(dataset, base, stamps(dataset))
-        return len(gone) + len(new)
+        addresses, new = _differences(dataset, base)
+        return int((addresses < 0).sum()) + len(new)
 
 
 def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
@@ -388,7 +371,7 @@ def _from_arrays(
         metadata=strings("metadata", KEPT_FROM - 1),
         _texts=strings("_texts", KEPT_FROM - 1),
         _addresses=addresses,
-        _fragments=stamps(dataset),
+        _fragments=fragments_of(dataset),
         _dataset=dataset,
         _index=index,
     )
@@ -397,24 +380,16 @@ def _from_arrays(
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     """A version layered on a base, or the base itself; None if they differ too much."""
     dataset = index.snapshot()
-    fragments = stamps(dataset)
-    if (base.version, base._fragments) == (index.version, fragments):
+    if base.version == index.version and base.is_of(dataset):
         return base
-    gone, new, moved = _differences(dataset, base, fragments)
+    addresses, new = _differences(dataset, base)
+    gone = np.flatnonzero(addresses < 0)
     if max(len(gone), len(new)) > _MOST * len(base):
         return None
     table = dataset._take_rows(pa.array(new, pa.uint64()), COLUMNS)
     order = pc.sort_indices(table["id"])
     arrays = read_arrays([table.take(order)], index.dimension, None)
     added = _from_arrays(index, dataset, arrays, new[order.to_numpy()])
-    # For the next version: where the rows of the base are now.
-    mixed = {*(new >> _ROW_BITS).tolist()}
-    if len(moved):
-        marked = {
-            n: replace(stamp, deletions=_MIXED) if n in mixed else stamp
-            for n, stamp in fragments.items()
-        }
-        base = replace(base, _addresses=moved, _fragments=marked)
     ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
     before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
     positions = np.array([*map(before, added.ids)], np.int64)
@@ -444,52 +419,36 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         two=two,
         metadata=strings("metadata"),
         _texts=strings("_texts"),
-        _addresses=passages.lay(base._addresses, added._addresses),
+        _addresses=passages.lay(addresses, added._addresses),
     )
 
 
-def _differences(
-    dataset: lance.LanceDataset, base: Corpus, now: "Mapping[int, Stamp]"
-) -> tuple[Int64, Int64, Int64]:
-    """Compare a version, whose stamps are given, with a base.
+def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int64]:
+    """Compare a version with a base: only fragments that the base does not know as they are now.
 
     Returns:
-        Rows of the base that the version lacks, and addresses of rows that the base lacks, both
-        ascending; then the new addresses of all rows of the base, -1 for a lacking one, or an empty
-        array if none has moved.
+        The address of each row of the base, -1 for one that the version lacks; and the addresses,
+        ascending, of rows that the base lacks.
     """
-    before = base._fragments
-    same = [number for number, stamp in now.items() if before.get(number) == stamp]
-    shared = [n for n, stamp in now.items() if n in before and before[n].files == stamp.files]
-    addresses = base._addresses
-    numbers: Int64 = addresses >> _ROW_BITS
-    unchanged = np.zeros(max(before, default=0) + 2, bool)  # the last is for rows that were lost
-    unchanged[same] = True
-    candidates = np.flatnonzero(~unchanged[numbers])
-    fragments = [each for each in dataset.get_fragments() if each.fragment_id not in same]
-    live = np.empty(0, np.int64)
-    if fragments:
-        scanner = dataset.scanner(columns=[], fragments=fragments, with_row_address=True)
-        live = _addresses(scanner.to_table())
-    is_present = np.isin(addresses[candidates], live) & np.isin(numbers[candidates], shared)
-    new = np.setdiff1d(live, addresses[candidates[is_present]])
-    absent = candidates[~is_present]
-    if not len(absent) or not len(new):
-        return absent, new, np.empty(0, np.int64)
-    names = dataset._take_rows(pa.array(new, pa.uint64()), ["id", "content_hash"])
-    ids, hashes = (
-        pa.array([column[row] for row in absent.tolist()]) for column in (base.ids, base.hashes)
-    )
-    matches = pc.index_in(names["id"].combine_chunks(), value_set=ids)
-    is_same = pc.fill_null(
-        pc.equal(names["content_hash"].combine_chunks(), hashes.take(matches)), False
-    )
-    is_moved = is_same.to_numpy(zero_copy_only=False)
-    which = matches.filter(is_same).to_numpy()
-    moved = addresses.copy()
-    moved[absent] = -1
-    moved[absent[which]] = new[is_moved]
-    return np.delete(absent, which), new[~is_moved], moved if len(which) else np.empty(0, np.int64)
+    fragments = dataset.get_fragments()
+    now = fragments_of(dataset)
+    same = [number for number, files in now.items() if base._fragments.get(number) == files]
+    rows = np.flatnonzero(~np.isin(base._addresses >> _ROW_BITS, same))
+    addresses = base._addresses.copy()
+    addresses[rows] = -1
+    changed = [each for each in fragments if each.fragment_id not in same]
+    if not changed:
+        return addresses, np.empty(0, np.int64)
+    columns = ["id", "content_hash"]
+    scanner = dataset.scanner(columns=columns, fragments=changed, with_row_address=True)
+    table = scanner.to_table().combine_chunks()
+    at, ids, hashes = _addresses(table), *(table[name].combine_chunks() for name in columns)
+    base_ids, base_hashes = (taken(column, rows) for column in (base.ids, base.hashes))
+    matches = pc.index_in(ids, value_set=base_ids)
+    is_same = pc.fill_null(pc.equal(hashes, base_hashes.take(matches)), False)
+    is_known = is_same.to_numpy(zero_copy_only=False)
+    addresses[rows[matches.filter(is_same).to_numpy()]] = at[is_known]
+    return addresses, np.sort(at[~is_known])
 
 
 def _addresses(table: pa.Table) -> Int64:

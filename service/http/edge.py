@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 # Characters of JSON that need no quoting in a line: no blanks, and no commas, since these separate
 # the entries of WYE_SERVE__KEYS.
 _PLAIN = "{}[]\":<>=!()*;/?@&$'|^~"
+_MOST_FIELDS = 64
 
 
 class Scope(StrEnum):
@@ -231,9 +232,6 @@ def _check_host(host: str) -> None:
         "A server without API keys answers to localhost only. Ask http://localhost, or give the "
         "server keys.",
     )
-
-
-_MOST_FIELDS = 64
 
 
 class Strict(BaseModel):

@@ -57,7 +57,6 @@ def cut(
     Raises:
         Problem: 422 for a document that is too long, comes twice or cannot be stored.
     """
-    characters = settings.characters
     ids: set[str] = set()
     try:
         for document in documents:
@@ -66,11 +65,11 @@ def cut(
             if document.id in ids:
                 raise _bad_document(document, "occurs twice in the request; send it once")
             ids.add(document.id)
-            if len(document.text) > characters:
+            if len(document.text) > settings.characters:
                 raise _bad_document(
                     document,
-                    f"has {len(document.text):,} characters, but the limit is {characters:,}; "
-                    "split it",
+                    f"has {len(document.text):,} characters, but the limit is "
+                    f"{settings.characters:,}; split it",
                 )
             yield from chunk_passage(document, words or CHUNK_WORDS)
     except SourceError as error:
