@@ -54,7 +54,7 @@ class EvaluationSet:
     features: Float64
     deciding: tuple[str, ...] = _READING
     names: tuple[str, ...] = COLUMNS
-    _worth: dict[tuple[Route, FusionSettings], Float64] = field(
+    _measures: dict[tuple[Route, FusionSettings], Float64] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -109,8 +109,8 @@ class EvaluationSet:
             rest = tuple(compress(replay.questions, mask))
             if rest:
                 replays.append(replace(replay, questions=rest))
-        worth = {key: values[rows] for key, values in self._worth.items()}
-        return replace(self, replays=tuple(replays), features=self.features[rows], _worth=worth)
+        known = {key: values[rows] for key, values in self._measures.items()}
+        return replace(self, replays=tuple(replays), features=self.features[rows], _measures=known)
 
     @property
     def questions(self) -> list[Replayed]:
@@ -159,7 +159,9 @@ class EvaluationSet:
             start += len(replay)
         return np.concatenate(blocks)
 
-    def worth(self, route: Route, fusion: FusionSettings, scores: Float64 | None = None) -> Float64:
+    def measures_of(
+        self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
+    ) -> Float64:
         """(n, m) every measure of a route's rankings; arguments as for `rankings`.
 
         The result is kept, since measuring takes most of the time when many thresholds are tried.
@@ -167,9 +169,9 @@ class EvaluationSet:
         if scores is not None and route == Route.FUSION and fusion.method != "adaptive":
             return self.measured(self.rankings(route, fusion, scores))
         key = (route, fusion)
-        if key not in self._worth:
-            self._worth[key] = self.measured(self.rankings(route, fusion))
-        return self._worth[key]
+        if key not in self._measures:
+            self._measures[key] = self.measured(self.rankings(route, fusion))
+        return self._measures[key]
 
     def latency_ms(
         self, route: Route, *, routed: bool = True, parsed: Mask | None = None, priced: bool = True
@@ -211,7 +213,7 @@ class EvaluationSet:
         """(n,) which questions have a plan."""
         return np.array([row.steps is not None for row in self.questions], np.bool_)
 
-    def apart(self, steps: float, scores: Float64) -> Mask:
+    def takes_steps(self, steps: float, scores: Float64) -> Mask:
         """(n,) which questions go in steps if their score is above the low threshold.
 
         Of those that the scorer does not know, only those with nested descriptions do.
@@ -241,12 +243,14 @@ class EvaluationSet:
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
         result = bands(scores, thresholds)
-        result[((result > 0) | self.unsure(scores)) & self.apart(thresholds.steps, scores)] = 3
+        result[
+            ((result > 0) | self.unsure(scores)) & self.takes_steps(thresholds.steps, scores)
+        ] = 3
         return result
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
         """The outcome of taking one route, any but auto, for every question."""
-        quality = self.worth(route, fusion)[:, MEASURES.index(measure)]
+        quality = self.measures_of(route, fusion)[:, MEASURES.index(measure)]
         return of_other(quality, self.latency_ms(route))
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
@@ -280,13 +284,13 @@ class EvaluationSet:
         """
         column = MEASURES.index(measure)
         routes = (simple, Route.FUSION, Route.GRAPH)
-        quality = [self.worth(route, fusion, scores)[:, column] for route in routes]
+        quality = [self.measures_of(route, fusion, scores)[:, column] for route in routes]
         parsed = self.parsed(scores, steps)
         latency = [self.latency_ms(route, parsed=parsed) for route in routes]
         result = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
-        apart = self.apart(steps, scores)
-        instead = apart[:, None] & np.stack([self.unsure(scores), apart, apart], axis=1)
-        steps_quality = self.worth(Route.STEPS, fusion)[:, column]
+        planned = self.takes_steps(steps, scores)
+        instead = planned[:, None] & np.stack([self.unsure(scores), planned, planned], axis=1)
+        steps_quality = self.measures_of(Route.STEPS, fusion)[:, column]
         result.quality[:] = np.where(instead, steps_quality[:, None], result.quality)
         if timed:
             longer = self.latency_ms(Route.STEPS)

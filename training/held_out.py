@@ -44,7 +44,7 @@ class SystemOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class LeftOut:
     """A router's result on a dataset that gave none of its scores.
 
     Attributes:
@@ -73,7 +73,7 @@ def run_systems(
     thresholds = policy.thresholds
     # Some questions are parsed to see whether they have a plan.
     parsed = questions.parsed(scores, thresholds.steps) if thresholds.steps else None
-    taken = [
+    by_code = [
         _always(questions, route, fusion, scores, parsed=parsed)
         for route in (*routes(policy.simple), Route.STEPS)
     ]
@@ -82,10 +82,10 @@ def run_systems(
     }
     for point, pair in policy.points.items():
         if pair != thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(taken, questions.codes(scores, pair))
-    systems[AUTO] = _mixed(taken, questions.codes(scores, thresholds))
-    quality = np.stack([route.values[:, MEASURES.index(QUALITY)] for route in taken], axis=1)
-    systems[ORACLE] = _mixed(taken, quality.argmax(axis=1))
+            systems[f"{AUTO} {point}"] = _mixed(by_code, questions.codes(scores, pair))
+    systems[AUTO] = _mixed(by_code, questions.codes(scores, thresholds))
+    quality = np.stack([route.values[:, MEASURES.index(QUALITY)] for route in by_code], axis=1)
+    systems[ORACLE] = _mixed(by_code, quality.argmax(axis=1))
     return systems
 
 
@@ -102,7 +102,7 @@ def _always(
     code = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}.get(route, 0)
     latency_ms = questions.latency_ms(route, routed=routed, parsed=parsed)
     shares = shares_of(np.full(len(questions), code))
-    return SystemOutcomes(questions.worth(route, fusion, scores), latency_ms, shares)
+    return SystemOutcomes(questions.measures_of(route, fusion, scores), latency_ms, shares)
 
 
 def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
@@ -119,30 +119,31 @@ def shares_of(codes: Int64) -> Shares:
     return simple, fused, graph, steps
 
 
-def away(
+def left_out_results(
     questions: EvaluationSet, scores: Float64, policy: Policy, fusion: FusionSettings
-) -> list[Away]:
+) -> list[LeftOut]:
     """The result on each replay.
 
     Args:
         scores: (n,) scores of routers that did not learn from the question's dataset.
     """
     columns = [MEASURES.index(measure) for measure in MEASURED]
-    taken = (*routes(policy.simple), Route.STEPS)
-    worth = {
-        route: questions.worth(route, fusion, scores)[:, columns] for route in {*taken, *FIXED}
+    by_code = (*routes(policy.simple), Route.STEPS)
+    values_of = {
+        route: questions.measures_of(route, fusion, scores)[:, columns]
+        for route in {*by_code, *FIXED}
     }
-    choices = np.stack([worth[route] for route in taken], axis=1)
+    choices = np.stack([values_of[route] for route in by_code], axis=1)
     codes = questions.codes(scores, policy.thresholds)
     results = []
     for origin in dict.fromkeys(questions.origins.tolist()):
         rows = np.flatnonzero(questions.origins == origin)
         datasets = {*questions.groups[rows].tolist()} - {origin}
-        fixed = {str(route): float(worth[route][rows, 0].mean()) for route in FIXED}
-        best = worth[Route(max(fixed, key=lambda route: fixed[route]))][rows, 0]
+        fixed = {str(route): float(values_of[route][rows, 0].mean()) for route in FIXED}
+        best = values_of[Route(max(fixed, key=lambda route: fixed[route]))][rows, 0]
         values = choices[rows, codes[rows]]
         results.append(
-            Away(
+            LeftOut(
                 dataset=f"{min(datasets)} in {origin}" if len(datasets) == 1 else origin,
                 questions=len(rows),
                 means=dict(zip(MEASURED, values.mean(axis=0).tolist(), strict=True)),

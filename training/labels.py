@@ -100,23 +100,25 @@ def compared(
         simple: The simple arm: dense, lexical or hybrid.
     """
     ranks, completes = MEASURES.index("nDCG@10"), MEASURES.index(ALL_EVIDENCE)
-    ours = questions.worth(simple, fusion)
+    ours = questions.measures_of(simple, fusion)
     if success == ALL_GOLD:
-        graph = questions.worth(Route.GRAPH, fusion)
+        graph = questions.measures_of(Route.GRAPH, fusion)
         verdict = disagreement_of(ours[:, completes] == 1, graph[:, completes] == 1)
         # Datasets count the same, however many of their questions the arms disagree on.
         _, dataset = np.unique(questions.groups, return_inverse=True)
         counts = np.bincount(dataset, verdict.stakes)
         return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))
-    more = np.maximum(*(questions.worth(route, fusion) for route in (Route.FUSION, Route.STEPS)))
+    more = np.maximum(
+        *(questions.measures_of(route, fusion) for route in (Route.FUSION, Route.STEPS))
+    )
     gain = more - ours
-    apart = np.abs(gain[:, ranks]) > MARGIN
+    differs = np.abs(gain[:, ranks]) > MARGIN
     return Disagreement(
         labels=(gain[:, ranks] > MARGIN) / 2 + (gain[:, completes] > 0) / 2,
         stakes=np.ones(len(gain)),
-        better=np.where(apart, gain[:, ranks] > 0, -1).astype(np.int64),
-        both=int((~apart & (ours[:, ranks] > 0)).sum()),
-        neither=int((~apart & (ours[:, ranks] <= 0)).sum()),
+        better=np.where(differs, gain[:, ranks] > 0, -1).astype(np.int64),
+        both=int((~differs & (ours[:, ranks] > 0)).sum()),
+        neither=int((~differs & (ours[:, ranks] <= 0)).sum()),
     )
 
 
@@ -127,11 +129,11 @@ def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
         simple: (n,) whether the simple arm succeeds.
         graph: (n,) whether the graph arm does.
     """
-    apart = simple != graph
-    better = np.where(apart, graph, -1).astype(np.int64)
+    differs = simple != graph
+    better = np.where(differs, graph, -1).astype(np.int64)
     return Disagreement(
         labels=better.astype(np.float64),
-        stakes=apart.astype(np.float64),
+        stakes=differs.astype(np.float64),
         better=better,
         both=int((simple & graph).sum()),
         neither=int((~simple & ~graph).sum()),

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Memory
@@ -31,6 +31,9 @@ from wye.router.types import ArmResults, Route, TimedArmResults
 from wye.training.data import Dataset, Judgements, Question, QuestionSource
 from wye.training.errors import SplitError, TrainingError
 from wye.training.measures import score
+
+if TYPE_CHECKING:
+    from wye.training.remote import RemoteAnswers
 
 TRAINING_SPLITS = ("train", "dev")
 """Splits to train and tune on."""
@@ -185,8 +188,8 @@ def replay_dataset(
     try:
         for start in range(0, len(dataset.questions), BLOCK):
             block = dataset.questions[start : start + BLOCK]
-            asked = [(question.text, dataset.filters.get(question.id)) for question in block]
-            for question, run in zip(block, ask(asked, depth, key, session), strict=True):
+            queries = [(question.text, dataset.filters.get(question.id)) for question in block]
+            for question, run in zip(block, ask(queries, depth, key, session), strict=True):
                 replayed.append(
                     Replayed(
                         question=replace(question, group=question.group or dataset.name),
@@ -214,7 +217,7 @@ def key_of(session: Session) -> tuple[str, str]:
 
 
 def _ask(
-    asked: list[tuple[str, object | None]], depth: int, key: str, session: Session
+    queries: list[tuple[str, object | None]], depth: int, key: str, session: Session
 ) -> list[TimedArmResults]:
     """Replies to questions with their filters, without what training does not use.
 
@@ -223,10 +226,10 @@ def _ask(
     """
     del key
     session.gateway.retrieve_all(
-        [asked[0][0]], 1
-    )  # what is built on first use has no part in times
+        [queries[0][0]], 1
+    )  # times have nothing that is built on first use
     runs = []
-    for text, filter_ in asked:  # one by one, so that each is timed alone
+    for text, filter_ in queries:  # one by one, so that each is timed alone
         (run,) = session.gateway.retrieve_all([text], depth, filter_)
         rankings = {arm: _bare(ranking) for arm, ranking in run.results.rankings.items()}
         results = replace(run.results, rankings=rankings)
@@ -264,18 +267,6 @@ def replay_demo(folder: Path) -> list[TrainingReplay]:
         ]
 
 
-class RemoteReplays(Protocol):
-    """Makes replays of what remote arms answered; see `wye.training.remote`."""
-
-    def replay(self, dataset: Dataset) -> Replay:
-        """A replay without an index."""
-        ...
-
-    def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
-        """A replay of our own with the remote arms' answers."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Replays:
     """Replays of sources.
@@ -288,7 +279,7 @@ class Replays:
     settings: Settings
     folder: Path
     progress: Callable[[], Progress] = Silent
-    remote: RemoteReplays | None = None
+    remote: "RemoteAnswers | None" = None
 
     def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
         """Replays of a training split, of the sources that have it.

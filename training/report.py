@@ -22,12 +22,12 @@ from wye.training.held_out import (
     AUTO,
     MEASURED,
     QUALITY,
-    Away,
+    LeftOut,
     QuestionCounts,
     Summary,
     auc,
-    away,
     count_questions,
+    left_out_results,
 )
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
@@ -113,14 +113,14 @@ class Report:
     auc: float
     teacher: Interval | None
     complexity: Mapping[str, float]
-    left_out: Sequence[Away]
+    left_out: Sequence[LeftOut]
     fixed: Mapping[str, Outcome]
     evaluation: Summary | None = None
 
     @property
     def disagreements(self) -> int:
         """Number of questions of train and dev on which one arm is better."""
-        return sum(row.simple + row.graph for row in self.data if row.split != TEST)
+        return sum(row.simple + row.graph for row in self.data)
 
     @cached_property
     def front(self) -> Front:
@@ -146,20 +146,17 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
     if trees is not None:
         ours, theirs = (losses(each[labelled], labels[labelled]) for each in (logits, trees))
         teacher = mean_interval(ours - theirs, choices.seed)
-    left_out: list[Away] = []
+    left_out: list[LeftOut] = []
     if fitted.unseen is not None and (known := ~np.isnan(fitted.unseen)).any():
         scores = scores_of(fitted.unseen[known])
-        left_out = away(questions.only(known), scores, fitted.policy, choices.fusion)
+        left_out = left_out_results(questions.only(known), scores, fitted.policy, choices.fusion)
     steps = questions.always(Route.STEPS, choices.fusion, choices.quality)
-    data = count_questions(questions, better)
-    if evaluation is not None:
-        data += evaluation.data
-        if evaluation.calibration is not None:
-            calibration[TEST] = evaluation.calibration
+    if evaluation is not None and evaluation.calibration is not None:
+        calibration[TEST] = evaluation.calibration
     return Report(
         facts=facts,
         fitted=fitted,
-        data=data,
+        data=count_questions(questions, better),
         calibration=calibration,
         auc=auc(logits[labelled], labels[labelled]),
         teacher=teacher,
@@ -181,9 +178,9 @@ def complexity(questions: EvaluationSet, scores: Float64) -> dict[str, float]:
     _, number, counts = np.unique(origins[rows], return_inverse=True, return_counts=True)
     result = {ALL: _rank_correlation(scores[rows], hops[rows], 1 / counts[number])}
     for name in sets:
-        own = origins == name
-        if len(np.unique(hops[own])) > 1:
-            result[name] = _rank_correlation(scores[own], hops[own], np.ones(own.sum()))
+        rows = origins == name
+        if len(np.unique(hops[rows])) > 1:
+            result[name] = _rank_correlation(scores[rows], hops[rows], np.ones(rows.sum()))
     return result
 
 
@@ -191,9 +188,9 @@ def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
     """Spearman's correlation with weights; equal values share the middle of their ranks."""
     ranks = []
     for values in (one, other):
-        _, place = np.unique(values, return_inverse=True)
-        mass = np.bincount(place, weights)
-        rank = (np.cumsum(mass) - mass / 2)[place]
+        _, level = np.unique(values, return_inverse=True)
+        mass = np.bincount(level, weights)
+        rank = (np.cumsum(mass) - mass / 2)[level]
         ranks.append(rank - np.average(rank, weights=weights))
     x, y = ranks
     return float(weights @ (x * y) / np.sqrt((weights @ x**2) * (weights @ y**2)))
@@ -290,7 +287,7 @@ def card(name: str, report: Report) -> str:
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         scores=_scores(report),
         command=report.facts["command"].replace("\n", " "),
-        data=_data(report.data, by_arm=choices.success == ALL_GOLD),
+        data=_data(report, by_arm=choices.success == ALL_GOLD),
         enough=ENOUGH,
         disagreements=report.disagreements,
     )
@@ -374,24 +371,23 @@ def _scores(report: Report) -> str:
     return " ".join(texts)
 
 
-def _data(counts: Sequence[QuestionCounts], *, by_arm: bool = False) -> str:
+def _data(report: Report, *, by_arm: bool = False) -> str:
     """Numbers of questions, a line for each dataset.
 
     Args:
         by_arm: Whether to say on how many questions one arm is better.
     """
-    sizes = Counter[tuple[str, str]]()
-    graph, simple = Counter[str](), Counter[str]()
-    for row in counts:
+    sizes, graph, simple = Counter[tuple[str, str]](), Counter[str](), Counter[str]()
+    for row in report.data:
+        graph[row.dataset] += row.graph
+        simple[row.dataset] += row.simple
+    for row in (*report.data, *(report.evaluation.data if report.evaluation else ())):
         sizes[row.dataset, row.split] += row.questions
-        if row.split != TEST:
-            graph[row.dataset] += row.graph
-            simple[row.dataset] += row.simple
     return "\n".join(
         f"- {escape(dataset)}: "
         + ", ".join(f"{sizes[dataset, split]} {split}" for split in ("train", "dev", TEST))
         + by_arm
         * f"; of train and dev, {graph[dataset]} only by the graph, {simple[dataset]} "
         "only by the simple arm"
-        for dataset in dict.fromkeys(row.dataset for row in counts)
+        for dataset in dict.fromkeys(dataset for dataset, _ in sizes)
     )

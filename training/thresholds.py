@@ -60,14 +60,14 @@ class RouteOutcomes:
         scores: (n,) the router's scores, above 0 and below 1.
         quality: (n, 3) quality of the simple, fusion and graph route's answer; any measure.
         latency_ms: (n, 3) their latency in milliseconds.
-        strange: (n,) 0 if the router that gave the score was trained on the question's dataset,
-            else the number of that dataset, from 1. None if all are 0.
+        unseen_dataset: (n,) the number, from 1, of a question's dataset if the router that gave the
+            score was not trained on that; else 0. None if all are 0.
     """
 
     scores: Float64
     quality: Float64
     latency_ms: Float64
-    strange: Int64 | None = None
+    unseen_dataset: Int64 | None = None
 
     def __post_init__(self) -> None:
         n = len(self.scores)
@@ -235,15 +235,14 @@ def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Tabl
         (runs_graph, goal.max_graph_share, len(replay)),
     ]
     for route in range(3) if goal.least_share else ():
-        taken = np.zeros((len(replay), 3))
-        taken[:, route] = -1.0
-        bounds.append((taken, -goal.least_share, len(replay)))
-    if replay.strange is not None:  # the loss against fusion, by dataset that is not trained on
+        takes_route = np.zeros((len(replay), 3))
+        takes_route[:, route] = -1.0
+        bounds.append((takes_route, -goal.least_share, len(replay)))
+    if replay.unseen_dataset is not None:
         loss = replay.quality[:, [FUSION]] - replay.quality
-        for dataset in range(1, int(replay.strange.max()) + 1):
-            rows = replay.strange == dataset
-            strange = np.where(rows[:, None], loss, 0.0)
-            bounds.append((strange, goal.max_loss, int(rows.sum())))
+        for dataset in range(1, int(replay.unseen_dataset.max()) + 1):
+            rows = replay.unseen_dataset == dataset
+            bounds.append((np.where(rows[:, None], loss, 0.0), goal.max_loss, int(rows.sum())))
     size = len(cuts.positions)
     result = np.triu(np.ones((size, size), np.bool_))
     for values, mean, n in bounds:
@@ -273,15 +272,13 @@ class Solution:
 
     Attributes:
         thresholds: The cheapest of the pairs that these questions cannot tell from the best one.
-        best: The pair with the highest objective, quality less weighted latency.
-        best_outcome: That pair's outcome, which is too good: it was chosen on these questions.
+        best: The pair with the highest objective on these questions: quality less weighted latency.
         plateau: Share of the allowed pairs that these questions cannot tell from the best.
     """
 
     thresholds: Thresholds
     outcome: Outcome
     best: Thresholds
-    best_outcome: Outcome
     plateau: float
 
 
@@ -338,7 +335,7 @@ def solve(
     cost = np.where(equal, sums(cuts, replay.latency_ms), np.inf)
     # Questions in steps take the same time on either route, but sums differ in their last bits.
     chosen = cuts.pair(*_position(cost <= cost.min() * (1 + SLACK)))
-    return Solution(chosen, outcome(replay, chosen), top, outcome(replay, top), plateau)
+    return Solution(chosen, outcome(replay, chosen), top, plateau)
 
 
 def _position(table: NDArray[np.generic]) -> tuple[int, int]:

@@ -113,10 +113,10 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     features[:, COLUMNS.index(SIDES_SIGNAL)] = 1
     asked = EvaluationSet((replay,), features, ("routing", "encoding"))
     scores = np.array([0.4, 0.9, 0.9, 0.02])
-    assert asked.apart(0.0, scores).tolist() == [False] * 4
-    assert asked.apart(0.5, scores).tolist() == [False, False, False, True]
-    assert asked.apart(0.9, scores).tolist() == [True, False, False, True]
-    assert asked.apart(1.0, scores).tolist() == [True, True, False, True]
+    assert asked.takes_steps(0.0, scores).tolist() == [False] * 4
+    assert asked.takes_steps(0.5, scores).tolist() == [False, False, False, True]
+    assert asked.takes_steps(0.9, scores).tolist() == [True, False, False, True]
+    assert asked.takes_steps(1.0, scores).tolist() == [True, True, False, True]
     assert asked.codes(scores, Thresholds(0.2, 0.8, 0.9)).tolist() == [3, 2, 2, 0]
     assert asked.codes(scores, Thresholds(0.5, 0.8, 1.0)).tolist() == [3, 3, 2, 0]
     outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9)
@@ -137,8 +137,8 @@ def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> 
     found = {D: "ab", L: "ba", G: "ba", Route.STEPS: "c"}
     questions = [replace(replayed(name, "c", found), open=name != "q1") for name in ("q1", "q2")]
     asked = EvaluationSet((replay_of(*questions),), np.zeros((2, len(COLUMNS))))
-    assert asked.apart(1.0, np.full(2, UNFAMILIAR_SCORE)).tolist() == [True, False]
-    assert asked.apart(1.0, np.full(2, 0.51)).tolist() == [True, True]
+    assert asked.takes_steps(1.0, np.full(2, UNFAMILIAR_SCORE)).tolist() == [True, False]
+    assert asked.takes_steps(1.0, np.full(2, 0.51)).tolist() == [True, True]
     codes = asked.codes(np.full(2, UNFAMILIAR_SCORE), Thresholds(0.2, 0.8, 1.0))
     assert codes.tolist() == [3, 1]
 
@@ -148,13 +148,16 @@ def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questio
     replay = replay_of(replayed("q1", "a", found), replayed("q2", "b", found))
     asked = EvaluationSet((replay,), np.zeros((2, len(COLUMNS))))
     by_rank = FusionSettings(method="rrf")
-    worth = asked.worth(Route.FUSION, by_rank)
-    assert worth is asked.worth(Route.FUSION, by_rank)
-    assert asked.worth(D, by_rank).tolist() == asked.measured(asked.rankings(D, by_rank)).tolist()
+    worth = asked.measures_of(Route.FUSION, by_rank)
+    assert worth is asked.measures_of(Route.FUSION, by_rank)
+    assert (
+        asked.measures_of(D, by_rank).tolist()
+        == asked.measured(asked.rankings(D, by_rank)).tolist()
+    )
     some = asked.only(np.array([False, True]))
-    assert some.worth(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
-    graph_alone = asked.worth(Route.FUSION, by_rank, np.array([1.0, 1.0]))
-    assert graph_alone.tolist() == asked.worth(G, by_rank).tolist()
+    assert some.measures_of(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
+    graph_alone = asked.measures_of(Route.FUSION, by_rank, np.array([1.0, 1.0]))
+    assert graph_alone.tolist() == asked.measures_of(G, by_rank).tolist()
 
 
 TEXTS = [f"Who rowed ferry {number}?" for number in range(3)]

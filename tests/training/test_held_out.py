@@ -16,7 +16,7 @@ from wye.training.held_out import (
     ORACLE,
     Summary,
     SystemOutcomes,
-    away,
+    left_out_results,
     run_systems,
     summarise,
 )
@@ -135,10 +135,10 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
         (Thresholds(0.0, 1.0, 1.0), S, (0, 1 / 3, 0, 2 / 3)),
         (Thresholds(1.0, 1.0, 0.0), D, (1, 0, 0, 0)),
     ):
-        (row,) = away(asked, np.full(3, 0.2), Policy(thresholds, D), FUSION)
+        (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D), FUSION)
         assert (row.dataset, row.questions) == ("town in here", 3)
         assert row.shares == pytest.approx(shares)
-        values = asked.worth(route, FUSION).mean(axis=0)
+        values = asked.measures_of(route, FUSION).mean(axis=0)
         assert [*row.means] == [*MEASURED]
         assert row.means["nDCG@10"] == pytest.approx(values[QUALITY])
         assert row.less_best.mean == pytest.approx(values[QUALITY] - max(row.fixed.values()))

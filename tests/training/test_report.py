@@ -38,7 +38,9 @@ def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_questions_are_counted_by_replay_dataset_and_split(
     report: Report, unjudged: Report, fitted: Fitted
 ) -> None:
-    assert [(one.dataset, one.split, one.questions) for one in report.data] == [
+    assert report.evaluation is not None
+    rows = (*report.data, *report.evaluation.data)
+    assert [(one.dataset, one.split, one.questions) for one in rows] == [
         ("one", "train", 90),
         ("other", "train", 60),
         ("one", "dev", 90),
@@ -46,7 +48,7 @@ def test_questions_are_counted_by_replay_dataset_and_split(
         ("one", "test", 40),
         ("other", "test", 20),
     ]
-    assert report.data[:4] == unjudged.data
+    assert report.data == unjudged.data
     better = fitted.disagreement.better
     assert sum(one.graph for one in unjudged.data) == (better == 1).sum()
     assert sum(one.simple for one in unjudged.data) == (better == 0).sum()

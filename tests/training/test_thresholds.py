@@ -97,11 +97,11 @@ def test_the_best_pair_is_the_best_of_all_pairs(
         return
     top = max(worth(replay, pair, goal).mean() for pair in possible)
     found = solve(replay, goal, errors=0)
-    for pair, result in ((found.best, found.best_outcome), (found.thresholds, found.outcome)):
+    for pair in (found.best, found.thresholds):
         assert worth(replay, pair, goal).mean() == pytest.approx(top)
-        assert result.objective(goal) == pytest.approx(top)
-        assert result == outcome(replay, pair)
+        assert outcome(replay, pair).objective(goal) == pytest.approx(top)
         assert keeps(replay, pair, goal)
+    assert found.outcome == outcome(replay, found.thresholds)
 
 
 def counts(replay: RouteOutcomes, pair: Thresholds) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def test_fewer_cuts_are_still_cuts() -> None:
     draw = np.random.default_rng(1)
     scores = draw.uniform(0.01, 0.99, 500)
     replay = RouteOutcomes(scores, draw.random((500, 3)), draw.random((500, 3)))
-    coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
+    coarse, fine = (solve(replay, most=most, errors=0).outcome for most in (20, None))
     assert coarse.quality <= fine.quality
     assert coarse.quality > fine.quality - 0.02
 
@@ -238,15 +238,15 @@ def test_no_dataset_that_was_not_seen_loses_more_than_allowed_by_leaving_fusion(
     quality[:, 1:] = 0.1
     quality[1, 1:] = 0.5  # one question of the second stranger loses .4 by it
     latency = np.tile([1.0, 2.0, 2.0], (8, 1))
-    strange = np.array([1, 2, 0, 0, 1, 2, 2, 2])
-    replay = RouteOutcomes(scores, quality, latency, strange)
+    unseen_dataset = np.array([1, 2, 0, 0, 1, 2, 2, 2])
+    replay = RouteOutcomes(scores, quality, latency, unseen_dataset)
     goal = ThresholdObjective(latency_weight=1.0)
     assert solve(replay, goal, errors=0).thresholds.low == 1
     for allowed, low in ((0.2, 1), (0.05, 0.15)):
         found = solve(replay, replace(goal, max_loss=allowed), errors=0).thresholds
         assert found.low == pytest.approx(low)
         for dataset in (1, 2):
-            rows = strange == dataset
+            rows = unseen_dataset == dataset
             own = RouteOutcomes(scores[rows], quality[rows], latency[rows])
             lost = outcome(own, Thresholds(0, 1)).quality - outcome(own, found).quality
             assert lost <= allowed

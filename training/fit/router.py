@@ -183,7 +183,7 @@ def fit(
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
     scores = scores_of(logits)
 
-    def worth_steps(low: float, by: float = 1.0) -> float:
+    def best_steps(low: float, by: float = 1.0) -> float:
         return solve_steps(
             questions,
             scores,
@@ -194,27 +194,29 @@ def fit(
             enough=LEFT_OUT if choices.elsewhere else 0,
         )
 
-    steps = worth_steps(0.0) if takes_steps else 0.0
+    steps = best_steps(0.0) if takes_steps else 0.0
     outcomes = {
         route: _outcomes(questions, logits, unseen, route, choices, steps=steps, solving=True)
         for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
     }
     solutions = {
-        route: solve(route_outcomes, goal, most=CUTS, cautious=choices.elsewhere)
-        for route, route_outcomes in outcomes.items()
+        route: solve(each, goal, most=CUTS, cautious=choices.elsewhere)
+        for route, each in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
     points = solve_points(outcomes[route], goal, cautious=choices.elsewhere)
-    taken = outcomes[route]
+    route_outcomes = outcomes[route]
     if takes_steps:
         points = {
-            name: replace(pair, steps=worth_steps(pair.low, POINTS[name]))
+            name: replace(pair, steps=best_steps(pair.low, POINTS[name]))
             for name, pair in points.items()
         }
         pair = solutions[route].thresholds
-        thresholds = replace(pair, steps=worth_steps(pair.low))
-        taken = _outcomes(questions, logits, unseen, route, choices, steps=thresholds.steps)
-        result = outcome(taken, thresholds)
+        thresholds = replace(pair, steps=best_steps(pair.low))
+        route_outcomes = _outcomes(
+            questions, logits, unseen, route, choices, steps=thresholds.steps
+        )
+        result = outcome(route_outcomes, thresholds)
         solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=result)
     policy = Policy(
         solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
@@ -229,7 +231,7 @@ def fit(
         unseen,
         policy,
         solutions,
-        taken,
+        route_outcomes,
     )
 
 
@@ -257,16 +259,16 @@ def solve_steps(
     """
     column = MEASURES.index(measure)
     steps, fused = (
-        questions.worth(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
+        questions.measures_of(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
     )
     longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
-    worth = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
+    gains = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
     best, most = 0.0, 0.0
     for threshold in STEPS:
-        apart = questions.apart(threshold, scores)
-        if threshold < 1 and (questions.planned & ~apart).sum() < enough:
+        in_steps = questions.takes_steps(threshold, scores)
+        if threshold < 1 and (questions.planned & ~in_steps).sum() < enough:
             continue
-        if apart.any() and (gain := float(worth[apart].sum())) >= most and gain > 0:
+        if in_steps.any() and (gain := float(gains[in_steps].sum())) >= most and gain > 0:
             best, most = threshold, gain
     return best
 
@@ -293,14 +295,14 @@ def _outcomes(
         return home
     rows = ~np.isnan(unseen)
     subset, scores = questions.only(rows), scores_of(unseen[rows])
-    away = subset.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
+    unfamiliar = subset.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
     origins = [f"{a}={b}" for a, b in zip(subset.origins, subset.groups, strict=True)]
-    _, strange = np.unique(origins, return_inverse=True)
+    _, unseen_dataset = np.unique(origins, return_inverse=True)
     both = RouteOutcomes(
-        np.concatenate([home.scores, away.scores]),
-        np.concatenate([home.quality, away.quality]),
-        np.concatenate([home.latency_ms, away.latency_ms]),
-        np.concatenate([np.zeros(len(home), np.int64), strange + 1]),
+        np.concatenate([home.scores, unfamiliar.scores]),
+        np.concatenate([home.quality, unfamiliar.quality]),
+        np.concatenate([home.latency_ms, unfamiliar.latency_ms]),
+        np.concatenate([np.zeros(len(home), np.int64), unseen_dataset + 1]),
     )
     if solving:
         for values in (both.quality, both.latency_ms):

@@ -117,12 +117,12 @@ class AttentionMlpModule(nn.Module):
 
     def tensors(self) -> dict[str, Floats]:
         """Copies of all weights, by name."""
-        found = {
-            name: np.array(tensor.detach().numpy()) for name, tensor in self.state_dict().items()
+        weights = {
+            name: np.array(each.detach().numpy()) for name, each in self.state_dict().items()
         }
         if self.low.shape[1]:
-            found |= {"pieces.low": self.low.numpy(), "pieces.scale": self.scale.numpy()}
-        return found
+            weights |= {"pieces.low": self.low.numpy(), "pieces.scale": self.scale.numpy()}
+        return weights
 
 
 def pieces_of(inputs: Float64, count: int) -> tuple[Float64, Float64]:

@@ -32,8 +32,6 @@ LEVELS = 20
 """Integer features with at most so many values count as discrete in mutual information."""
 RIDGE = 0.1
 """Added to each variance of z-scores, so that directions absent in training do not dominate."""
-TREES = "extra-trees"
-"""The teacher, whose own scores are compared with those of what it taught."""
 
 
 @dataclass(frozen=True, slots=True)
