@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> None:
     )
     fusion = load_settings().fusion
     column = MEASURES.index("nDCG@10")
-    worth = np.stack([questions.measures_of(route, fusion)[:, column] for route in ROUTES], axis=1)
+    worth = np.stack([questions.values_of(route, fusion)[:, column] for route in ROUTES], axis=1)
     table = Table(["always", "nDCG@10"], width=20)
     for route, mean in zip(ROUTES, worth.mean(axis=0).tolist(), strict=True):
         table.row(str(route), mean)

@@ -159,7 +159,7 @@ class EvaluationSet:
             start += len(replay)
         return np.concatenate(blocks)
 
-    def measures_of(
+    def values_of(
         self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
     ) -> Float64:
         """(n, m) every measure of a route's rankings; arguments as for `rankings`.
@@ -250,7 +250,7 @@ class EvaluationSet:
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
         """The outcome of taking one route, any but auto, for every question."""
-        quality = self.measures_of(route, fusion)[:, MEASURES.index(measure)]
+        quality = self.values_of(route, fusion)[:, MEASURES.index(measure)]
         return of_other(quality, self.latency_ms(route))
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
@@ -284,13 +284,13 @@ class EvaluationSet:
         """
         column = MEASURES.index(measure)
         routes = (simple, Route.FUSION, Route.GRAPH)
-        quality = [self.measures_of(route, fusion, scores)[:, column] for route in routes]
+        quality = [self.values_of(route, fusion, scores)[:, column] for route in routes]
         parsed = self.parsed(scores, steps)
         latency = [self.latency_ms(route, parsed=parsed) for route in routes]
         result = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         planned = self.takes_steps(steps, scores)
         instead = planned[:, None] & np.stack([self.unsure(scores), planned, planned], axis=1)
-        steps_quality = self.measures_of(Route.STEPS, fusion)[:, column]
+        steps_quality = self.values_of(Route.STEPS, fusion)[:, column]
         result.quality[:] = np.where(instead, steps_quality[:, None], result.quality)
         if timed:
             longer = self.latency_ms(Route.STEPS)

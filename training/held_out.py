@@ -102,7 +102,7 @@ def _always(
     code = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}.get(route, 0)
     latency_ms = questions.latency_ms(route, routed=routed, parsed=parsed)
     shares = shares_of(np.full(len(questions), code))
-    return SystemOutcomes(questions.measures_of(route, fusion, scores), latency_ms, shares)
+    return SystemOutcomes(questions.values_of(route, fusion, scores), latency_ms, shares)
 
 
 def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
@@ -130,7 +130,7 @@ def left_out_results(
     columns = [MEASURES.index(measure) for measure in MEASURED]
     by_code = (*routes(policy.simple), Route.STEPS)
     values_of = {
-        route: questions.measures_of(route, fusion, scores)[:, columns]
+        route: questions.values_of(route, fusion, scores)[:, columns]
         for route in {*by_code, *FIXED}
     }
     choices = np.stack([values_of[route] for route in by_code], axis=1)

@@ -100,16 +100,16 @@ def compared(
         simple: The simple arm: dense, lexical or hybrid.
     """
     ranks, completes = MEASURES.index("nDCG@10"), MEASURES.index(ALL_EVIDENCE)
-    ours = questions.measures_of(simple, fusion)
+    ours = questions.values_of(simple, fusion)
     if success == ALL_GOLD:
-        graph = questions.measures_of(Route.GRAPH, fusion)
+        graph = questions.values_of(Route.GRAPH, fusion)
         verdict = disagreement_of(ours[:, completes] == 1, graph[:, completes] == 1)
         # Datasets count the same, however many of their questions the arms disagree on.
         _, dataset = np.unique(questions.groups, return_inverse=True)
         counts = np.bincount(dataset, verdict.stakes)
         return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))
     more = np.maximum(
-        *(questions.measures_of(route, fusion) for route in (Route.FUSION, Route.STEPS))
+        *(questions.values_of(route, fusion) for route in (Route.FUSION, Route.STEPS))
     )
     gain = more - ours
     differs = np.abs(gain[:, ranks]) > MARGIN

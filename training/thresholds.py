@@ -312,8 +312,7 @@ def solve(
         FitError: No pair keeps the bounds.
     """
     goal = goal or ThresholdObjective()
-    if errors is None:
-        errors = 2.0 if cautious else 1.0
+    errors = (2.0 if cautious else 1.0) if errors is None else errors
     cuts = Cuts.of(replay.scores, most)
     fits = allowed(replay, cuts, goal)
     if not fits.any():  # the user's bounds come before `max_loss`

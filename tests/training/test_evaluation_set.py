@@ -148,16 +148,14 @@ def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questio
     replay = replay_of(replayed("q1", "a", found), replayed("q2", "b", found))
     asked = EvaluationSet((replay,), np.zeros((2, len(COLUMNS))))
     by_rank = FusionSettings(method="rrf")
-    worth = asked.measures_of(Route.FUSION, by_rank)
-    assert worth is asked.measures_of(Route.FUSION, by_rank)
-    assert (
-        asked.measures_of(D, by_rank).tolist()
-        == asked.measured(asked.rankings(D, by_rank)).tolist()
-    )
+    worth = asked.values_of(Route.FUSION, by_rank)
+    assert worth is asked.values_of(Route.FUSION, by_rank)
+    dense = asked.measured(asked.rankings(D, by_rank))
+    assert asked.values_of(D, by_rank).tolist() == dense.tolist()
     some = asked.only(np.array([False, True]))
-    assert some.measures_of(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
-    graph_alone = asked.measures_of(Route.FUSION, by_rank, np.array([1.0, 1.0]))
-    assert graph_alone.tolist() == asked.measures_of(G, by_rank).tolist()
+    assert some.values_of(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
+    graph_alone = asked.values_of(Route.FUSION, by_rank, np.array([1.0, 1.0]))
+    assert graph_alone.tolist() == asked.values_of(G, by_rank).tolist()
 
 
 TEXTS = [f"Who rowed ferry {number}?" for number in range(3)]

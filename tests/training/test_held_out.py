@@ -28,6 +28,7 @@ FUSION = FusionSettings()
 QUALITY = MEASURES.index("nDCG@10")
 SCORES = np.linspace(0.02, 0.98, 40)
 POLICY = Policy(Thresholds(0.3, 0.6), L)
+Systems = dict[str, SystemOutcomes]
 
 
 @pytest.fixture
@@ -45,27 +46,26 @@ def evaluation_set() -> EvaluationSet:
 
 
 @pytest.fixture
-def systems(evaluation_set: EvaluationSet) -> dict[str, SystemOutcomes]:
+def systems(evaluation_set: EvaluationSet) -> Systems:
     return run_systems(evaluation_set, SCORES, POLICY, FUSION)
 
 
 def summary(
-    systems: dict[str, SystemOutcomes],
-    questions: EvaluationSet,
-    labels: np.ndarray = np.arange(40) % 2,  # noqa: B008 - never changed
+    systems: Systems, questions: EvaluationSet, labels: np.ndarray | None = None
 ) -> Summary:
+    labels = np.arange(40) % 2 if labels is None else labels
     labelled = Disagreement(labels.astype(float), np.ones(40), labels)
     return summarise(systems, questions, SCORES, labelled)
 
 
-def test_nothing_beats_hindsight(systems: dict[str, SystemOutcomes]) -> None:
+def test_nothing_beats_hindsight(systems: Systems) -> None:
     oracle = systems[ORACLE].values[:, QUALITY]
-    for name in ("always lexical", "always graph", "always fusion", AUTO):
-        assert (oracle >= systems[name].values[:, QUALITY] - 1e-12).all()
+    routes = ("always lexical", "always graph", "always fusion", AUTO)
+    assert all((oracle >= systems[name].values[:, QUALITY] - 1e-12).all() for name in routes)
 
 
 def test_the_router_is_worth_what_its_routes_are(
-    systems: dict[str, SystemOutcomes], evaluation_set: EvaluationSet
+    systems: Systems, evaluation_set: EvaluationSet
 ) -> None:
     auto = systems[AUTO]
     for row, code in enumerate(bands(SCORES, POLICY.thresholds).tolist()):
@@ -79,7 +79,7 @@ def test_the_router_is_worth_what_its_routes_are(
 
 
 def test_the_gap_is_that_between_the_best_fixed_route_and_the_oracle(
-    systems: dict[str, SystemOutcomes], evaluation_set: EvaluationSet
+    systems: Systems, evaluation_set: EvaluationSet
 ) -> None:
     mean = {name: one.values[:, QUALITY].mean() for name, one in systems.items()}
     routes = ("dense", "lexical", "hybrid", "graph", "fusion", "steps")
@@ -94,7 +94,7 @@ def test_the_gap_is_that_between_the_best_fixed_route_and_the_oracle(
 
 @pytest.mark.parametrize("label", [-1, 1])
 def test_disagreements_that_tell_nothing_are_no_error(
-    systems: dict[str, SystemOutcomes], evaluation_set: EvaluationSet, label: int
+    systems: Systems, evaluation_set: EvaluationSet, label: int
 ) -> None:
     found = summary(systems, evaluation_set, np.full(40, label))
     assert math.isnan(found.auc)
@@ -102,7 +102,7 @@ def test_disagreements_that_tell_nothing_are_no_error(
 
 
 def test_a_summary_has_every_system_measure_and_question(
-    systems: dict[str, SystemOutcomes], evaluation_set: EvaluationSet
+    systems: Systems, evaluation_set: EvaluationSet
 ) -> None:
     found = summary(systems, evaluation_set)
     assert list(found.means) == list(systems)
@@ -138,7 +138,7 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
         (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D), FUSION)
         assert (row.dataset, row.questions) == ("town in here", 3)
         assert row.shares == pytest.approx(shares)
-        values = asked.measures_of(route, FUSION).mean(axis=0)
+        values = asked.values_of(route, FUSION).mean(axis=0)
         assert [*row.means] == [*MEASURED]
         assert row.means["nDCG@10"] == pytest.approx(values[QUALITY])
         assert row.less_best.mean == pytest.approx(values[QUALITY] - max(row.fixed.values()))

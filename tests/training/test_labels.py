@@ -51,9 +51,8 @@ def test_a_label_is_what_more_than_the_text_arms_gains(
 ) -> None:
     questions = asked(*replays)
     found = compared(questions, simple, HELPS, FUSION)
-    ours, fused, steps = (
-        questions.measures_of(r, FUSION) for r in (simple, Route.FUSION, Route.STEPS)
-    )
+    routes = (simple, Route.FUSION, Route.STEPS)
+    ours, fused, steps = (questions.values_of(route, FUSION) for route in routes)
     for row, label in enumerate(found.labels.tolist()):
         more = np.maximum(fused[row], steps[row])
         ranks = more[MEASURES.index("nDCG@10")] > ours[row][MEASURES.index("nDCG@10")] + 1e-6

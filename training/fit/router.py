@@ -259,7 +259,7 @@ def solve_steps(
     """
     column = MEASURES.index(measure)
     steps, fused = (
-        questions.measures_of(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
+        questions.values_of(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
     )
     longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
     gains = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)

@@ -61,7 +61,7 @@ class Pool:
                 f"{self.features.shape} features and {sizes} labels, groups, keys and weights do "
                 "not match; give one of each per question."
             )
-        if not ((self.labels == -1) | ((self.labels >= 0) & (self.labels <= 1))).all():
+        if not ((self.labels == -1) | (self.labels >= 0) & (self.labels <= 1)).all():
             raise FitError("A label is not from 0 to 1; 1 means that more than one arm is needed.")
         if not np.isfinite(self.features).all():
             row, column = np.argwhere(~np.isfinite(self.features))[0]
