@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 COMMANDS: Mapping[str, str] = {
     "features": "Run `wye route QUESTION --explain --json`; docs/reference/features.md lists them.",
     "migrate": "Run `wye index OLD-INDEX --index NEW` with the new models in the settings.",
-    "refine": "Give passages `statements` in the file that you index; see docs/guides/refine.md.",
+    "refine": "Give passages `statements` in the file that you index; see docs/guides/presets.md.",
     "route --arms": "Run `wye serve --arms FILE`, and ask /v1/route.",
     "search --arms": "Run `wye serve --arms FILE`, and `wye search --url` of it.",
     "serve --workers": "Start more `wye serve`, each with its own port, behind a proxy.",
