@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,21 +15,23 @@ from wye.backends.filters import parse_filter
 from wye.backends.store.index import PassageStore
 from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import RouterError
-from wye.router.session import ModelCache, Session, decide_without_index, open_router
+from wye.router.session import ModelCache, Session
 from wye.router.settings import RoutingSettings
-from wye.router.types import USUAL, Ask, Route
+from wye.router.types import Route
+from wye.service.app import indexes
+from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
 from wye.service.collections import (
     UNROUTED,
-    WARM_UP,
-    RemoteCollection,
+    IndexCollection,
     check_router,
-    no_analyser,
+    remote_collections,
     served,
 )
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
+from wye.service.search import Collection
 from wye.service.settings import ServeSettings, ServiceSettings, router_settings
 
 _ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)
@@ -45,7 +47,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: what was found, and what to do if it is not good."""
+    """The result of one check, and what to do if it is not good."""
 
     subject: str
     state: Health
@@ -55,67 +57,55 @@ class Finding:
 def examine(settings: ServiceSettings) -> Iterator[Finding]:
     """Check what serving needs on this machine, and yield each finding as soon as it is made.
 
-    Nothing is changed, and the network is not used.
+    Collections are loaded as a server loads them. Nothing is changed, and the network is not used.
     """
-    # Without the default router only its route is missing; a named router must be there.
-    failure = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
+    yield _look("access", lambda: _access(settings.serve))
+    yield _look("address", lambda: _address(settings.serve))
+    subject = "indexes"
     with ModelCache() as models:
-        yield _look("router", lambda: _router(settings, models), failure)
-        yield from _collections(settings, models)
-    yield _look("access", lambda: _access(settings))
-    yield _look("address", lambda: _address(settings))
-    if settings.arms is not None:
-        yield _look("remote arms", lambda: _arms(settings))
+        try:
+            openers = indexes(settings, models)
+            subject = "remote arms"
+            arms = read_arms(settings.arms, list(openers), settings.serve.deadline_ms / 1000)
+        except ServiceError as error:
+            yield Finding(subject, Health.BAD, str(error))
+            return
+        if settings.arms is not None:
+            yield Finding(subject, Health.GOOD, _arms_in_words(settings.arms, arms))
+        routers = router_settings(settings, [*dict.fromkeys([*openers, *arms])])
+        folders, _ = served(settings)
+        for name, opener in openers.items():
+            check = partial(_index, IndexCollection(name, opener), folders[name], settings.serve)
+            yield _look(f"index {name}", check, routers[name])
+            if fault := JobStore(folders[name], name).fault:
+                yield Finding(f"jobs {name}", Health.WARNING, fault)
+        for name, collection in remote_collections(settings, list(openers), arms, models).items():
+            yield _look(f"collection {name}", partial(_without_index, collection), routers[name])
 
 
-def _collections(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
-    """Check indexes; models that several need are loaded once, as in a server."""
+def _look(
+    subject: str, check: Callable[[], str], routing: RoutingSettings | None = None
+) -> Finding:
+    """Run a check, after one of the router; its result is good, or a warning after "! "."""
     try:
-        collections, remote = served(settings)
-        routers = router_settings(settings, [*collections, *remote])
-    except ServiceError as error:
-        yield Finding("indexes", Health.BAD, str(error))
-        return
-    for name, folder in collections.items():
-        local = settings.model_copy(update={"router": routers[name]})
-        yield _look(f"index {name}", partial(_index, local, name, folder, models))
-        if fault := JobStore(folder, name).fault:
-            yield Finding(f"jobs {name}", Health.WARNING, fault)
-    for name in remote:
-        yield _look(f"collection {name}", partial(_without_index, name, routers[name]))
-
-
-def _look(subject: str, check: Callable[[], str], failure: Health = Health.BAD) -> Finding:
-    """Run a check, whose error is a `failure`; its result is good, or a warning after "! "."""
-    try:
+        if routing is not None:
+            check_router(subject.partition(" ")[2], routing)
         verdict = check()
     except _ERRORS as error:
-        return Finding(subject, failure, str(error))
+        return Finding(subject, Health.BAD, str(error))
     except Exception as error:  # noqa: BLE001 - the other checks still run
         return Finding(subject, Health.BAD, f"{type(error).__name__}: {error}")
-    if verdict.startswith("! "):
-        return Finding(subject, Health.WARNING, verdict.removeprefix("! "))
-    return Finding(subject, Health.GOOD, verdict)
+    state = Health.WARNING if verdict.startswith("! ") else Health.GOOD
+    return Finding(subject, state, verdict.removeprefix("! "))
 
 
-def _router(settings: ServiceSettings, models: ModelCache) -> str:
-    router = open_router(settings, models)
-    if router.asks_corpus:
-        return f"{router.name} is sound; it decides with an index."
-    analyser = models.analyser(settings.analyser)
-    (decision,) = decide_without_index([WARM_UP], analyser, router)
-    return f"{decision.model} decides; the route auto works."
+def _arms_in_words(path: Path, arms: Mapping[str, Sequence[RemoteArm]]) -> str:
+    names = [f"{arm.name} ({arm.config.kind}) of {name}" for name in arms for arm in arms[name]]
+    return f"{path} declares {', '.join(names) or 'none'}."
 
 
-def _arms(settings: ServiceSettings) -> str:
-    folders, _ = served(settings)
-    groups = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
-    names = [f"{arm.name} ({arm.config.kind}) of {name}" for name in groups for arm in groups[name]]
-    return f"{settings.arms} declares {', '.join(names) or 'none'}."
-
-
-def _without_index(name: str, routing: RoutingSettings) -> str:
-    collection = RemoteCollection(name, routing, no_analyser, has_graph=True)
+def _without_index(collection: Collection) -> str:
+    name = collection.name
     collection.load()
     if reason := collection.unavailable.get(Route.AUTO):
         return f"! {name} has no index here, and no router: {reason}"
@@ -124,26 +114,20 @@ def _without_index(name: str, routing: RoutingSettings) -> str:
     return f"{name} has no index here; {collection.router_name} decides by what its arm returns."
 
 
-def _index(settings: ServiceSettings, name: str, folder: Path, models: ModelCache) -> str:
+def _index(collection: IndexCollection, folder: Path, serve: ServeSettings) -> str:
     started = perf_counter()
-    check_router(name, settings.router)
-    index = PassageStore.open(folder)
-    index.check_content()
-    session = Session(settings, index, models)
-    session.build()
-    for route in USUAL:
-        if route != Route.AUTO:  # the router has its own check
-            session.gateway.search([WARM_UP], Ask(route, 1))
-    count, number = session.count, session.version
-    facts = (
-        f"{folder}, version {number}, {count:,} passages; every route answers "
-        f"({perf_counter() - started:.1f} s to load)."
-    )
-    if not count:
+    PassageStore.open(folder).check_content()
+    collection.load()
+    session, name = collection.session, collection.name
+    facts = f"{folder}, version {session.version}, {session.count:,} passages"
+    seconds = f"({perf_counter() - started:.1f} s to load)"
+    if not session.count:
         return f"! {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
-    if warnings := " ".join(_filter_warnings(settings.serve, name, session)):
-        return f"! {facts} {warnings}"
-    return facts
+    warnings = [f"{route}: {reason}" for route, reason in collection.unavailable.items()]
+    warnings += _filter_warnings(serve, name, session)
+    if warnings:
+        return f"! {facts} {seconds}. {' '.join(warnings)}"
+    return f"{facts}; every route answers {seconds}."
 
 
 def _filter_warnings(serve: ServeSettings, collection: str, session: Session) -> Iterator[str]:
@@ -159,8 +143,7 @@ def _filter_warnings(serve: ServeSettings, collection: str, session: Session) ->
                     yield f"Does the filter of key '{key.name}' keep out what it should? {error}"
 
 
-def _access(settings: ServiceSettings) -> str:
-    serve = settings.serve
+def _access(serve: ServeSettings) -> str:
     refuse_open_server(serve)
     ring = KeyRing(serve.keys, serve.keys_file)
     if not ring.is_required:
@@ -200,7 +183,6 @@ def refuse_taken_address(host: str, port: int) -> None:
             ) from None
 
 
-def _address(settings: ServiceSettings) -> str:
-    serve = settings.serve
+def _address(serve: ServeSettings) -> str:
     refuse_taken_address(serve.host, serve.port)
     return f"{serve.host} port {serve.port} is free."

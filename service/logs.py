@@ -15,6 +15,7 @@ from typing import Any, Literal
 from wye.backends.files import VISIBLE
 
 LOG = logging.getLogger("wye")
+LOG.addHandler(logging.NullHandler())  # until `configure`, nothing is printed
 
 _JSON = json.JSONEncoder(default=str)
 # Attributes that every record has; all others were passed as `extra`.

@@ -20,15 +20,15 @@ from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 from wye.service.settings import ServeSettings, ServiceSettings
 
-pytestmark = pytest.mark.usefixtures("fake_models")
+pytestmark = pytest.mark.usefixtures("reading_models")
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    place = tmp_path / "index"
-    target = Session.create(load_routers(), place)
+    folder = tmp_path / "index"
+    target = Session.create(load_routers(), folder)
     ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
-    return place
+    return folder
 
 
 def looked_at(serve: ServeSettings) -> dict[str, Finding]:
@@ -48,7 +48,13 @@ def test_a_server_that_would_work(index: Path) -> None:
     checks = looked_at(replace(free(), indexes=(f"a={index}",)))
     holds(checks["index a"], Health.GOOD, "1 passages; every route answers")
     assert {checks[name].state for name in ("access", "address")} == {"good"}
-    assert checks["router"].state == Health.WARNING
+
+
+def test_a_route_that_is_not_available_is_a_warning(fake_models: None, tmp_path: Path) -> None:
+    target = Session.create(load_routers(), tmp_path / "index")
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
+    checks = looked_at(replace(free(), indexes=(f"a={tmp_path / 'index'}",)))
+    holds(checks["index a"], Health.WARNING, "auto: Router 'router-en/v1' was trained")
 
 
 def test_an_index_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
@@ -114,14 +120,13 @@ def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "ok       index a: " in capsys.readouterr().out
     assert run(["doctor", "--index", "a=/nowhere", "--json"]) == 1
     checks = json.loads(capsys.readouterr().out)
-    assert {finding["state"] for finding in checks} == {"good", "warning", "bad"}
+    assert {finding["state"] for finding in checks} == {"good", "bad"}
 
 
 def test_a_router_and_thresholds_of_a_collection(
     index: Path,
     tmp_path: Path,
     handmade_router: Callable[[Path, str, float], Path],
-    reading_models: None,
 ) -> None:
     router = handmade_router(tmp_path / "models", "words", 1.0)
     file = tmp_path / "thresholds.json"
@@ -141,18 +146,6 @@ def test_a_router_and_thresholds_of_a_collection(
         holds(checks[f"index {name}"], Health.BAD, says)
     unknown = replace(wanted, thresholds=(f"z={file}",))
     assert "'z', which is not a collection" in looked_at(unknown)["indexes"].says
-
-
-def test_a_router_that_asks_the_corpus_is_no_fault(
-    tmp_path: Path,
-    handmade_router: Callable[[Path, str, float], Path],
-    reading_models: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for feature, says in (("seed_count", "decides with an index"), ("words", "auto works")):
-        router = handmade_router(tmp_path / "models", feature, 1.0)
-        monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
-        holds(looked_at(free())["router"], Health.GOOD, says)
 
 
 def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path: Path) -> None:
