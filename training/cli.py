@@ -24,6 +24,7 @@ from wye.training.train_cli import (
     Share,
     Weight,
     add_train,
+    option,
     unset,
 )
 
@@ -64,55 +65,43 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         index: Index = None,
         routes: Annotated[
             str,
-            typer.Option(
-                help="Routes to compare, separated by commas: auto (what --preset takes, if there "
-                "is one), dense, lexical, hybrid, graph, fusion, steps."
+            option(
+                "Routes to compare, separated by commas: auto (what --preset takes, if there is "
+                "one), dense, lexical, hybrid, graph, fusion, steps."
             ),
         ] = "dense,lexical,graph,fusion,auto",
-        split: Annotated[str, typer.Option(help="Split of the judged questions.")] = "test",
-        k: Annotated[
-            int, typer.Option("-k", "--top-k", min=1, help="Passages per question; 10 or more.")
-        ] = 10,
-        limit: Annotated[
-            int | None, typer.Option(min=1, help="Ask only the first N questions.")
-        ] = None,
-        batch: Annotated[int, typer.Option(min=1, help="Number of questions asked together.")] = 32,
-        seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+        split: Annotated[str, option("Split of the judged questions.")] = "test",
+        k: Annotated[int, option("Passages a question; 10 or more.", "-k", "--top-k", min=1)] = 10,
+        limit: Annotated[int | None, option("Ask only the first N questions.", min=1)] = None,
+        batch: Annotated[int, option("Number of questions asked together.", min=1)] = 32,
+        seed: Annotated[int, option("Seed of the bootstrap.")] = 0,
         run_dir: Annotated[
-            Path | None,
-            unset("Write ROUTE.trec, metrics.json and latency.json here."),
+            Path | None, unset("Write ROUTE.trec, metrics.json and latency.json here.")
         ] = None,
-        baseline: Annotated[
-            str, typer.Option(help="Compare the others with this route only.")
-        ] = "",
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print all numbers as JSON instead.")
-        ] = False,
+        baseline: Annotated[str, option("Compare the others with this route only.")] = "",
+        as_json: Annotated[bool, option("Print all numbers as JSON instead.", "--json")] = False,
         advice: Annotated[
             bool,
-            typer.Option(
-                "--advise",
-                help="DATASET has questions without judgements, one in each line or as JSON lines: "
+            option(
+                "DATASET has questions without judgements, one in each line or as JSON lines: "
                 "say how often the routes differ, what they cost, and whether hybrid is enough.",
+                "--advise",
             ),
         ] = False,
         answers: Annotated[
             bool,
-            typer.Option(
-                "--answers",
-                help="Also answer each question from the first five passages, and compare with the "
+            option(
+                "Also answer each question from the first five passages, and compare with the "
                 "right answers: contained, exact match, F1 of words.",
+                "--answers",
             ),
         ] = False,
         generator_url: GeneratorUrl = "",
         generator_model: GeneratorModel = "",
         judge_url: Annotated[
-            str,
-            typer.Option(
-                help="Base URL of an OpenAI-compatible API that judges; key in JUDGE_API_KEY."
-            ),
+            str, option("Base URL of an OpenAI-compatible API that judges; key in JUDGE_API_KEY.")
         ] = "",
-        judge_model: Annotated[str, typer.Option(help="Name of the model at that API.")] = "",
+        judge_model: Annotated[str, option("Its model.")] = "",
         cache: Cache = CACHE,
         preset: Preset = None,
     ) -> None:
@@ -233,14 +222,11 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         ] = None,
         *,
         router: Annotated[
-            str, typer.Option(help="Router: name/version or a folder. Default: WYE_ROUTER__MODEL.")
+            str, option("Router: name/version or a folder. Default: WYE_ROUTER__MODEL.")
         ] = "",
         out: Annotated[
             Path | None,
-            unset(
-                f"Thresholds file to write. Default: {THRESHOLDS} if they change; with "
-                "--from-log, none."
-            ),
+            unset(f"File to write. Default: {THRESHOLDS} if they change; with --from-log, none."),
         ] = None,
         quality: Quality = "nDCG@10",
         elsewhere: Elsewhere = True,
@@ -254,9 +240,7 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 "are applied. May be repeated, for rotated logs; .gz is read directly."
             ),
         ] = None,
-        collection: Annotated[
-            str, typer.Option(help="Collection of the log; needed if it has several.")
-        ] = "",
+        collection: Annotated[str, option("Collection of the log; if it has several.")] = "",
         index: Annotated[
             Path | None,
             unset(
@@ -265,7 +249,7 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             ),
         ] = None,
         cache: Cache = CACHE,
-        seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+        seed: Annotated[int, option("Seed of the bootstrap.")] = 0,
     ) -> None:
         """Solve a router's thresholds again, and write them to a file to review.
 

@@ -26,26 +26,22 @@ CACHE = Path(".cache/wye")
 LATENCY_WEIGHT, MS_PER_PRICE = 0.0001, 100_000.0
 
 
+def option(text: str, *names: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
+    """An option with this help."""
+    return typer.Option(*names, help=text, **more)
+
+
 def unset(text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
     """An option with this help, whose default is not shown."""
-    return typer.Option(help=text, show_default=False, **more)
+    return option(text, show_default=False, **more)
 
 
-Cache = Annotated[
-    Path, typer.Option(help="Folder of replays, features and replies that later runs use again.")
-]
+Cache = Annotated[Path, option("Folder of replays, features and replies, for later runs.")]
 Index = Annotated[Path | None, unset("Folder of the index. Default: WYE_INDEX.")]
-GeneratorUrl = Annotated[
-    str,
-    typer.Option(
-        envvar="WYE_GENERATOR__URL",
-        help="Base URL of an OpenAI-compatible API that generates text; key in WYE_GENERATOR__KEY.",
-    ),
-]
-GeneratorModel = Annotated[
-    str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model at that API.")
-]
-Quality = Annotated[str, typer.Option(help="Measure that thresholds are solved for.")]
+_GENERATOR = "Base URL of an OpenAI-compatible API that writes; key in WYE_GENERATOR__KEY."
+GeneratorUrl = Annotated[str, option(_GENERATOR, envvar="WYE_GENERATOR__URL")]
+GeneratorModel = Annotated[str, option("Its model.", envvar="WYE_GENERATOR__MODEL")]
+Quality = Annotated[str, option("Measure that thresholds are solved for.")]
 Preset = Annotated[
     str | None,
     unset(
@@ -55,18 +51,14 @@ Preset = Annotated[
     ),
 ]
 Elsewhere = Annotated[
-    bool,
-    typer.Option(
-        help="Whether the thresholds must also hold for questions unlike these; otherwise they are "
-        "solved for these alone."
-    ),
+    bool, option("Whether the thresholds must also hold for questions unlike these.")
 ]
 Weight = Annotated[
     float,
-    typer.Option(
-        min=0,
-        help="Quality given up for a millisecond less on average, at the point `balanced`; 0 at "
+    option(
+        "Quality given up for a millisecond less on average, at the point `balanced`; 0 at "
         "`quality`, ten times as much at `fast`.",
+        min=0,
     ),
 ]
 Latency = Annotated[float | None, unset("Highest mean latency, in milliseconds.")]
@@ -81,60 +73,48 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         *,
         questions: Annotated[
             list[str] | None,
-            typer.Option(
-                "--questions",
-                help="Dataset in BEIR's layout with train and dev judgements, and test ones to "
-                "evaluate the router; DATASET=INDEX gives it an index of its own. May be repeated.",
-                show_default=False,
+            unset(
+                "Dataset in BEIR's layout with train and dev judgements, and test ones to "
+                "evaluate the router; DATASET=INDEX gives it an index of its own. May be repeated."
             ),
         ] = None,
         hurried: Annotated[
             bool,
-            typer.Option(
-                "--hurried",
-                help="Ask every dataset's questions a second time, without capitals and question "
-                "mark, and learn from both.",
-            ),
+            option("Learn from copies without capitals and question mark too.", "--hurried"),
         ] = False,
         index: Index = None,
-        name: Annotated[str, typer.Option(help="Name of the router.")] = "router",
-        models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
-            "models"
-        ),
+        name: Annotated[str, option("Name of the router.")] = "router",
+        models: Annotated[Path, option("Folder that routers are written to.")] = Path("models"),
         success: Annotated[
             str,
-            typer.Option(
-                help="What is learned: graph-helps, whether the better of fusion and steps ranks "
+            option(
+                "What is learned: graph-helps, whether the better of fusion and steps ranks "
                 "higher than the simple route and completes the evidence; or all-gold@5, which of "
                 "the simple route and the graph alone has all evidence among the first five."
             ),
         ] = "graph-helps",
         write_questions: Annotated[
             int | None,
-            typer.Option(
-                min=1,
-                help="Instead of training, have a language model write N questions about passages "
+            unset(
+                "Instead of training, have a language model write N questions about passages "
                 "of the index into the folder of --questions. An interrupted run resumes.",
-                show_default=False,
+                min=1,
             ),
         ] = None,
         generator_url: GeneratorUrl = "",
         generator_model: GeneratorModel = "",
         quality: Quality = "nDCG@10",
-        kind: Annotated[
-            str, typer.Option(help="Kind of scorer: attention-mlp or linear.")
-        ] = "attention-mlp",
+        kind: Annotated[str, option("Scorer: attention-mlp or linear.")] = "attention-mlp",
         features: Annotated[
             str,
-            typer.Option(
-                help="Features of the scorer: text, what the text arms found, which needs no "
-                "parse; syntax, the question's structure alone; or all."
+            option(
+                "Features of the scorer: text, of the text arms' hits, which needs no parse; "
+                "syntax, the question's structure alone; or all."
             ),
         ] = "text",
         preset: Preset = None,
         simple: Annotated[
-            str | None,
-            unset("Simple route: dense, lexical or hybrid. Default: the best."),
+            str | None, unset("Simple route: dense, lexical or hybrid. Default: the best.")
         ] = None,
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
@@ -148,28 +128,20 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             ),
         ] = None,
         yes: Annotated[
-            bool,
-            typer.Option(
-                "--yes", help="Agree to the calls of remote arms, which are printed first."
-            ),
+            bool, option("Agree to the calls of remote arms, which are printed first.", "--yes")
         ] = False,
         ms_per_price: Annotated[
-            float,
-            typer.Option(
-                min=0, help="Milliseconds that a unit of price counts as when routes are weighed."
-            ),
+            float, option("Milliseconds that a unit of price counts as.", min=0)
         ] = MS_PER_PRICE,
         relevance: Annotated[
             bool,
-            typer.Option(
+            option(
+                "Instead of a router, fit how likely passages are relevant and answers exist.",
                 "--relevance",
-                help="Instead of a router, fit how likely passages are relevant and answers exist.",
             ),
         ] = False,
         cache: Cache = CACHE,
-        seed: Annotated[
-            int, typer.Option(help="Seed of folds, bootstrap and passages to write questions on.")
-        ] = 0,
+        seed: Annotated[int, option("Seed of folds, bootstrap and written questions.")] = 0,
     ) -> None:
         """Train a router on judged questions, and write it with its card.
 
