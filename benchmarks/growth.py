@@ -229,7 +229,7 @@ def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
         parses = session.analyser.parse_questions(questions[:8])
         session.analyser.syntax_of(parses)
         session.analyser.encode_questions(questions[:8])
-        _ = session.router, session.relevance
+        _ = session.models.router, session.models.relevance
         gc.collect()
         before = own_memory(process)
         start = time.perf_counter()

@@ -119,7 +119,7 @@ class JudgedIndex:
 
 def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
     """Questions as queries of the arms."""
-    batch = Batch(session.snapshot, lambda: session.analyser, texts, session.settings.fusion)
+    batch = Batch(session.snapshot, session.models, texts, session.settings.fusion)
     batch.encode()
     batch.parse(range(len(texts)))
     batch.find_mentions(range(len(texts)))

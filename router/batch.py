@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
 from wye.featurizer.types import Parse, Syntax
 from wye.router.evidence import (
     CHEAP_SIGNALS,
+    COLUMNS,
     DENSE_SIGNALS,
     FIRST_PASSAGES,
     FIRST_SCORES,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from wye.backends.dense import DenseRetriever
     from wye.backends.lexical import LexicalRetriever
     from wye.backends.trigraph.retriever import TriGraphBatch
+    from wye.router.policy import RoutingModel
     from wye.router.snapshot import Snapshot
 
 LONGEST_STEPPED = 40
@@ -50,16 +52,31 @@ _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
 _UNKNOWN = np.zeros(0, np.float32)
 
 
+class Models(Protocol):
+    """The models of a session, each loaded when it is first needed."""
+
+    @property
+    def analyser(self) -> Analyser:
+        """Parses and encodes."""
+        ...
+
+    @property
+    def router(self) -> "RoutingModel":
+        """Decides the route of a question."""
+        ...
+
+
 class Batch:
     """Questions that are answered together, identified by their position.
 
-    Parses, vectors, seeds, scores, rankings and walks are kept for the life of the batch, so
+    Parses, vectors, seeds, scores, rankings and walks are cached for the life of the batch, so
     nothing is computed twice for a question.
 
     Attributes:
-        questions: The questions, as they came.
+        questions: The texts to search for.
         queries: The arms' input; vector and mentions are empty until they are known.
         encoded: Question -> its vector and token states, once they are encoded.
+        arms: The version of the index.
         allowed: Mask (n,) of the passages that pass the filter; None for all.
         seconds: Time of each question by stage. Of work in another thread, only the time spent
             waiting for it counts.
@@ -68,7 +85,7 @@ class Batch:
     def __init__(
         self,
         arms: "Snapshot",
-        analyser: Callable[[], Analyser],
+        models: Models,
         questions: Sequence[str],
         fusion: FusionSettings,
         *,
@@ -79,8 +96,7 @@ class Batch:
         """Apply the filter; models and arms wait until they are needed.
 
         Args:
-            analyser: Returns the analyser. Not called if no model is needed.
-            ahead: Arms that will probably be asked, so that scores they share are kept.
+            ahead: Arms that will probably be searched, so that scores which they share are cached.
             clock: Returns the seconds by which stages are timed.
 
         Raises:
@@ -90,28 +106,22 @@ class Batch:
         self.queries = [Query(text, _UNKNOWN) for text in questions]
         self.encoded: dict[str, EncodedText] = {}
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
-        self._clock, self._counted = clock, 0.0
-        self.arms = arms
-        self.analyser = analyser
-        self.fusion = fusion
+        self.arms, self.models, self.fusion = arms, models, fusion
         self.filter, self.allowed = filter, arms.allowed(filter)
-        self._ahead: set[Route] = set()
-        self.expect(ahead)
+        # The graph's prior needs the dense arm's scores.
+        self._ahead = {*ahead, *([Route.DENSE] if Route.GRAPH in ahead else [])}
+        self._clock, self._counted = clock, 0.0
         self._encoding: Future[list[EncodedText]] | None = None
         self._has_vectors = False
         self._parses: dict[int, Parse] = {}
         self._syntax: dict[int, Syntax] = {}
-        self._features = np.full((len(questions), len(FEATURE_NAMES)), np.nan)
         self._names: dict[int, Sequence[str]] = {}
         self._plans: dict[int, Plan] = {}
         self._has_mentions: set[int] = set()
-        self._graph: TriGraphBatch | None = None
-        self._seeds: dict[int, tuple[SeedStats, ...]] = {}
         self._scores: dict[Route, dict[int, Scores]] = {Route.DENSE: {}, Route.LEXICAL: {}}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
         self._hybrid: dict[int, tuple[int, Ranking]] = {}
         self._coverage: dict[int, Coverage] = {}
-        self._signals = np.full((len(questions), len(CHEAP_SIGNALS)), np.nan)
 
     def take(self, queries: Sequence[Query]) -> None:
         """Take complete queries in place of the questions', so that no model runs for them."""
@@ -119,23 +129,18 @@ class Batch:
         self._parses = {row: Parse(query.text, (), (), ()) for row, query in enumerate(queries)}
         self._has_mentions.update(self._parses)
 
-    def expect(self, arms: Collection[Route]) -> None:
-        """Keep the scores that these arms share, because they will probably be searched."""
-        # The graph's prior needs the dense arm's scores.
-        self._ahead = {*arms, *([Route.DENSE] if Route.GRAPH in arms else [])}
-
     # The models
 
     def start(self) -> None:
         """Begin to encode in the encoder's thread, which then scores passages by vector.
 
-        Meanwhile they are scored by words here. Scores are kept only if the graph will probably
+        Meanwhile they are scored by words here. Scores are computed only if the graph will probably
         need them.
         """
         if self._has_vectors or self._encoding is not None:
             return
-        self._encoding = self.analyser().beside(self._encode)
-        if self._keeps(Route.LEXICAL):
+        self._encoding = self.models.analyser.beside(self._encode_and_score)
+        if self._caches_scores(Route.LEXICAL):
             positions = range(len(self.questions))
             with self.stage(Route.LEXICAL, positions):
                 self._score_missing(Route.LEXICAL, positions)
@@ -155,10 +160,12 @@ class Batch:
         self._has_vectors = True
 
     def _encode(self) -> list[EncodedText]:
-        encoded = self.analyser().encode_with_states(self.questions)
-        if self._keeps(Route.DENSE):
-            vectors = (text.vector for text in encoded)
-            queries = list(map(Query, self.questions, vectors))
+        return self.models.analyser.encode_with_states(self.questions)
+
+    def _encode_and_score(self) -> list[EncodedText]:
+        encoded = self._encode()
+        if self._caches_scores(Route.DENSE):
+            queries = [Query(text.text, text.vector) for text in encoded]
             scores = self.arms.dense.scores(queries, self.allowed)
             self._scores[Route.DENSE].update(enumerate(scores))
         return encoded
@@ -170,7 +177,7 @@ class Batch:
         if missing:
             with self.stage("parsing", missing):
                 texts = [self.questions[position] for position in missing]
-                new = self.analyser().parse_questions(texts, tokens=tokens)
+                new = self.models.analyser.parse_questions(texts, tokens=tokens)
             parses.update(zip(missing, new, strict=True))
 
     def may_have_plans(self, positions: Sequence[int]) -> list[int]:
@@ -209,7 +216,7 @@ class Batch:
     def find_names(self, positions: Sequence[int]) -> None:
         """Find the names of entities in the words of some questions, for their plans."""
         with self.stage("seeds", positions):
-            self._names.update((p, self._on_graph.names(p)) for p in positions)
+            self._names.update((p, self.graph.names(p)) for p in positions)
 
     def syntax(self, positions: Sequence[int], *, trees: bool) -> None:
         """Have the syntax of some questions, which are parsed if needed."""
@@ -219,7 +226,7 @@ class Batch:
         if missing:
             with self.stage("trees" if trees else "features", missing):
                 parses = [self._parses[position] for position in missing]
-                new = self.analyser().syntax_of(parses, trees=trees)
+                new = self.models.analyser.syntax_of(parses, trees=trees)
             cached.update(zip(missing, new, strict=True))
 
     def trees(self, position: int) -> tuple[Tree, ...]:
@@ -234,7 +241,7 @@ class Batch:
         vectors: dict[str, Float32] = {}
         if unlinked:
             with self.stage("encoding", missing):
-                rows = self.analyser().encode_surfaces(unlinked)
+                rows = self.models.analyser.encode_surfaces(unlinked)
             vectors.update(zip(unlinked, rows, strict=True))
         for position in missing:
             mentions = _mentions(self._parses[position], vectors)
@@ -244,42 +251,34 @@ class Batch:
     # The router's input
 
     def columns(
-        self,
-        positions: Sequence[int],
-        names: Sequence[str],
-        *,
-        trees: bool = False,
-        may_step: bool = False,
+        self, names: Sequence[str], *, trees: bool = False, may_step: bool = False
     ) -> Float64:
-        """The router's input, (len(positions), len(COLUMNS)); NaN in columns not computed yet.
+        """The router's input, (n, len(COLUMNS)); NaN in columns without a name.
 
         Args:
-            names: Columns that the router needs next.
+            names: Columns that the router uses.
             trees: Also build the trees of questions that are parsed.
             may_step: Whether questions with a plan may go in steps.
         """
-        needs = _needs(tuple(names))
+        needs, positions = _needs(tuple(names)), range(len(self.questions))
+        columns = np.full((len(positions), len(COLUMNS)), np.nan)
         if needs.coverage or (needs.syntax and (needs.signals or self._ahead)):
             self.start()
         if needs.syntax:
             self.syntax(positions, trees=trees or not TREE_FEATURES.isdisjoint(needs.syntax))
             with self.stage("features", positions):
                 syntaxes = [self._syntax[position] for position in positions]
-                matrix = syntax_matrix(syntaxes, needs.syntax)
-            for position, row in zip(positions, matrix, strict=True):
-                np.copyto(self._features[position], row, where=~np.isnan(row))
+                columns[:, : len(FEATURE_NAMES)] = syntax_matrix(syntaxes, needs.syntax)
         if needs.coverage and not self._has_vectors:
             self._while_encoding(positions, may_step=may_step)
         if needs.signals:
-            depth = self.fusion.depth
-            evidence = self.results(needs.arms, positions, depth, seeds=needs.seeds)
+            evidence = self.results(needs.arms, positions, self.fusion.depth, seeds=needs.seeds)
             if needs.coverage:
                 pairs = zip(evidence, self.coverage(positions), strict=True)
                 evidence = [replace(results, coverage=coverage) for results, coverage in pairs]
             with self.stage("routing", positions):
-                values = signals(evidence, needs.signals)
-                self._signals[np.ix_(positions, needs.columns)] = values
-        return np.concatenate([self._features[positions], self._signals[positions]], axis=1)
+                columns[:, needs.columns] = signals(evidence, needs.signals)
+        return columns
 
     def _while_encoding(self, positions: Sequence[int], *, may_step: bool) -> None:
         """What takes little time or none while the encoder runs in its thread.
@@ -290,8 +289,8 @@ class Batch:
         """
         with self.stage("routing", positions):
             for position in positions:
-                self._on_graph.needs_parse(position)  # finds the names, and keeps them
-        if may_step and len(self.questions) == 1 and self.analyser().has_parser:
+                self.graph.needs_parse(position)  # looks the names up, and caches them
+        if may_step and len(self.questions) == 1 and self.models.analyser.has_parser:
             self.parse(self.may_have_plans(positions), tokens=True)
 
     def coverage(self, positions: Sequence[int]) -> list[Coverage]:
@@ -302,7 +301,7 @@ class Batch:
             ids = [ranking.ids(FIRST_PASSAGES) for ranking in rankings]
             scores = [tuple(ranking.scores.tolist()) for ranking in rankings]
             words = self.arms.words_in([self.questions[position] for position in missing], ids)
-            names = self._on_graph.names_in(missing, ids)
+            names = self.graph.names_in(missing, ids)
             covered = map(Coverage, scores, words, names)
             self._coverage.update(zip(missing, covered, strict=True))
         return [self._coverage[position] for position in positions]
@@ -319,17 +318,16 @@ class Batch:
         unnamed: Sequence[int] = positions if by_names else ()
         if by_names == {Route.GRAPH}:
             with self.stage("seeds", positions):
-                unnamed = [p for p in positions if self._on_graph.needs_parse(p)]
+                unnamed = [p for p in positions if self.graph.needs_parse(p)]
         self.parse(unnamed)
         self.encode()
         self.find_mentions(unnamed)
 
     def seeds(self, positions: Sequence[int]) -> list[tuple[SeedStats, ...]]:
-        """The seeds of some questions, found without walking."""
+        """The seeds of some questions, without a walk."""
         self.prepare(positions, (Route.GRAPH,))
         with self.stage("seeds", positions):
-            self._seeds.update(zip(positions, self._on_graph.seeds(positions), strict=True))
-        return [self._seeds[position] for position in positions]
+            return self.graph.seeds(positions)
 
     def search(self, arm: Route, positions: Sequence[int], depth: int) -> list[Ranking]:
         """An arm's rankings for some questions, cut to `depth`; earlier ones are used again."""
@@ -384,7 +382,7 @@ class Batch:
             return None
         with self.stage("explaining", [position]):
             if arms[0] == Route.GRAPH:
-                return self._on_graph.explain(position, ranking)
+                return self.graph.explain(position, ranking)
             further = self.arms.further(arms[0])
             return further.explain(self.queries[position], ranking, self.allowed)
 
@@ -403,21 +401,20 @@ class Batch:
             seconds = self.seconds[position]
             seconds[str(name)] = seconds.get(str(name), 0.0) + share
 
-    @property
-    def _on_graph(self) -> "TriGraphBatch":
-        if self._graph is None:
-            self._graph = self.arms.graph.batch(self.queries, self.allowed)
-        return self._graph
+    @cached_property
+    def graph(self) -> "TriGraphBatch":
+        """The batch of the graph arm, with the same positions."""
+        return self.arms.graph.batch(self.queries, self.allowed)
 
     def _search(self, arm: Route, positions: Sequence[int], depth: int) -> list[Ranking]:
         if arm == Route.GRAPH:
             dense, lexical = self._scores[Route.DENSE], self._scores[Route.LEXICAL]
-            return self._on_graph.search(positions, depth, dense, lexical)
+            return self.graph.search(positions, depth, dense, lexical)
         queries = [self.queries[position] for position in positions]
         if arm in FURTHER:
             return self.arms.further(arm).search(queries, depth, self.allowed)
         retriever, scores = self._text_arm(arm), self._scores[arm]
-        if self._keeps(arm):
+        if self._caches_scores(arm):
             self._score_missing(arm, positions)
         if depth <= retriever.deepest and all(position in scores for position in positions):
             return [retriever.rank(scores[p], depth, self.allowed) for p in positions]
@@ -430,8 +427,8 @@ class Batch:
         scores = self._text_arm(arm).scores(queries, self.allowed)
         self._scores[arm].update(zip(missing, scores, strict=True))
 
-    def _keeps(self, arm: Route) -> bool:
-        """Whether to keep an arm's scores, because the graph will probably need them."""
+    def _caches_scores(self, arm: Route) -> bool:
+        """Whether to cache a text arm's scores, because the graph will probably need them."""
         return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).deepest > 0
 
     def _text_arm(self, arm: Route) -> "DenseRetriever | LexicalRetriever":
@@ -455,7 +452,7 @@ class _Needs:
     Attributes:
         syntax: Features of the question.
         signals: Signals of the corpus, in order.
-        columns: Indices of these signals in `CHEAP_SIGNALS`.
+        columns: Indices of these signals in `COLUMNS`.
         arms: Arms that have to be searched.
         seeds: Whether seeds are needed.
         coverage: Whether the coverage of the first passages is needed.
@@ -476,7 +473,7 @@ def _needs(names: tuple[str, ...]) -> _Needs:
         not set(group).isdisjoint(names) for group in (TEXT_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS)
     )
     arms = _TEXT if coverage else (Route.DENSE,) if dense else ()
-    columns = [CHEAP_SIGNALS.index(name) for name in signals_]
+    columns = [COLUMNS.index(name) for name in signals_]
     syntax = frozenset(names).intersection(FEATURE_NAMES)
     return _Needs(syntax, signals_, columns, arms, seeds, coverage)
 

@@ -351,17 +351,6 @@ class FusionSettings:
         return arms
 
 
-def lists_of(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
-    """The arms whose rankings a route is made of.
-
-    Raises:
-        FusionError: Every list of fusion weighs 0.
-    """
-    if route == Route.HYBRID:
-        return Route.DENSE, Route.LEXICAL
-    return fusion.arms() if route in (Route.FUSION, Route.STEPS) else (route,)
-
-
 def stages_of(route: Route) -> tuple[str, ...]:
     """The stages of `Reply.seconds` that a route takes after reading the question and deciding.
 

@@ -1,12 +1,13 @@
 """The only path from questions to replies, for the service, the commands and evaluation alike.
 
 A batch of questions goes through encoding, the text arms, the decision, the graph, fusion and
-relevance, in this order; a route that does not need a stage leaves it out.
+relevance, in this order, each once for all of its questions; a route that does not need a stage
+leaves it out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import islice
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
@@ -14,15 +15,13 @@ from typing import TYPE_CHECKING
 from wye.backends.numerics import batches
 from wye.backends.text import is_blank
 from wye.backends.trigraph.seeds import SeedStats
-from wye.backends.types import Ranking
-from wye.featurizer.analyser import Analyser
 from wye.featurizer.plan import Plan
 from wye.router import wording
-from wye.router.batch import Batch
+from wye.router.batch import Batch, Models
 from wye.router.errors import QuestionError
 from wye.router.explain import in_words
-from wye.router.fusion import FusionSettings, fuse_all, lists_of
-from wye.router.policy import FORCED, RoutingModel, in_steps, is_nested
+from wye.router.fusion import FusionSettings, fuse_all
+from wye.router.policy import FORCED, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
@@ -76,48 +75,21 @@ class Begun:
     finish: Callable[[Sequence[int]], Mapping[int, Reply]] = lambda _: {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Course:
-    """A batch with its decisions: what is needed to answer any of its questions.
-
-    Attributes:
-        questions: The questions as they came; the batch has what is asked in them.
-    """
-
-    batch: Batch
-    ask: Ask
-    routes: Sequence[Route]
-    decisions: Sequence[Decision] = ()
-    start: float = field(default_factory=perf_counter)
-    questions: Sequence[str] = ()
-
-    def is_late(self) -> bool:
-        """Whether the time budget is spent."""
-        budget = self.ask.max_latency_ms
-        return budget is not None and 1000 * (perf_counter() - self.start) > budget
-
-    def decision(self, position: int) -> Decision | None:
-        """The router's decision on a question; None if the route was named."""
-        return self.decisions[position] if self.decisions else None
-
-
 @dataclass(eq=False)
 class Gateway:
     """Answers batches of questions by a named route or by the one that the router chooses.
 
     Attributes:
-        arms: Returns the version to search. Called once per batch, so a batch sees one version.
-        open_analyser: Returns the analyser. Not called for routes that need no model.
-        model: Returns the router. Not called where the route is named.
+        arms: The version to search.
+        models: The analyser and the router. None is loaded for a route that needs none.
         relevance_model: Makes probabilities of scores; None where none was fitted to these scores.
         duplicates: What becomes of near-duplicates where `Ask.duplicates` does not say.
         route: The route where `Ask.route` is `Route.AUTO`; that too lets the router choose.
     """
 
-    arms: Callable[[], "Snapshot"]
-    open_analyser: Callable[[], Analyser]
+    arms: "Snapshot"
+    models: Models
     fusion: FusionSettings
-    model: Callable[[], RoutingModel]
     relevance_model: RelevanceModel | None = None
     duplicates: str = wording.KEEP
     route: Route = Route.AUTO
@@ -150,8 +122,8 @@ class Gateway:
         """
         check(questions, ask.k)
         wording.require_choice(ask.duplicates)
-        if ask.route == Route.AUTO:
-            ask = replace(ask, route=self.route)
+        route = self.route if ask.route == Route.AUTO else ask.route
+        ask = replace(ask, route=route, duplicates=ask.duplicates or self.duplicates)
         if ask.min_relevance > 0 and self.relevance_model is None:
             raise QuestionError(NO_RELEVANCE)
         if ask.min_relevance > 0 and ask.route in FURTHER:
@@ -159,7 +131,8 @@ class Gateway:
                 f"The relevance of hits of '{ask.route}' is unknown. Use another route, or leave "
                 "min_relevance out."
             )
-        arms, start = self.arms().for_batch(), perf_counter()
+        arms, start = self.arms.for_batch(), perf_counter()
+        ahead = _lists(ask.route, self.fusion)
         for part in batches(questions, len(arms)):
             why = NO_QUESTION if len(arms) else EMPTY_INDEX
             silent = {
@@ -170,20 +143,12 @@ class Gateway:
             if len(silent) == len(part):
                 yield Begun(silent)
                 continue
-            batch = self._batch(arms, [*map(wording.asked_in, part)], ask)
-            decisions = self._decide(batch, ask) if ask.route == Route.AUTO else []
-            routes = [decision.route for decision in decisions] or [ask.route] * len(part)
-            if ask.text_only:
-                routes = [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
-            course = _Course(batch, ask, routes, decisions, start, part)
+            course = self._course(arms, part, ask, ahead, start)
             rows = [row for row in range(len(part)) if row not in silent]
-            at_once = [row for row in rows if routes[row] != Route.STEPS]
-            in_steps = [row for row in rows if routes[row] == Route.STEPS]
-            rankings = self._rankings(course, at_once)
-            replies = self._replies(
-                course, {row: StepsResult(ranking) for row, ranking in rankings.items()}
-            )
-            yield Begun({**silent, **replies}, in_steps, partial(self._finish, course))
+            at_once = [row for row in rows if course.routes[row] != Route.STEPS]
+            in_steps = [row for row in rows if course.routes[row] == Route.STEPS]
+            replies = course.replies(course.rank(at_once))
+            yield Begun({**silent, **replies}, in_steps, course.finish)
 
     def decide(self, questions: Sequence[str], ask: Ask = JUST_DECIDE) -> list[Decision]:
         """Decide which route `search` would take for each question with `Route.AUTO`.
@@ -195,25 +160,14 @@ class Gateway:
             PolicyError: No route can meet the latency.
         """
         check(questions)
-        arms = self.arms().for_batch()
+        arms = self.arms.for_batch()
         if not len(arms):
             return [_UNDECIDED] * len(questions)
         if self.route != Route.AUTO:
             return [Decision(self.route, None, None, None, FORCED)] * len(questions)
-        return [
-            decision
-            for part in batches(questions, len(arms))
-            for decision in self._decide(
-                Batch(
-                    arms,
-                    self.open_analyser,
-                    [*map(wording.asked_in, part)],
-                    self.fusion,
-                    filter=ask.filter,
-                ),
-                ask,
-            )
-        ]
+        ask = replace(ask, route=Route.AUTO)
+        parts = batches(questions, len(arms))
+        return [one for part in parts for one in self._course(arms, part, ask).decisions]
 
     def retrieve_all(
         self,
@@ -235,23 +189,20 @@ class Gateway:
             FilterError: The filter is not well formed.
         """
         check(questions, depth)
-        arms = self.arms().for_batch()
+        arms = self.arms.for_batch()
+        every = tuple(dict.fromkeys((*ARMS, *self.fusion.arms())))
+        lists, ask = self.fusion.arms(), Ask(Route.STEPS, depth, filter)
         replays: list[TimedArmResults] = []
         for part in batches(questions, len(arms)):
             batch = Batch(
-                arms, self.open_analyser, part, self.fusion, filter=filter, clock=process_time
+                arms, self.models, part, self.fusion, filter=filter, ahead=every, clock=process_time
             )
             positions = range(len(part))
-            every = tuple(dict.fromkeys((*ARMS, *self.fusion.arms())))
             batch.parse(positions, tokens=True)  # once, for mentions and for plans
             batch.encode()
-            batch.expect(every)
-            lists = lists_of(Route.STEPS, self.fusion)
             # Search before steps, which otherwise do so while they encode.
             batch.results(lists, positions, max(depth, self.fusion.depth))
-            ask = Ask(Route.STEPS, depth, filter)
-            course = _Course(batch, ask, [Route.STEPS] * len(part))
-            stepped = self._take_steps(course, positions, depth)
+            stepped = _Course(self, batch, ask, part).take_steps(positions, depth)
             coverage = batch.coverage(positions)
             results = batch.results(every, positions, depth)
             for row, result in enumerate(results):
@@ -261,22 +212,70 @@ class Gateway:
                 replays.append(TimedArmResults(whole, batch.seconds[row], steps, is_open))
         return replays
 
-    def _batch(self, arms: "Snapshot", questions: Sequence[str], ask: Ask) -> Batch:
-        """A batch that expects the arms of its route; with `Route.AUTO`, of any route."""
-        auto = ask.route == Route.AUTO
-        ahead = self.fusion.arms() if auto else self._lists(ask.route)
-        fusion, filter_ = self.fusion, ask.filter
-        return Batch(arms, self.open_analyser, questions, fusion, filter=filter_, ahead=ahead)
+    def _course(
+        self,
+        arms: "Snapshot",
+        questions: Sequence[str],
+        ask: Ask,
+        ahead: Sequence[Route] = (),
+        start: float = 0.0,
+    ) -> "_Course":
+        texts, fusion = [*map(wording.asked_in, questions)], self.fusion
+        batch = Batch(arms, self.models, texts, fusion, filter=ask.filter, ahead=ahead)
+        return _Course(self, batch, ask, questions, start)
 
-    def _decide(self, batch: Batch, ask: Ask) -> list[Decision]:
+
+@dataclass(eq=False)
+class _Course:
+    """The way of one batch through the stages: decide, rank or take steps, order, judge.
+
+    Attributes:
+        ask: What is wanted; the gateway's defaults are filled in.
+        questions: The questions as they came; the batch has what is asked in them.
+        start: When the request came, in `perf_counter` seconds.
+    """
+
+    gateway: Gateway
+    batch: Batch
+    ask: Ask
+    questions: Sequence[str]
+    start: float = 0.0
+
+    @cached_property
+    def decisions(self) -> Sequence[Decision]:
+        """The router's decisions; empty if the route was named."""
+        return self._decide() if self.ask.route == Route.AUTO else ()
+
+    @cached_property
+    def routes(self) -> Sequence[Route]:
+        """The route of each question."""
+        routes = [decision.route for decision in self.decisions]
+        routes = routes or [self.ask.route] * len(self.questions)
+        if self.ask.text_only:
+            return [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
+        return routes
+
+    @property
+    def _depth(self) -> int:
+        """Hits that a ranking needs, so that relevance can be judged."""
+        return max(self.ask.k, FIRST) if self.gateway.relevance_model else self.ask.k
+
+    @property
+    def _folds(self) -> bool:
+        return self.ask.duplicates == wording.FOLD
+
+    @property
+    def _width(self) -> int:
+        """Hits that a ranking needs, so that others can take the ranks of near-duplicates."""
+        depth, deepest = self._depth, self.gateway.fusion.depth
+        return wording.width(depth, deepest) if self._folds else depth
+
+    def _decide(self) -> list[Decision]:
         """Score the questions, compare the scores with the thresholds, and look for plans."""
-        model, positions = self.model().at(ask.point), range(len(batch.questions))
-        features = batch.columns(
-            positions,
-            model.needs,
-            trees=ask.explain,
-            may_step=ask.route == Route.AUTO and model.policy.thresholds.steps > 0,
-        )
+        batch, ask = self.batch, self.ask
+        model, positions = batch.models.router.at(ask.point), range(len(self.questions))
+        may_step = model.policy.thresholds.steps > 0
+        features = batch.columns(model.needs, trees=ask.explain, may_step=may_step)
         with batch.stage("routing", positions):
             decisions = model.decide(
                 features,
@@ -284,7 +283,14 @@ class Gateway:
                 max_latency_ms=ask.max_latency_ms,
                 explain=ask.explain,
             )
-        decisions = _planned(batch, decisions)
+        # Questions with a plan go in steps if they may. Those that would be fused go there without
+        # a plan too: second hops cost little beyond fusion.
+        plans = batch.plans([row for row, decision in enumerate(decisions) if decision.planned])
+        for row, plan in plans.items():
+            decision, has_plan = decisions[row], bool(plan.steps or plan.open)
+            if has_plan or decision.route == Route.FUSION:
+                reason = in_steps(decision.reason, has_plan=has_plan)
+                decisions[row] = replace(decision, route=Route.STEPS, reason=reason)
         if not ask.explain:
             return decisions
         batch.syntax(positions, trees=True)
@@ -297,69 +303,46 @@ class Gateway:
             for row, decision in enumerate(decisions)
         ]
 
-    def _rankings(self, course: _Course, positions: Sequence[int]) -> dict[int, Ranking]:
-        """Rankings of questions that do not go in steps; those of one route are run together."""
-        batch, k = course.batch, self._width(course.ask)
-        rankings: dict[int, Ranking] = {}
-        routes = {course.routes[position] for position in positions}
-        lists = {route: self._lists(route) for route in Route if route in routes}
-        walks = [p for p in positions if Route.GRAPH in lists[course.routes[p]]]
+    def rank(self, positions: Sequence[int]) -> dict[int, StepsResult]:
+        """Rank for questions that do not go in steps; those of one route together."""
+        batch, fusion, k = self.batch, self.gateway.fusion, self._width
+        answers: dict[int, StepsResult] = {}
+        routes = {self.routes[position] for position in positions}
+        lists = {route: _lists(route, fusion) for route in Route if route in routes}
+        walks = [p for p in positions if Route.GRAPH in lists[self.routes[p]]]
         batch.prepare(walks, (Route.GRAPH,) if walks else ())
         for route, arms in lists.items():
-            rows = [position for position in positions if course.routes[position] == route]
-            if route in (*ARMS, *FURTHER):
-                ranked = batch.search(route, rows, k)
-            elif route == Route.HYBRID:
+            rows = [position for position in positions if self.routes[position] == route]
+            if route == Route.HYBRID:
                 ranked = batch.hybrid(rows, k)
-            else:
-                results = batch.results(arms, rows, max(k, self.fusion.depth))
-                decisions = [course.decision(row) for row in rows]
+            elif route == Route.FUSION:
+                results = batch.results(arms, rows, max(k, fusion.depth))
+                scores = [self.decisions[row].score if self.decisions else None for row in rows]
                 with batch.stage("fusing", rows):
-                    scores = [decision.score if decision else None for decision in decisions]
-                    ranked = fuse_all(results, self.fusion, scores, k)
-            rankings.update(zip(rows, ranked, strict=True))
-        return rankings
+                    ranked = fuse_all(results, fusion, scores, k)
+            else:
+                ranked = batch.search(route, rows, k)
+            answers.update(zip(rows, map(StepsResult, ranked), strict=True))
+        return answers
 
-    def _finish(self, course: _Course, positions: Sequence[int]) -> dict[int, Reply]:
+    def finish(self, positions: Sequence[int]) -> dict[int, Reply]:
         """Answer some questions in steps."""
         if not positions:
             return {}
-        batch = course.batch
-        stepped = self._take_steps(course, positions, self._width(course.ask))
-        if course.ask.explain:
-            with batch.stage("explaining", positions):
-                corpus = batch.arms.corpus
-                stepped = {row: with_sentences(result, corpus) for row, result in stepped.items()}
-        return self._replies(course, stepped)
+        answers = self.take_steps(positions, self._width)
+        if self.ask.explain:
+            with self.batch.stage("explaining", positions):
+                corpus = self.batch.arms.corpus
+                answers = {row: with_sentences(answer, corpus) for row, answer in answers.items()}
+        return self.replies(answers)
 
-    def _lists(self, route: Route) -> tuple[Route, ...]:
-        """The arms whose rankings a route is made of."""
-        return (route,) if route in (*ARMS, *FURTHER) else lists_of(route, self.fusion)
-
-    def _depth(self, ask: Ask) -> int:
-        """How many hits a ranking needs, so that relevance can be judged."""
-        return max(ask.k, FIRST) if self.relevance_model else ask.k
-
-    def _folds(self, ask: Ask) -> bool:
-        """Whether near-duplicates are moved behind the other hits."""
-        return (ask.duplicates or self.duplicates) == wording.FOLD
-
-    def _width(self, ask: Ask) -> int:
-        """How many hits a ranking needs, so that near-duplicates can be replaced by others."""
-        depth = self._depth(ask)
-        return wording.width(depth, self.fusion.depth) if self._folds(ask) else depth
-
-    def _take_steps(
-        self, course: _Course, positions: Sequence[int], k: int
-    ) -> dict[int, StepsResult]:
+    def take_steps(self, positions: Sequence[int], k: int) -> dict[int, StepsResult]:
         """Answer some questions by fusion, then improve on that by searches for their parts."""
-        batch = course.batch
-        lists = lists_of(Route.STEPS, self.fusion)
-        depth = max(k, self.fusion.depth)
+        batch, fusion = self.batch, self.gateway.fusion
+        lists, depth = fusion.arms(), max(k, fusion.depth)
         plans = batch.plans(positions)
         batch.prepare(positions, lists)
         batch.encode()
-        by_question = {batch.questions[p]: plans.get(p, _NO_PLAN) for p in positions}
 
         @cache
         def whole() -> dict[str, InnerResult]:
@@ -367,38 +350,47 @@ class Gateway:
             results = batch.results(lists, positions, depth)
             with batch.stage("fusing", positions):
                 for result in results:
-                    (ranking,) = fuse_all([result], self.fusion, [None], depth)
+                    (ranking,) = fuse_all([result], fusion, [None], depth)
                     inner[result.query.text] = InnerResult(ranking, result.query.vector)
             return inner
 
         with batch.stage("steps", positions):
-            search, late = StepSearch(batch, whole), course.is_late
-            hops = partial(batch.arms.second_hops, allowed=batch.allowed)
             stepped = step_through(
-                by_question, search, whole, batch.arms, k, hops=hops, is_late=late
+                {batch.questions[p]: plans.get(p, _NO_PLAN) for p in positions},
+                StepSearch(batch, whole),
+                whole,
+                batch.arms,
+                k,
+                hops=partial(batch.arms.second_hops, allowed=batch.allowed),
+                is_late=self._is_late,
             )
         return {position: stepped[batch.questions[position]] for position in positions}
 
-    def _replies(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
-        """Judge the relevance of rankings, by position, and make replies of them."""
-        batch, ask = course.batch, course.ask
-        answers = {row: self._worded(course, row, answer) for row, answer in answers.items()}
-        answers, duplicates = self._without_duplicates(course, answers)
-        judgements = self._judge(course, answers)
+    def _is_late(self) -> bool:
+        """Whether the time budget is spent."""
+        budget = self.ask.max_latency_ms
+        return budget is not None and 1000 * (perf_counter() - self.start) > budget
+
+    def replies(self, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
+        """Order rankings by the questions' wording, judge them, and make replies of them."""
+        batch, ask = self.batch, self.ask
+        answers = {row: self._by_wording(row, answer) for row, answer in answers.items()}
+        answers, duplicates = self._folded(answers)
+        judgements = self._judge(answers)
         replies = {}
         for row, answer in answers.items():
             ranking, relevance = likely(
                 answer.ranking, judgements[row].relevance, ask.min_relevance, ask.k
             )
             replies[row] = Reply(
-                question=course.questions[row],
-                route=course.routes[row],
+                question=self.questions[row],
+                route=self.routes[row],
                 ranking=ranking,
                 arms=batch.arms_of(row),
                 seconds=batch.seconds[row],
-                version=course.batch.arms.version,
+                version=batch.arms.version,
                 explanation=batch.explain(row, ranking) if ask.explain else None,
-                decision=course.decision(row),
+                decision=self.decisions[row] if self.decisions else None,
                 chain=answer.chain,
                 searches=answer.searches,
                 relevance=relevance,
@@ -407,57 +399,56 @@ class Gateway:
             )
         return replies
 
-    def _worded(self, course: _Course, row: int, answer: StepsResult) -> StepsResult:
-        """An answer ranked again by the wording of its question; see `wording`."""
-        batch = course.batch
+    def _by_wording(self, row: int, answer: StepsResult) -> StepsResult:
+        """An answer in the order that the wording of its question asks for; see `wording`."""
+        batch = self.batch
         wishes = wording.read_wording(batch.questions[row])
-        if not wishes or course.routes[row] in FURTHER:
+        if not wishes or self.routes[row] in FURTHER:
             return answer
         with batch.stage("wording", [row]):
             ranking = wording.by_wording(
-                wishes, answer.ranking, batch.arms, batch.allowed, course.ask.k
+                wishes, answer.ranking, batch.arms, batch.allowed, self.ask.k
             )
         return replace(answer, ranking=ranking)
 
-    def _without_duplicates(
-        self, course: _Course, answers: Mapping[int, StepsResult]
-    ) -> tuple[dict[int, StepsResult], dict[int, dict[str, tuple[str, ...]]]]:
+    def _folded(
+        self, answers: Mapping[int, StepsResult]
+    ) -> tuple[Mapping[int, StepsResult], dict[int, dict[str, tuple[str, ...]]]]:
         """Answers with near-duplicates behind the other hits, and the ids of those of each hit."""
-        ask, arms = course.ask, course.batch.arms
-        if not self._folds(ask):
-            return {**answers}, {row: {} for row in answers}
-        depth, folded, duplicates = self._depth(ask), {}, {}
-        with course.batch.stage("folding", [*answers]):
+        if not self._folds:
+            return answers, {row: {} for row in answers}
+        depth, folded, duplicates = self._depth, {}, {}
+        with self.batch.stage("folding", [*answers]):
             for row, answer in answers.items():
-                ranking, duplicates[row] = wording.fold(answer.ranking, arms, depth)
+                ranking, duplicates[row] = wording.fold(answer.ranking, self.batch.arms, depth)
                 folded[row] = replace(answer, ranking=ranking)
         return folded, duplicates
 
-    def _judge(self, course: _Course, answers: Mapping[int, StepsResult]) -> dict[int, Judgement]:
+    def _judge(self, answers: Mapping[int, StepsResult]) -> dict[int, Judgement]:
         """Relevance and answerability of each answer; empty without a relevance model."""
-        if self.relevance_model is None:
+        model, batch = self.gateway.relevance_model, self.batch
+        if model is None:
             return dict.fromkeys(answers, Judgement())
-        batch = course.batch
         with batch.stage("relevance", [*answers]):
             ids = [id_ for answer in answers.values() for id_ in answer.ranking.ids()]
             texts = iter(batch.arms.texts(ids))
-            evidence = []
-            for row, answer in answers.items():
-                first = [*islice(texts, len(answer.ranking.hits))]
-                evidence.append(self._evidence(course, row, answer, first))
-            return dict(zip(answers, self.relevance_model.judge(evidence), strict=True))
+            rankings = [
+                self._evidence(row, answer, [*islice(texts, len(answer.ranking.hits))])
+                for row, answer in answers.items()
+            ]
+            return dict(zip(answers, model.judge(rankings), strict=True))
 
     def _evidence(
-        self, course: _Course, row: int, answer: StepsResult, texts: Sequence[tuple[str, str]]
+        self, row: int, answer: StepsResult, texts: Sequence[tuple[str, str]]
     ) -> RouteRanking:
-        """An answer with what its route has found out already, which depends on nothing else."""
-        batch, route = course.batch, course.routes[row]
+        """An answer with what its route computed anyway, and with what no route changes."""
+        batch, route = self.batch, self.routes[row]
         question, arms = batch.questions[row], batch.arms
         sentences: Sequence[float] = ()
         if route != Route.LEXICAL:
             sentences = arms.nearest(answer.ranking.ids(FIRST), batch.queries[row].vector)
         weights = {}
-        if Route.LEXICAL in self._lists(route):
+        if Route.LEXICAL in _lists(route, self.gateway.fusion):
             weights = {word.term: word.weight for word in arms.words_in([question], [()])[0]}
         return RouteRanking(
             question,
@@ -472,16 +463,8 @@ class Gateway:
         )
 
 
-def _planned(batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
-    """Send the questions that may go in steps on that route, if they have a plan.
-
-    Those that would be fused go there without one too: second hops cost little beyond fusion.
-    """
-    plans = batch.plans([row for row, decision in enumerate(decisions) if decision.planned])
-    routed = list(decisions)
-    for row, plan in plans.items():
-        decision, has_plan = decisions[row], bool(plan.steps or plan.open)
-        if has_plan or decision.route == Route.FUSION:
-            reason = in_steps(decision.reason, has_plan=has_plan)
-            routed[row] = replace(decision, route=Route.STEPS, reason=reason)
-    return routed
+def _lists(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
+    """The arms whose rankings a route is made of, or may be made of where the router chooses."""
+    if route == Route.HYBRID:
+        return Route.DENSE, Route.LEXICAL
+    return fusion.arms() if route in (Route.AUTO, Route.FUSION, Route.STEPS) else (route,)

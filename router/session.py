@@ -59,19 +59,17 @@ class ModelCache:
                 self._analysers[settings] = Analyser(settings)
             return self._analysers[settings]
 
-    def router(self, folder: Path, schema: str) -> RoutingModel:
-        """The router in a folder, with its own thresholds.
-
-        Args:
-            schema: Id of the features that it will be given; see `evidence.schema_id`.
+    def router(self, settings: RoutingSettings, analyser: Analyser) -> RoutingModel:
+        """The router of these settings, with the thresholds in its own folder.
 
         Raises:
-            ModelFileError: The router is missing, damaged, or was trained on other features.
+            ModelFileError: The router is missing, damaged, or was trained on other features than
+                the analyser's.
         """
-        key = folder.resolve(), schema
+        key = settings.folder().resolve(), schema_id(analyser.syntax_fingerprint)
         with self._loading:
             if key not in self._routers:
-                self._routers[key] = load_router(folder, schema_id=schema, names=COLUMNS)
+                self._routers[key] = load_router(key[0], schema_id=key[1], names=COLUMNS)
             return self._routers[key]
 
     def close(self) -> None:
@@ -82,6 +80,99 @@ class ModelCache:
                 self._analysers.popitem()[1].close()
 
 
+class IndexModels:
+    """The models of one index, each loaded when it is first needed.
+
+    They hold for all versions of the index, since other models cannot write to it.
+
+    Attributes:
+        index: Any version of the index.
+    """
+
+    def __init__(self, settings: Settings, index: PassageStore, cache: ModelCache) -> None:
+        """Load nothing yet."""
+        self._settings, self.index, self._cache = settings, index, cache
+
+    @cached_property
+    def analyser(self) -> Analyser:
+        """The analyser, checked against the index.
+
+        Settings of how passages are analysed do not affect questions, so the index's are used.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            IndexMismatchError: The index was written with other models.
+        """
+        settings, stored = self._settings.analyser, self.index.fingerprint
+        analyser = self._cache.analyser(
+            replace(
+                settings,
+                sentence_vectors=stored.get("sentence_vectors", settings.sentence_vectors),
+                title_in_text=stored.get("title_in_text") == "true",
+            )
+        )
+        self.index.check(analyser.fingerprint)
+        return analyser
+
+    @cached_property
+    def folder_router(self) -> RoutingModel:
+        """The router with the thresholds in its own folder; raises as `router`."""
+        return self._cache.router(self._settings.router, self.analyser)
+
+    @cached_property
+    def router(self) -> RoutingModel:
+        """The router, with the thresholds of the settings.
+
+        Raises:
+            ModelFileError: The router is missing, damaged, or was trained on other features; or the
+                thresholds file is missing, damaged or another router's.
+            ModelError: A model that features are made of is missing or damaged.
+        """
+        return _under_thresholds(self.folder_router, self._settings.router)
+
+    @property
+    def loaded_router(self) -> RoutingModel | None:
+        """The router; None until a question needs it."""
+        return vars(self).get("router")
+
+    @cached_property
+    def relevance(self) -> RelevanceModel | None:
+        """The model of relevance; None if the shipped one was fitted for other models or settings.
+
+        Raises:
+            ModelFileError: The model is missing or damaged, or is the user's own and was fitted for
+                other models or settings.
+        """
+        settings = self._settings.relevance
+        model = _relevance(settings)
+        if model.made_with == fingerprint(self.index.fingerprint, self._settings):
+            return model
+        if settings == RelevanceSettings():
+            return None
+        raise ModelFileError(
+            f"'{settings.model}' was fitted for other models, or other settings of the arms. Fit "
+            "relevance again with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
+        )
+
+    def with_present_thresholds(self) -> "IndexModels | None":
+        """These models with the thresholds now in their file; None if they are the present ones.
+
+        If the file could not be used when the router was loaded, there are none until it becomes
+        valid.
+
+        Raises:
+            ModelFileError: The file is missing or damaged, or names another router.
+        """
+        if "folder_router" not in vars(self):
+            return None
+        router = _under_thresholds(self.folder_router, self._settings.router)
+        if self.loaded_router and self.loaded_router.policy == router.policy:
+            return None
+        later = copy(self)
+        later.router = router
+        return later
+
+
 class Session:
     """An opened index with its models; each part is made when it is first needed.
 
@@ -90,6 +181,7 @@ class Session:
 
     Attributes:
         index: The version in view.
+        models: The models of the index.
     """
 
     def __init__(
@@ -102,14 +194,11 @@ class Session:
         """
         self.settings = settings
         self.index = index
-        self._models = ModelCache() if models is None else models
-        self._owns_models = models is None
-        self._analyser: Analyser | None = None
-        self._snapshot: Snapshot | None = None
+        self._cache = ModelCache() if models is None else models
+        self._owns_cache = models is None
+        self.models = IndexModels(settings, index, self._cache)
         self._before: Snapshot | None = None
         self._later_base = 0  # version of the newest base that was adopted or tried
-        self._folder_router: RoutingModel | None = None  # with the thresholds from its own folder
-        self._router: RoutingModel | None = None
 
     @classmethod
     def open(cls, settings: Settings, folder: Path, models: ModelCache | None = None) -> Self:
@@ -138,8 +227,8 @@ class Session:
             models.close()
             raise
         session = cls(settings, index, models)
-        session._owns_models = True
-        session._analyser = analyser
+        session._owns_cache = True
+        session.models.analyser = analyser
         return session
 
     def __enter__(self) -> Self:
@@ -165,37 +254,28 @@ class Session:
 
     @property
     def analyser(self) -> Analyser:
-        """The analyser, checked against the index.
-
-        Settings of how passages are analysed do not affect questions, so the index's are used.
-
-        Raises:
-            ModelError: A model is missing or damaged.
-            IndexMismatchError: The index was written with other models.
-        """
-        if self._analyser is None:
-            settings, stored = self.settings.analyser, self.index.fingerprint
-            analyser = self._models.analyser(
-                replace(
-                    settings,
-                    sentence_vectors=stored.get("sentence_vectors", settings.sentence_vectors),
-                    title_in_text=stored.get("title_in_text") == "true",
-                )
-            )
-            self.index.check(analyser.fingerprint)
-            self._analyser = analyser
-        return self._analyser
+        """The analyser, checked against the index."""
+        return self.models.analyser
 
     @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" until a question needs it."""
+        router = self.models.loaded_router
+        return router.name if router else ""
+
+    @property
+    def policy(self) -> Policy | None:
+        """The router's policy; None until a question needs the router."""
+        router = self.models.loaded_router
+        return router.policy if router else None
+
+    @cached_property
     def snapshot(self) -> Snapshot:
         """Everything derived from the version in view."""
-        if self._snapshot is None:
-            if self._searches_dataset:
-                self._snapshot = DatasetSnapshot(self.index, self.settings)
-            else:
-                self._snapshot = Snapshot(self.index, self.settings, self._before)
-            self._before = None
-        return self._snapshot
+        before, self._before = self._before, None
+        if self._searches_dataset:
+            return DatasetSnapshot(self.index, self.settings)
+        return Snapshot(self.index, self.settings, before)
 
     @property
     def _searches_dataset(self) -> bool:
@@ -204,77 +284,24 @@ class Session:
         can = engine == "dataset" or index.is_remote or has_columns(index.snapshot().schema)
         return can and searches_dataset(index, self.settings)
 
-    @property
+    @cached_property
     def gateway(self) -> Gateway:
-        """The gateway that answers questions; made anew, so that none keeps a version alive."""
-        return self.gateway_with(self.relevance)
-
-    def gateway_with(self, relevance: RelevanceModel | None) -> Gateway:
-        """The gateway with another model of relevance, which need not be one that fits."""
+        """The gateway that answers questions."""
+        settings = self.settings
         return Gateway(
-            arms=lambda: self.snapshot,
-            open_analyser=lambda: self.analyser,
-            fusion=self.settings.fusion,
-            model=lambda: self.router,
-            relevance_model=relevance,
-            duplicates=self.settings.duplicates,
-            route=Route(self.settings.router.route),
+            self.snapshot,
+            self.models,
+            settings.fusion,
+            self.models.relevance,
+            settings.duplicates,
+            Route(settings.router.route),
         )
 
     @property
     def reranker(self) -> Reranker:
         """Ranks texts that are not in the index, with word statistics of the version in view."""
         lexical, fusion = self.snapshot.lexical, self.settings.fusion
-        return Reranker(self.analyser, lexical, fusion, self.relevance)
-
-    @property
-    def relevance(self) -> RelevanceModel | None:
-        """The model of relevance; None if the shipped one was fitted for other models or settings.
-
-        Raises:
-            ModelFileError: The model is missing or damaged, or is the user's own and was fitted for
-                other models or settings.
-        """
-        settings = self.settings.relevance
-        model = _relevance(settings)
-        if model.made_with == self._made_with:
-            return model
-        if settings == RelevanceSettings():
-            return None
-        raise ModelFileError(
-            f"'{settings.model}' was fitted for other models, or other settings of the arms. Fit "
-            "relevance again with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
-        )
-
-    @cached_property
-    def _made_with(self) -> str:
-        """What relevance must be fitted for; cached, as it takes longer than a lexical search."""
-        return fingerprint(self.index.fingerprint, self.settings)
-
-    @property
-    def router(self) -> RoutingModel:
-        """The router, with the thresholds of the settings.
-
-        Raises:
-            ModelFileError: The router is missing, damaged, or was trained on other features; or the
-                thresholds file is missing, damaged or another router's.
-            ModelError: A model that features are made of is missing or damaged.
-        """
-        if self._router is None:
-            if self._folder_router is None:
-                self._folder_router = _load_router(self.settings, self.analyser, self._models)
-            self._router = _under_thresholds(self._folder_router, self.settings.router)
-        return self._router
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" until a question needs it."""
-        return self._router.name if self._router else ""
-
-    @property
-    def policy(self) -> Policy | None:
-        """The router's policy; None until a question needs the router."""
-        return self._router.policy if self._router else None
+        return Reranker(self.analyser, lexical, fusion, self.models.relevance)
 
     def build(self) -> None:
         """Build all arms now rather than for the first question that needs them. Runs no model."""
@@ -296,10 +323,6 @@ class Session:
         """Have Lance index the newest version; see `dataset.build_indices`. Runs no model."""
         index = PassageStore.open(self.folder)
         return build_indices(index, self.settings, again=again, progress=progress)
-
-    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """Id -> passage, as of the version that is searched."""
-        return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def ingest(
         self, passages: Iterable[Passage], *, progress: Progress | None = None
@@ -343,46 +366,51 @@ class Session:
             newest = PassageStore.open(self.folder, newest.fingerprint)
             if newest.fault and newest.version < self.index.version:
                 raise IndexDamagedError(newest.fault)
-        is_derived = self._snapshot is not None and not isinstance(self._snapshot, DatasetSnapshot)
-        base = self._snapshot.base if self._snapshot and is_derived else None
-        files = later_files(newest, self.settings, base) if base else None
+        snapshot = vars(self).get("snapshot")
+        base = None if isinstance(snapshot, DatasetSnapshot) else snapshot
+        files = later_files(newest, self.settings, base.base) if base else None
         later_base = files.version if files else 0
         # A base that could not be read is not tried again.
         if newest is self.index and later_base <= self._later_base:
             return None
-        later = copy(self)
+        later = self._without("snapshot", "gateway")
         later.index = newest
-        later._later_base = later_base
-        later._snapshot, later._before = None, self._snapshot if is_derived else None
+        later.models = copy(self.models)
+        later.models.index = newest  # so that the handle of the former version can be closed
+        later._later_base, later._before = later_base, base
         return later
 
     def reload_thresholds(self) -> "Session | None":
         """A session with the thresholds now in their file; None if they are the present ones.
 
-        This session does not change, so a batch keeps the thresholds that it began with. If the
-        file could not be used when the router was loaded, there are none until it becomes valid.
+        This session does not change, so a batch keeps the thresholds that it began with.
 
         Raises:
             ModelFileError: The file is missing or damaged, or names another router.
         """
-        if self._folder_router is None:
+        models = self.models.with_present_thresholds()
+        if models is None:
             return None
-        router = _under_thresholds(self._folder_router, self.settings.router)
-        if router.policy == self.policy:
-            return None
+        later = self._without("gateway")
+        later.models = models
+        return later
+
+    def _without(self, *parts: str) -> "Session":
+        """A copy in which some parts are made anew."""
         later = copy(self)
-        later._router = router
+        for part in parts:
+            vars(later).pop(part, None)
         return later
 
     def close(self) -> None:
         """Close the models, unless they are shared."""
-        if self._owns_models:
-            self._models.close()
+        if self._owns_cache:
+            self._cache.close()
 
 
 def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """The router of the settings, for work without an index; raises as `Session.router`."""
-    model = _load_router(settings, models.analyser(settings.analyser), models)
+    model = models.router(settings.router, models.analyser(settings.analyser))
     return _under_thresholds(model, settings.router)
 
 
@@ -419,10 +447,6 @@ def decide_without_index(
 @cache
 def _relevance(settings: RelevanceSettings) -> RelevanceModel:
     return load_relevance(settings.folder())
-
-
-def _load_router(settings: Settings, analyser: Analyser, models: ModelCache) -> RoutingModel:
-    return models.router(settings.router.folder(), schema_id(analyser.syntax_fingerprint))
 
 
 def _under_thresholds(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:

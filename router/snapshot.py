@@ -26,6 +26,7 @@ from wye.backends.types import (
     Float32,
     Int64,
     Mask,
+    Passage,
     Query,
     Ranking,
     Retriever,
@@ -214,6 +215,10 @@ class Snapshot:
         mask = np.zeros(len(corpus), bool)
         mask[rows if ids is corpus.ids else corpus.rows([ids[row] for row in rows])] = True
         return mask
+
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage; unknown ids are left out."""
+        return {passage.id: passage for passage in self.corpus.passages(ids)}
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         """Title and text of passages, in the order asked for."""

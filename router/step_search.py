@@ -20,7 +20,7 @@ from wye.featurizer.encoder import EncodedText, unit
 from wye.featurizer.plan import filled
 from wye.featurizer.types import Span
 from wye.router.batch import Batch
-from wye.router.fusion import fuse_all, fuse_text, lists_of, numbered
+from wye.router.fusion import fuse_all, fuse_text, numbered
 from wye.router.types import ArmResults, Route
 from wye.router.wording import without_namesakes
 
@@ -129,8 +129,8 @@ class StepSearch:
         """The result of each sub-question, in order."""
         names = self._new_names(searches)
         # The encoder does not hold the GIL. What needs no vector of a name is done meanwhile.
-        analyser, fusion = self.batch.analyser, self.batch.fusion
-        encoding = analyser().beside(lambda: self._encode_names(names)) if names else None
+        analyser, fusion = self.batch.models.analyser, self.batch.fusion
+        encoding = analyser.beside(lambda: self._encode_names(names)) if names else None
         # With "rrf" all must be fused alike: reciprocal ranks do not compare with scores.
         by_text = [search.kind == "single" and fusion.method != "rrf" for search in searches]
         single = [index for index, text_only in enumerate(by_text) if text_only]
@@ -159,10 +159,10 @@ class StepSearch:
 
     def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
         """Rank by all arms of fusion."""
-        outer, lists = self.batch, lists_of(Route.STEPS, self.batch.fusion)
+        outer, lists = self.batch, self.batch.fusion.arms()
         texts = [query.text for query in queries]
         batch = Batch(
-            outer.arms, outer.analyser, texts, outer.fusion, filter=outer.filter, ahead=lists
+            outer.arms, outer.models, texts, outer.fusion, filter=outer.filter, ahead=lists
         )
         batch.take(queries)
         results = batch.results(lists, range(len(queries)), self.settings.depth)
@@ -217,7 +217,7 @@ class StepSearch:
         return scaled
 
     def _parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
-        return self.batch.analyser().encode_parts(encoded, spans)
+        return self.batch.models.analyser.encode_parts(encoded, spans)
 
     def _new_names(
         self, searches: Sequence[SubQuestion]
@@ -236,7 +236,7 @@ class StepSearch:
             SubQuestion(question, (0, len(question)), "joint", ((span, names),)).text
             for (question, span), names in lists
         ]
-        encoded = self.batch.analyser().encode_with_states(texts)
+        encoded = self.batch.models.analyser.encode_with_states(texts)
         for (key, names), text in zip(lists, encoded, strict=True):
             spans, end = [], text.text.index(names[0], key[1][0])
             for name in names:

@@ -415,7 +415,7 @@ class Searcher:
             arms = reply.arms.values() if params.explain else ()
             hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
             hit_ids[entry] = {hit.id for hit in hits}
-        passages = session.passages(sorted(set().union(*hit_ids.values())))
+        passages = session.snapshot.passages(sorted(set().union(*hit_ids.values())))
         fetching = (perf_counter() - started) / max(len(replies), 1)
         return {
             entry: SearchResult(

@@ -294,7 +294,7 @@ def test_a_passage_is_stored_as_a_document_is_but_whole(index: wye.Index, tmp_pa
     (tmp_path / "a.md").write_text("# Top\n\nOne two.\n\n## Sub\n\nThree four.\n" * 9)
     read = list(wye.read(tmp_path / "a.md", chunk_words=9))
     index.add(read)
-    stored = index._session.passages(["p", *(one.id for one in read)])
+    stored = index._session.snapshot.passages(["p", *(one.id for one in read)])
     assert stored.pop("p") == wye.Passage("p", "A title", "txt  ?", {"a": ""}, "of", 3)
     assert stored == {one.id: one for one in read}
 

@@ -8,7 +8,7 @@ name what the index knows and ask what it does not say.
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -177,7 +177,7 @@ def ask(
     """
     recorder = _Recorder()
     # The gateway calls nothing but `judge`.
-    gateway = session.gateway_with(recorder)  # type: ignore[arg-type]
+    gateway = replace(session.gateway, relevance_model=recorder)  # type: ignore[arg-type]
     for route in ROUTES:
         recorder.rankings.clear()
         texts = [*dict.fromkeys(questions.values())]

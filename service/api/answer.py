@@ -39,7 +39,7 @@ AbstainBelow = Annotated[
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
 
 
-class EarlierTurn(BaseModel):
+class Turn(BaseModel):
     """An earlier turn of the conversation."""
 
     role: Literal["user", "assistant"]
@@ -58,7 +58,7 @@ class AnswerRequest(SearchRequest):
 
     stream: bool = Field(default=False, strict=True)
     abstain_below: AbstainBelow = ABSTAIN_BELOW
-    history: Annotated[list[EarlierTurn], Field(max_length=50)] = Field(default_factory=list)
+    history: Annotated[list[Turn], Field(max_length=50)] = Field(default_factory=list)
     max_tokens: Annotated[int | None, Field(ge=1, le=32768), Exact] = None
 
     model_config = examples(
@@ -227,7 +227,7 @@ async def _packed_texts(
 
     def scored() -> dict[str, list[tuple[str, float]]]:
         snapshot = session.snapshot
-        ids = [*session.passages([passage.id for passage in passages])]
+        ids = [*snapshot.passages([passage.id for passage in passages])]
         arm = cast("ZoomRetriever", snapshot.further(Route.ZOOM))
         question = result.reply.question
         query = Query(question, session.analyser.encode_questions([question])[0])

@@ -201,7 +201,7 @@ async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[
     if job is not None and not ASKING.get().filter:
         return _file_value(target.name, document, {}, status="in_progress")
     stored = await read_from(service, store, document)
-    is_searched = target.session.passages([stored.passages[0].id])
+    is_searched = target.session.snapshot.passages([stored.passages[0].id])
     return _file(target.name, stored, "completed" if is_searched else "in_progress")
 
 

@@ -83,7 +83,7 @@ def serve(
     collections = indexes(settings, ModelCache())
     for opener in collections.values():
         # Report a missing or foreign index or relevance model now, rather than in a log.
-        _ = opener().relevance
+        _ = opener().models.relevance
     remote = read_arms(settings.arms, list(collections), serve_settings.deadline_ms / 1000)
     names = dict.fromkeys([*collections, *remote])
     for name, routing in router_settings(settings, list(names)).items():

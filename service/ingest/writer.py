@@ -221,7 +221,7 @@ class CollectionWriter:
         pins = session.analyser.fingerprint
         index = await self.off_loop(lambda: PassageStore.open(session.folder, pins))
         analyser = InterleavedAnalyser(session.analyser, self._models, is_stopped=is_stopped)
-        stored = await self.off_loop(lambda: session.passages([each.id for each in passages]))
+        stored = await self.off_loop(lambda: session.snapshot.passages([p.id for p in passages]))
         texts = {id_: (passage.title, passage.text) for id_, passage in stored.items()}
         new = [each for each in passages if texts.get(each.id) != (each.title, each.text)]
         await analyser.prepare(new)

@@ -223,7 +223,7 @@ class Index:
         )
         replies = session.gateway.search(_several(questions), ask)
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
-        passages = session.passages(sorted(ids)) if ids else {}
+        passages = session.snapshot.passages(sorted(ids)) if ids else {}
         return [hits_of(reply, passages, explain=explain) for reply in replies]
 
     def route(

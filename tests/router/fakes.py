@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -277,6 +278,14 @@ class ByLength(RoutingModel):
 
     def score(self, features: Float64) -> list[float]:
         return [min(own / 8, 1.0) for own in column(features, "word_length_mean")]
+
+
+@dataclass
+class FakeModels:
+    """Models that are loaded already."""
+
+    analyser: Analyser = field(default_factory=FakeAnalyser)
+    router: RoutingModel = field(default_factory=ByLength)
 
 
 def column(features: Float64, name: str) -> list[float]:

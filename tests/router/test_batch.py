@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.hashing import HashAnalyser
-from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, FakeGraph
+from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, FakeGraph, FakeModels
 from wye.backends import dense
 from wye.backends.dense import DenseSettings
 from wye.backends.lexical import LexicalRetriever
@@ -43,7 +43,7 @@ def arms() -> FakeArms:
 
 @pytest.fixture
 def batch(arms: FakeArms) -> Batch:
-    return Batch(arms.snapshot, FakeAnalyser, QUESTIONS, FusionSettings(), ahead=[Route.GRAPH])
+    return Batch(arms.snapshot, FakeModels(), QUESTIONS, FusionSettings(), ahead=[Route.GRAPH])
 
 
 def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch: Batch) -> None:
@@ -121,7 +121,7 @@ def test_nothing_is_computed_twice_for_a_question(
     ingest(index, LIBRARY, HASHES)
     settings = Settings(dense=DenseSettings(kind=kind))
     snapshot = Snapshot(index, settings)
-    gateway = Gateway(lambda: snapshot, Hashed, FusionSettings(), ToFusion)
+    gateway = Gateway(snapshot, FakeModels(Hashed(), ToFusion()), FusionSettings())
     calls: Counter[str] = Counter()
 
     def counted(owner: Any, name: str, call: str = "") -> None:  # noqa: ANN401
@@ -161,7 +161,7 @@ def test_a_question_whose_words_name_an_entity_is_not_parsed_for_the_graph(
     index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
     snapshot, words = Snapshot(index, Settings()), Hashed()
-    (reply,) = Gateway(lambda: snapshot, lambda: words, FusionSettings(), ToFusion).search(
+    (reply,) = Gateway(snapshot, FakeModels(words), FusionSettings()).search(
         [question], Ask(Route.FUSION, 3)
     )
     assert ("parsing" in reply.seconds) == is_parsed
@@ -200,7 +200,7 @@ def models() -> Naming:
 
 @pytest.fixture
 def named(models: Naming) -> Batch:
-    return Batch(FakeArms(4).snapshot, lambda: models, TEXTS, FusionSettings())
+    return Batch(FakeArms(4).snapshot, FakeModels(models), TEXTS, FusionSettings())
 
 
 def test_each_step_is_taken_once(models: Naming, named: Batch) -> None:
@@ -250,9 +250,9 @@ NESTED = "who designed the bridge that spans the Neretva"
 def models_run(questions: Sequence[str], models: Encoding) -> list[tuple[str, int]]:
     """The models in the order in which they ran for a router that reads the text arms' lists."""
     batch = Batch(
-        FakeArms(4).snapshot, lambda: models, questions, FusionSettings(), ahead=[Route.GRAPH]
+        FakeArms(4).snapshot, FakeModels(models), questions, FusionSettings(), ahead=[Route.GRAPH]
     )
-    batch.columns(range(len(questions)), TEXT_SIGNALS, may_step=True)
+    batch.columns(TEXT_SIGNALS, may_step=True)
     return models.calls
 
 
@@ -279,7 +279,7 @@ class Linking(FakeGraph):
 def test_mentions_are_each_there_once_and_those_that_need_it_are_encoded(models: Naming) -> None:
     arms = FakeArms(4)
     arms.graph = Linking(4, arms.log)
-    batch = Batch(arms.snapshot, lambda: models, TEXTS, FusionSettings())
+    batch = Batch(arms.snapshot, FakeModels(models), TEXTS, FusionSettings())
     batch.prepare(EVERYONE, [Route.GRAPH])
     batch.prepare(EVERYONE, [Route.GRAPH])
     assert models.calls == [("encode", 3), ("parse", 3), ("Rome", 1)]
@@ -290,23 +290,17 @@ def test_mentions_are_each_there_once_and_those_that_need_it_are_encoded(models:
     assert [None if v is None else v.tolist() for v in vectors] == [None, [7, 7], None]
 
 
-def test_columns_are_those_that_were_wanted_so_far(models: Naming, named: Batch) -> None:
-    def known() -> list[list[str]]:
-        rows = ~np.isnan(named.columns(EVERYONE, []))
+def test_columns_that_are_not_named_are_not_computed(models: Naming, named: Batch) -> None:
+    def known(names: Sequence[str]) -> list[list[str]]:
+        rows = ~np.isnan(named.columns(names))
         return [[COLUMNS[column] for column in np.flatnonzero(row)] for row in rows]
 
-    assert known() == [[], [], []]
+    assert known([]) == [[], [], []]
     assert models.calls == []
-    first = named.columns([0, 2], ["tokens"])[:, COLUMNS.index("tokens")]
-    assert first.tolist() == [3, 1]
-    assert (named.trees(0), known()) == ((), [["tokens"], [], ["tokens"]])
-    named.columns([2], ["tree_depth"])
-    assert known() == [["tokens"], [], ["tree_depth", "tokens"]]
-    assert models.calls == [("parse", 2), ("trees", 1)]
-    assert str(named.trees(2)[0]) == "(ROOT (X who))"
-
-
-def test_trees_can_be_had_without_a_feature_of_them(models: Naming, named: Batch) -> None:
-    named.columns(EVERYONE, ["tokens"], trees=True)
-    named.columns(EVERYONE, ["tokens", "tree_depth"])
+    assert known(["tokens"]) == [["tokens"]] * 3
+    assert named.columns(["tokens"])[:, COLUMNS.index("tokens")].tolist() == [3, 3, 1]
+    assert named.trees(0) == ()
+    named.columns(["tokens"], trees=True)  # trees can be had without a feature of them
+    assert known(["tree_depth"]) == [["tree_depth"]] * 3
     assert models.calls == [("parse", 3), ("trees", 3)]
+    assert str(named.trees(2)[0]) == "(ROOT (X who))"

@@ -3,7 +3,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, column
+from tests.router.fakes import ByLength, FakeAnalyser, FakeArms, FakeModels, column
 from tests.router.test_relevance import model
 from wye.backends.types import Float64
 from wye.featurizer.plan import Plan, Step
@@ -32,8 +32,7 @@ def gateway(
     fusion: FusionSettings = BY_RANK,
     relevance: RelevanceModel | None = None,
 ) -> Gateway:
-    analyser = words or FakeAnalyser()
-    return Gateway(lambda: arms.snapshot, lambda: analyser, fusion, ByLength, relevance)
+    return Gateway(arms.snapshot, FakeModels(words or FakeAnalyser()), fusion, relevance)
 
 
 ENCODED, PARSED = ("encode", 2), ("parse", 2)
@@ -107,10 +106,14 @@ def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes(
 
 
 def test_a_route_that_is_given_asks_no_router(arms: FakeArms) -> None:
-    def missing() -> NoReturn:
-        raise ModelFileError("there is no router")
+    class WithoutRouter:
+        analyser = FakeAnalyser()
 
-    without = Gateway(lambda: arms.snapshot, FakeAnalyser, FusionSettings(), missing)
+        @property
+        def router(self) -> NoReturn:
+            raise ModelFileError("there is no router")
+
+    without = Gateway(arms.snapshot, WithoutRouter(), FusionSettings())
     assert without.search(["one"], Ask(Route.GRAPH, 1))[0].decision is None
     with pytest.raises(ModelFileError, match="there is no router"):
         without.search(["one"], Ask(Route.AUTO, 1))
@@ -219,7 +222,7 @@ class ByCorpus(ByLength):
 
 def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeArms) -> None:
     model = ByCorpus()
-    asking = Gateway(lambda: arms.snapshot, FakeAnalyser, BY_RANK, lambda: model)
+    asking = Gateway(arms.snapshot, FakeModels(router=model), BY_RANK)
     found = asking.decide(BOTH)
     assert arms.asked == [("dense", 2, 100)]
     assert [decision.route for decision in found] == ["dense", "dense"]
@@ -250,7 +253,7 @@ class ByText(ByLength):
 
 def test_an_explanation_has_trees_though_the_router_parses_nothing(arms: FakeArms) -> None:
     words = FakeAnalyser()
-    made = Gateway(lambda: arms.snapshot, lambda: words, BY_RANK, ByText)
+    made = Gateway(arms.snapshot, FakeModels(words, ByText()), BY_RANK)
     assert made.decide(["one"])[0].trees == ()
     assert words.calls == [("encode", 1)]
     assert made.decide(["one"], Ask(explain=True))[0].trees == ("(ROOT (X one))",)
@@ -318,9 +321,7 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
 ) -> None:
     _planned(monkeypatch)
     questions = ["one two", "four four", "four", "eleven eleven"]
-    routed = Gateway(
-        lambda: arms.snapshot, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5)
-    )
+    routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
     replies = routed.search(questions, Ask(Route.AUTO, 2))
     assert [reply.route for reply in replies] == ["dense", "steps", "steps", "steps"]
     assert replies[1].decision is not None
@@ -342,9 +343,7 @@ def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
     arms: FakeArms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _planned(monkeypatch)
-    routed = Gateway(
-        lambda: arms.snapshot, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5)
-    )
+    routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
     questions = ["one of a kind", "a kind of the one of a kind", "the one by the kind that is"]
     replies = routed.search(questions, Ask(Route.AUTO, 2))
     scores = [one.score for one in routed.decide(questions) if one.score is not None]
@@ -408,7 +407,7 @@ def test_of_a_further_arm_no_relevance_is_known(route: Route) -> None:
 def test_a_further_arm_is_fused_by_rank_where_fusion_has_its_list(route: Route) -> None:
     arms = FakeArms(4)
     fusion = FusionSettings("rrf", lists=(Route.DENSE, route, Route.GRAPH))
-    asking = Gateway(lambda: arms.snapshot, FakeAnalyser, fusion, ByLength)
+    asking = Gateway(arms.snapshot, FakeModels(), fusion)
     (reply,) = asking.search(["one"], Ask(Route.FUSION, 4))
     assert [*reply.arms] == [Route.DENSE, route, Route.GRAPH]
     assert {source.retriever for source in reply.ranking.hits[0].sources} == {*reply.arms}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ from wye.backends.types import Passage, Query
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
 from wye.router.deriving import LOCK, derive, start_deriving
 from wye.router.errors import ModelFileError
-from wye.router.evidence import COLUMNS, schema_id
+from wye.router.evidence import COLUMNS
 from wye.router.model_files import read_policy, save_policy
 from wye.router.policy import Policy
 from wye.router.session import ModelCache, Session, decide_without_index, open_router
@@ -90,7 +92,7 @@ def test_a_route_builds_its_own_arm_alone_and_words_load_no_models(
         session.gateway.search(["Ada"], Ask(route, 1))
         built = [arm for arm in ARMS if vars(session.snapshot)[f"_{arm}"] is not None]
         assert built == [route]
-        assert (vars(session)["_analyser"] is None) == (route == Route.LEXICAL)
+        assert ("analyser" in vars(session.models)) == (route != Route.LEXICAL)
 
 
 def test_a_further_arm_is_built_once_it_is_asked_and_never_before(folder: Path) -> None:
@@ -639,7 +641,7 @@ def test_indexes_share_their_models(
     second = Session.open(settings.model_copy(update={"router": router}), folder, models)
     (decided,), (decided_otherwise,) = (each.gateway.decide([LONG]) for each in (first, second))
     assert first.analyser is second.analyser
-    assert first.router.scorer is second.router.scorer
+    assert first.models.router.scorer is second.models.router.scorer
     assert decided.score == decided_otherwise.score
     assert (decided.route, decided_otherwise.route) == (Route.GRAPH, Route.LEXICAL)
     first.close()
@@ -694,11 +696,13 @@ def test_a_router_is_loaded_once_for_equal_folders_and_schemas(
     tmp_path: Path, handmade_router: Router
 ) -> None:
     folder, other = (handmade_router(tmp_path / "models", "words", offset) for offset in (1.0, 2.0))
-    own = AnalyserSettings()
-    schema = schema_id(open_syntax_parser(own).fingerprint)
+    parser = open_syntax_parser(AnalyserSettings()).fingerprint
+    analyser = cast("Analyser", SimpleNamespace(syntax_fingerprint=parser))
     models = ModelCache()
-    first = models.router(folder, schema)
-    assert models.router(folder.parent / "." / folder.name, schema) is first
-    assert models.router(other, schema) is not first
+    first = models.router(RoutingSettings(str(folder)), analyser)
+    same = RoutingSettings(str(folder.parent / "." / folder.name))
+    assert models.router(same, analyser) is first
+    assert models.router(RoutingSettings(str(other)), analyser) is not first
+    another = cast("Analyser", SimpleNamespace(syntax_fingerprint={"parser": "another"}))
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
-        models.router(folder, "another")
+        models.router(RoutingSettings(str(folder)), another)

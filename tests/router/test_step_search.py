@@ -7,7 +7,7 @@ from typing import Literal, cast
 import numpy as np
 import pytest
 
-from tests.router.fakes import FakeAnalyser, FakeArms
+from tests.router.fakes import FakeAnalyser, FakeArms, FakeModels
 from wye.backends.types import Query, RankedHit, Ranking
 from wye.featurizer.encoder import EncodedText
 from wye.router.batch import Batch
@@ -58,7 +58,7 @@ def words() -> ByWord:
 
 @pytest.fixture
 def search(words: ByWord) -> StepSearch:
-    batch = Batch(FakeArms().snapshot, lambda: words, [QUESTION], FusionSettings())
+    batch = Batch(FakeArms().snapshot, FakeModels(words), [QUESTION], FusionSettings())
     batch.encode()
     whole = InnerResult(Ranking("fusion", (RankedHit("p0", 1.0, 1),)), np.ones(2, np.float32))
     words.calls.clear()

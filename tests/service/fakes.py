@@ -36,7 +36,7 @@ from wye.router.gateway import Begun, Gateway
 from wye.router.policy import Policy
 from wye.router.relevance import likely
 from wye.router.rerank import Reranker
-from wye.router.session import Session
+from wye.router.session import IndexModels, Session
 from wye.router.types import (
     BASELINE,
     Ask,
@@ -97,6 +97,8 @@ class Library(Session, Gateway):
         changed: Passages on top of its base where these are many.
         with_thresholds: Of what `reload_thresholds` gives next, or what it raises from now on.
     """
+
+    models: IndexModels
 
     def __init__(self, passages: Sequence[Passage] = LIBRARY, version: int = 1) -> None:
         self._version = version
@@ -165,7 +167,7 @@ class Library(Session, Gateway):
     @property
     def snapshot(self) -> Any:  # noqa: ANN401
         """One without a corpus, so that an ingest reads the dataset itself."""
-        return SimpleNamespace(corpus=None, due=self._due)
+        return SimpleNamespace(corpus=None, due=self._due, passages=self.passages)
 
     def _due(self, quiet: float) -> int:
         return self.changed if quiet >= self.quiet else 0

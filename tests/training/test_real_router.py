@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     place = save_router(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
     container = Session.open(own, folder / "index")
-    yield Trained(folder, evaluation_set, container.router, container)
+    yield Trained(folder, evaluation_set, container.models.router, container)
     container.close()
 
 

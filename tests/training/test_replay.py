@@ -79,7 +79,7 @@ def test_a_question_is_replayed_with_its_filter(
 ) -> None:
     one, other = dataset.questions[:2]
     (hit,) = container.gateway.search([one.text], Ask(Route.LEXICAL, 1))[0].ranking.hits
-    title = container.passages([hit.id])[hit.id].metadata
+    title = container.snapshot.passages([hit.id])[hit.id].metadata
     key, value = next(iter(title.items()))
     without = {"type": "ne", "key": key, "value": value}
     filtered = replace(dataset, filters={one.id: without})

@@ -119,14 +119,16 @@ def test_coverage_and_texts_are_those_of_memory(prepared: Path) -> None:
 
 def test_what_a_filter_hides_is_not_returned_nor_counted(prepared: Path) -> None:
     session = opened(prepared)
-    topics = {str(p.metadata["topic"]) for p in session.passages(all_ids(prepared)).values()}
+    topics = {
+        str(p.metadata["topic"]) for p in session.snapshot.passages(all_ids(prepared)).values()
+    }
     topic = min(topics)
     filter_ = {"type": "eq", "key": "topic", "value": topic}
     other = {"type": "ne", "key": "topic", "value": topic}
     for route in (*ARMS, *FUSED):
         for question in QUESTIONS[:5]:
             for within, is_topic in ((filter_, True), (other, False)):
-                hits = session.passages(ids(session, question, route, filter=within))
+                hits = session.snapshot.passages(ids(session, question, route, filter=within))
                 assert hits
                 assert all((p.metadata["topic"] == topic) == is_topic for p in hits.values())
     arms = session.snapshot
@@ -236,7 +238,7 @@ def test_a_replaced_passage_has_its_new_text(folder: Path) -> None:
     later = session.reload()
     assert later is not None
     assert ids(later, "quagga zebra", Route.LEXICAL)[0] == id_
-    assert later.passages([id_])[id_].title == "Quagga"
+    assert later.snapshot.passages([id_])[id_].title == "Quagga"
     assert later.count == 199
 
 
