@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import Depends, FastAPI
-from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -70,7 +70,6 @@ _SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _STRICT_TAGS = {"retrieval", "answers", "documents"}
 _STRICT = [Depends(refuse_unknown)]
-_REVALIDATED = {"cache-control": "no-cache"}
 
 Opener = Callable[[], Session]
 
@@ -157,7 +156,7 @@ def build(
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))
-    mount_console(app, CONSOLE)
+    app.router.default = ConsoleFiles(directory=CONSOLE, html=True)
     app.add_middleware(
         Edge,
         ring=ring,
@@ -186,35 +185,19 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     }
 
 
-def mount_console(app: FastAPI, folder: Path) -> None:
-    """Serve a folder with an index.html, and each of its files at the address of its name.
+class ConsoleFiles(StaticFiles):
+    """A folder with an index.html, at the addresses where nothing else is.
 
-    The files hold no data, so they need no key; their requests do. If the folder is missing,
-    nothing is served.
+    The files hold no data, so they need no key; their requests do. Browsers revalidate them before
+    each use, since those of two releases do not mix.
     """
-    if not (folder / "index.html").is_file():
-        return
-    app.router.routes.append(_file("/", folder / "index.html"))
-    for path in folder.iterdir():
-        if path.is_file():
-            app.router.routes.append(_file(f"/{path.name}", path))
-        else:
-            app.mount(f"/{path.name}", _Folder(directory=path))
-
-
-def _file(address: str, path: Path) -> Route:
-    async def send(_: Request) -> Response:
-        return FileResponse(path, headers=_REVALIDATED)
-
-    return Route(address, send)
-
-
-class _Folder(StaticFiles):
-    """Files that browsers revalidate before each use, since those of two releases do not mix."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file at an address, or a 404."""
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(404)
         reply = await super().get_response(path, scope)
-        reply.headers.update(_REVALIDATED)
+        reply.headers["cache-control"] = "no-cache"
         return reply
 
 

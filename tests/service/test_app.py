@@ -24,7 +24,7 @@ from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Route, Thresholds
-from wye.service.app import CONSOLE, build, mount_console
+from wye.service.app import CONSOLE, ConsoleFiles, build
 from wye.service.errors import ServiceError
 from wye.service.settings import ServeSettings, ServiceSettings
 
@@ -189,9 +189,6 @@ def test_a_router_for_no_collection_is_refused_before_anything_loads(
 
 
 def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
-    empty = FastAPI()
-    mount_console(empty, tmp_path)
-    assert TestClient(empty).get("/").status_code == 404
     folder = tmp_path / "ui"
     folder.mkdir()
     (folder / "index.html").write_text("<p>hello", encoding="utf-8")
@@ -199,14 +196,17 @@ def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("no", encoding="utf-8")
     app = FastAPI()
     app.add_api_route("/v1/thing", lambda: {"a": 1})
-    mount_console(app, folder)
+    app.router.default = ConsoleFiles(directory=folder, html=True)
     client = TestClient(app)
     assert client.get("/").text == "<p>hello"
     assert client.get("/").headers["cache-control"] == "no-cache", "browsers ask anew"
     assert client.get("/style.css").headers["content-type"].startswith("text/css")
     assert client.get("/v1/thing").json() == {"a": 1}
-    for path in ("/nope.js", "/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt"):
+    paths = "/nope.js", "/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt", "/style.css%00"
+    for path in paths:
         assert client.get(path).status_code == 404
+    assert client.post("/").status_code == client.post("/v1/things").status_code == 404
+    assert client.post("/v1/thing").status_code == 405
 
 
 ROOT = Path(__file__).parents[2]
