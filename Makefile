@@ -83,7 +83,7 @@ test-chart: ## The Helm chart, rendered by Helm's library, in an environment of 
 	$(CHART)/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 pytest pyyaml
 	$(CHART)/bin/python -m pytest --noconftest tests/deploy/test_helm.py
 
-bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
+bench: $(stamp) ## A benchmark; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)
 
 demo: $(stamp) ## Index the demo corpus, and serve it with the console

@@ -42,7 +42,7 @@ def _any_of(words: Iterable[str]) -> str:
     `re` tells a few first letters apart fast, but not if it ignores case itself.
     """
     by_first: dict[str, list[str]] = {}
-    cases = {case for one in words for case in (one, one.upper(), one.capitalize())}
+    cases = {case for word in words for case in (word, word.upper(), word.capitalize())}
     for case in sorted(cases, key=lambda case: (-len(case), case)):
         by_first.setdefault(re.escape(case[0]), []).append(re.escape(case[1:]))
     branches = (f"{first}(?:{'|'.join(ends)})" for first, ends in by_first.items())

@@ -92,8 +92,8 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     if k >= len(scores):
         return np.argsort(-scores, kind="stable")
     # Ascending, with all scores that tie at the cut.
-    chosen = np.flatnonzero(scores >= _reached(scores, k))
-    return chosen[np.argsort(-scores[chosen], kind="stable")[:k]]
+    best = np.flatnonzero(scores >= _reached(scores, k))
+    return best[np.argsort(-scores[best], kind="stable")[:k]]
 
 
 _GROUPS = 1024
@@ -250,11 +250,11 @@ def logistic(values: Float64) -> Float64:
 
 
 def ragged(lengths: Int32 | Int64, order: Int64) -> Int64:
-    """Positions of the elements of chosen lists, which are stored end to end.
+    """Positions of the elements of some lists, which are stored end to end.
 
     Args:
         lengths: (n,) lengths of all lists, in storage order.
-        order: (k,) chosen lists, in the wanted order.
+        order: (k,) which lists, in the wanted order.
 
     Returns:
         One position per element.
@@ -262,17 +262,17 @@ def ragged(lengths: Int32 | Int64, order: Int64) -> Int64:
     return spans(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), order)
 
 
-def spans(starts: Int32 | Int64, chosen: Int32 | Int64) -> Int64:
-    """Positions of the elements of chosen lists, which are stored end to end.
+def spans(starts: Int32 | Int64, lists: Int32 | Int64) -> Int64:
+    """Positions of the elements of some lists, which are stored end to end.
 
     Args:
         starts: (n + 1,) offsets: list i is at starts[i]:starts[i + 1].
-        chosen: (k,) chosen lists, in the wanted order.
+        lists: (k,) which lists, in the wanted order.
 
     Returns:
         One position per element.
     """
-    return ranges(starts[chosen], starts[chosen + 1])
+    return ranges(starts[lists], starts[lists + 1])
 
 
 def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:

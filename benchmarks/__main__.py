@@ -13,12 +13,11 @@ from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import RouterError
 from wye.training.errors import TrainingError
 
-QUICK = {
-    "crash": "--kills 25",
-}
-"""Benchmarks that take less than minutes with these options, and need only this repository."""
-OTHERS = (
+QUICK = ("crash", "--kills", "25")
+"""What runs without a name: less than a minute, with nothing but this repository."""
+BENCHMARKS = (
     "ceiling",
+    "crash",
     "dataset",
     "growth",
     "linearrag",
@@ -31,22 +30,20 @@ OTHERS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the named benchmark, or the quick ones.
+    """Run the named benchmark, or the quick one.
 
     Returns:
         Its exit code; 2 if it cannot run or the name is unknown.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments:
-        return max(main([name, *options.split()]) for name, options in QUICK.items())
-    name, *options = arguments
+    name, *options = arguments or QUICK
     if name in ("-h", "--help"):
         print(usage())
         return 0
-    if name not in (*QUICK, *OTHERS):
+    if name not in BENCHMARKS:
         print(f"There is no benchmark '{name}'.\n\n{usage()}", file=sys.stderr)
         return 2
-    print(f"\n$ python -m benchmarks {' '.join(arguments)}", flush=True)
+    print(f"\n$ python -m benchmarks {' '.join((name, *options))}", flush=True)
     module = import_module(f"benchmarks.{name}")
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {name}",
@@ -65,15 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def usage() -> str:
     """The help text: all benchmarks with what they measure."""
     lines = ["python -m benchmarks NAME [options]; NAME --help tells the options.", ""]
-    for name in sorted((*QUICK, *OTHERS)):
-        path = Path(__file__).with_name(f"{name}.py")
-        source = (path if path.is_file() else path.with_suffix("") / "__init__.py").read_text(
-            "utf-8"
-        )
+    for name in BENCHMARKS:
+        source = Path(__file__).with_name(f"{name}.py").read_text("utf-8")
         title = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
         lines.append(f"{name:<16}{title}")
-    lines += ["", "Without NAME, one after another:"]
-    return "\n".join([*lines, *(f"    {name} {options}" for name, options in QUICK.items())])
+    return "\n".join([*lines, "", f"Without NAME: {' '.join(QUICK)}"])
 
 
 if __name__ == "__main__":

@@ -51,14 +51,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of replays")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    with harness.index_of(given) as folder:
-        questions = replayed(QuestionSource(given.dataset, folder), given.cache)
+    with harness.index_of(args) as folder:
+        questions = replayed(QuestionSource(args.dataset, folder), args.cache)
     harness.print_header(
         "What a choice of route could gain",
-        seed=given.seed,
-        data=f"{harness.data_name(given)}, {len(questions)} questions of all splits",
+        seed=args.seed,
+        data=f"{harness.data_name(args)}, {len(questions)} questions of all splits",
     )
     fusion = load_settings().fusion
     column = MEASURES.index("nDCG@10")
@@ -71,9 +71,9 @@ def run(given: argparse.Namespace) -> None:
     shares = [f"{route}".rjust(7) for route in ROUTES]
     table = Table(["learner", "margin", "gain over steps".rjust(26), *shares], width=12)
     for name, learner in LEARNERS.items():
-        gains = predicted(questions.features, worth, learner, given.seed)
+        gains = predicted(questions.features, worth, learner, args.seed)
         for margin in MARGINS:
-            table.row(name, f"{margin:g}", *chosen(gains, worth, margin, given.seed))
+            table.row(name, f"{margin:g}", *chosen(gains, worth, margin, args.seed))
 
 
 def replayed(source: QuestionSource, cache: Path) -> EvaluationSet:
@@ -81,28 +81,28 @@ def replayed(source: QuestionSource, cache: Path) -> EvaluationSet:
     settings = load_settings()
     replays = Replays(settings, cache / "replays", Silent)
     splits = [split for split in ("train", "dev", "test") if source.has(split)]
-    found = [replay for split in splits for replay in replays.final([source], split)]
-    return EvaluationSet.load(found, cache / "features", settings.analyser)
+    answers = [replay for split in splits for replay in replays.final([source], split)]
+    return EvaluationSet.load(answers, cache / "features", settings.analyser)
 
 
 def predicted(features: Float64, worth: Float64, learner: Learner, seed: int) -> Float64:
     """(n, 3) how much each route gains over steps, predicted by learners that did not see it."""
     fold = np.random.default_rng(seed).integers(0, FOLDS, len(features))
     gains = worth[:, :-1] - worth[:, -1:]
-    found = np.empty_like(gains)
-    for own in range(FOLDS):
-        held = fold == own
+    predictions = np.empty_like(gains)
+    for number in range(FOLDS):
+        is_held_out = fold == number
         for route in range(gains.shape[1]):
-            fitted = learner(seed).fit(features[~held], gains[~held, route])
-            found[held, route] = fitted.predict(features[held])
-    return found
+            fitted = learner(seed).fit(features[~is_held_out], gains[~is_held_out, route])
+            predictions[is_held_out, route] = fitted.predict(features[is_held_out])
+    return predictions
 
 
 def chosen(gains: Float64, worth: Float64, margin: float, seed: int) -> list[str]:
     """The gain of the choice over always steps, with its interval, and the share of each route."""
     codes = np.where(gains.max(axis=1) > margin, gains.argmax(axis=1), worth.shape[1] - 1)
     gained = worth[np.arange(len(worth)), codes] - worth[:, -1]
-    found = interval(gained, resampled_means(gained[:, None], seed=seed)[:, 0])
+    gain = interval(gained, resampled_means(gained[:, None], seed=seed)[:, 0])
     shares = np.bincount(codes, minlength=worth.shape[1]) / len(worth)
-    told = f"{found.mean:+.4f} [{found.low:+.4f} {found.high:+.4f}]"
-    return [told, *(f"{share:.2f}" for share in shares.tolist())]
+    shown = f"{gain.mean:+.4f} [{gain.low:+.4f} {gain.high:+.4f}]"
+    return [shown, *(f"{share:.2f}" for share in shares.tolist())]

@@ -64,7 +64,7 @@ warnings.filterwarnings("ignore", "lance is not fork-safe")
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
 
-Said = Callable[[str], None]
+Ack = Callable[[str], None]
 """Called with each acknowledgement: "done", or "accepted", which a later "done" follows."""
 
 
@@ -73,18 +73,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=1000, help="kills over all operations")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Kill every operation equally often; returns 1 if a kill did harm, or came too late."""
-    each = -(-given.kills // len(OPERATIONS))
+    each = -(-args.kills // len(OPERATIONS))
     harness.print_header(
         f"A writer killed {each * len(OPERATIONS)} times",
-        seed=given.seed,
+        seed=args.seed,
         data=f"{len(edition(0))} made-up passages, windows of {WINDOW}",
     )
     columns = ["operation", "seconds", "steps", "states", "kills", "landed", "seen"]
     table = Table([*columns, *CHECKS], width=10)
     survived, started = True, time.monotonic()
-    chance = random.Random(given.seed)
+    chance = random.Random(args.seed)
     for operation in OPERATIONS:
         with tempfile.TemporaryDirectory() as scratch:
             bench = Bench(operation, Path(scratch))
@@ -153,31 +153,31 @@ def edition(number: int) -> list[Passage]:
 
 
 def fill(
-    passages: Sequence[Passage], folder: Path, delay: float, keep: timedelta, said: Said
+    passages: Sequence[Passage], folder: Path, delay: float, keep: timedelta, ack: Ack
 ) -> None:
     """Make the index of these passages, or update it to them, then tidy up."""
     analyser = StandIn(delay=delay)
     index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
-    progress = _Acknowledging(said)
+    progress = _Acknowledging(ack)
     ingest(index, passages, analyser, batch_passages=WINDOW, entity_vectors=True, progress=progress)
     with index.writer() as writer:
         writer.compact(keep)
 
 
 def delete(
-    folder: Path, delay: float, keep: timedelta, said: Said, *, ids: list[list[str]], every: int
+    folder: Path, delay: float, keep: timedelta, ack: Ack, *, ids: list[list[str]], every: int
 ) -> None:
     """Delete passages, some in each commit, and compact after `every` so many commits."""
     with PassageStore.open(folder).writer() as writer:
         for number, some in enumerate(ids, start=1):
             writer.delete(some)
-            said("done")
+            ack("done")
             if number % every == 0:
                 writer.compact(keep)
             time.sleep(delay)
 
 
-def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noqa: ARG001
+def job(folder: Path, delay: float, keep: timedelta, ack: Ack) -> None:  # noqa: ARG001
     """Upload, put and delete over HTTP, and upload again."""
     with _serving(folder, delay) as client:
         for revision in range(2):
@@ -189,20 +189,20 @@ def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noq
             kind = {"content-type": "application/x-ndjson"}
             sent = client.post("/v1/documents", content=content, headers=kind)
             assert sent.status_code == 202, sent.text
-            said("accepted")
+            ack("accepted")
             _settle(folder, client)
-            said("done")
+            ack("done")
             for n in range(3):
                 text = f"Carl{n} is in revision {revision}."
                 put = client.put(f"/v1/documents/put%23{n}", json={"text": text})
                 assert put.is_success, put.text
-                said("done")
-            gone = client.delete(f"/v1/documents/{_name(revision).replace('#', '%23')}")
-            assert gone.status_code in (200, 404), gone.text
-            said("done")
+                ack("done")
+            deletion = client.delete(f"/v1/documents/{_name(revision).replace('#', '%23')}")
+            assert deletion.status_code in (200, 404), deletion.text
+            ack("done")
 
 
-OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
+OPERATIONS: dict[str, Callable[[Path, float, timedelta, Ack], None]] = {
     "ingest": partial(fill, edition(0)),
     "upsert": partial(fill, edition(1)),
     "delete": partial(delete, ids=[_ids(n) for n in range(0, DOCUMENTS, 2)], every=12),
@@ -279,21 +279,21 @@ class Bench:
         before = _newest_version(undisturbed)
         acknowledged: list[tuple[str, int]] = []
 
-        def said(word: str) -> None:
+        def ack(word: str) -> None:
             acknowledged.append((word, _newest_version(undisturbed)))
 
-        OPERATIONS[operation](undisturbed, 0.0, timedelta(hours=1), said)
+        OPERATIONS[operation](undisturbed, 0.0, timedelta(hours=1), ack)
         digests = _digests(undisturbed, since=before)
         self.states = list(dict.fromkeys(digests.values()))
         if len(self.states) != len([*groupby(digests.values())]):
             raise RuntimeError(f"{operation} passes through the same content twice")
-        places = {version: self.states.index(digest) for version, digest in digests.items()}
+        positions = {version: self.states.index(digest) for version, digest in digests.items()}
         # The least state after so many acknowledgements: immediately, and once jobs have ended.
         self._at_once, self._in_the_end = [0], [0]
-        for place, (word, version) in enumerate(acknowledged):
+        for position, (word, version) in enumerate(acknowledged):
             late = word == "accepted"
-            self._at_once.append(self._at_once[-1] if late else places[version])
-            self._in_the_end.append(places[acknowledged[place + 1][1] if late else version])
+            self._at_once.append(self._at_once[-1] if late else positions[version])
+            self._in_the_end.append(positions[acknowledged[position + 1][1] if late else version])
 
     def trial(self, moment: float, *, at_step: bool = False) -> Trial:
         """Kill one run after a fraction of the operation's duration, or of its durable steps."""
@@ -366,11 +366,11 @@ class Bench:
 class _Acknowledging(Silent):
     """Takes progress, which is made when a window is committed, as acknowledgement."""
 
-    def __init__(self, said: Said) -> None:
-        self._said = said
+    def __init__(self, ack: Ack) -> None:
+        self._ack = ack
 
     def advance(self, steps: int) -> None:  # noqa: ARG002
-        self._said("done")
+        self._ack("done")
 
 
 @contextmanager

@@ -39,18 +39,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--most", type=int, default=200, help="most questions (default 200)")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Build the indices and print the table."""
-    dataset = read_dataset(given.dataset, given.split)
-    rng = np.random.default_rng(given.seed)
-    order = rng.permutation(len(dataset.questions))[: given.most].tolist()
-    with harness.index_of(given) as source, tempfile.TemporaryDirectory() as scratch:
+    dataset = read_dataset(args.dataset, args.split)
+    rng = np.random.default_rng(args.seed)
+    order = rng.permutation(len(dataset.questions))[: args.most].tolist()
+    with harness.index_of(args) as source, tempfile.TemporaryDirectory() as scratch:
         folder = Path(shutil.copytree(source, Path(scratch) / "index"))
         memory, lance = (Session.open(load_settings(engine=e), folder) for e in ENGINES)
         with memory, lance, threadpool_limits(1):
             building = harness.timed(partial(memory.build_indices, again=True))
-            data = f"{harness.data_name(given)}, {memory.count:,} passages, {given.split}"
-            harness.print_header("The dataset as the engine", seed=given.seed, data=data)
+            data = f"{harness.data_name(args)}, {memory.count:,} passages, {args.split}"
+            harness.print_header("The dataset as the engine", seed=args.seed, data=data)
             print(f"Indices built in {building:.1f} s; {len(order)} questions.\n")
             lance = lance.reload() or lance
             opening = harness.timed(lambda: lance.snapshot)
@@ -111,8 +111,8 @@ def _print(
         for reply in replies
     ]
     pairs = [*zip((answer.reply for answer in answers[ENGINES[0]]), replies, strict=True)]
-    hits = np.mean([one.ranking.ids(FIRST) == other.ranking.ids(FIRST) for one, other in pairs])
-    routes = np.mean([one.route == other.route for one, other in pairs])
+    hits = np.mean([first.ranking.ids(FIRST) == other.ranking.ids(FIRST) for first, other in pairs])
+    routes = np.mean([first.route == other.route for first, other in pairs])
     p50, p95, _ = harness.percentiles(seconds)
     processor = 1000 * float(np.median([answer.processor for answer in answers[engine]]))
     same = f"{hits:.2f}" + (f", route {routes:.2f}" if route == Route.AUTO else "")

@@ -59,23 +59,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="per sample (default 20)")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Make the index and print the tables."""
-    questions = harness.read_questions(given.dataset)
-    np.random.default_rng(given.seed).shuffle(questions)
-    with harness.index_of(given) as source, tempfile.TemporaryDirectory() as scratch:
-        folder = given.to or Path(scratch) / "index"
+    questions = harness.read_questions(args.dataset)
+    np.random.default_rng(args.seed).shuffle(questions)
+    with harness.index_of(args) as source, tempfile.TemporaryDirectory() as scratch:
+        folder = args.to or Path(scratch) / "index"
         if not folder.is_dir():
-            grow(source, folder, given.times, given.seed)
+            grow(source, folder, args.times, args.seed)
         count = PassageStore.open(folder).count()
-        data = f"{harness.data_name(given)} x {given.times}, {count:,} passages"
-        harness.print_header("What grows with an index", seed=given.seed, data=data)
+        data = f"{harness.data_name(args)} x {args.times}, {count:,} passages"
+        harness.print_header("What grows with an index", seed=args.seed, data=data)
         print_opening(folder, questions[:QUESTIONS])
         print()
         # Written to, so links to its files, which no write changes: a copy would have cold pages.
         written = Path(scratch) / "written"
         shutil.copytree(folder, written, copy_function=_link, ignore=shutil.ignore_patterns("jobs"))
-        asyncio.run(print_service(written, questions[:QUESTIONS], given.seconds))
+        asyncio.run(print_service(written, questions[:QUESTIONS], args.seconds))
 
 
 def _link(source: str, target: str) -> None:
@@ -148,7 +148,7 @@ class _Names:
         """A text with the names of a copy."""
         if self._pattern is None or not number:
             return text
-        return self._pattern.sub(lambda found: found[0] + _suffix(number), text)
+        return self._pattern.sub(lambda match: match[0] + _suffix(number), text)
 
     def among(self, mentions: Sequence[str], number: int) -> list[str]:
         """Mentions with the names of a copy."""
@@ -168,8 +168,8 @@ def _rare(
     each: list[set[str]] = []
     first = 0
     for row, last in zip(texts, ends, strict=True):
-        found = [*mentioned["entities"][first:last], *mentioned["phrases"][first:last]]
-        each.append({*title_names(row["title"]), *(name for names in found for name in names)})
+        mentions = [*mentioned["entities"][first:last], *mentioned["phrases"][first:last]]
+        each.append({*title_names(row["title"]), *(name for names in mentions for name in names)})
         first = last
     often = Counter(name for names in each for name in names)
     return [_Names({name for name in names if name and often[name] <= RARE}) for names in each]
@@ -217,9 +217,9 @@ def print_opening(folder: Path, questions: Sequence[str]) -> None:
     """Print the costs of opening and of questions, without the models, in fresh processes."""
     table = Table(["opened in a process of its own", "first", "again"], width=36)
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        found = [pool.apply(opened, (folder, questions)) for _ in range(2)]
-    for name in found[0]:
-        table.row(name, *(each[name] for each in found))
+        figures = [pool.apply(opened, (folder, questions)) for _ in range(2)]
+    for name in figures[0]:
+        table.row(name, *(each[name] for each in figures))
 
 
 def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
@@ -234,13 +234,13 @@ def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
         before = own_memory(process)
         start = time.perf_counter()
         session.gateway.search(questions[:1], Ask(Route.AUTO, k=10))
-        found = {"first auto answer, s": time.perf_counter() - start}
-        found |= _milliseconds(session, "fusion", questions[1:], Route.FUSION, None)
-        found |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
-        found |= _milliseconds(session, "auto", questions[1:], Route.AUTO, None)
+        figures = {"first auto answer, s": time.perf_counter() - start}
+        figures |= _milliseconds(session, "fusion", questions[1:], Route.FUSION, None)
+        figures |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
+        figures |= _milliseconds(session, "auto", questions[1:], Route.AUTO, None)
         gc.collect()
-        found["memory of its own, MB"] = own_memory(process) - before
-    return found
+        figures["memory of its own, MB"] = own_memory(process) - before
+    return figures
 
 
 def _milliseconds(
@@ -250,7 +250,7 @@ def _milliseconds(
     seconds = []
     for question in questions:
         (reply,) = session.gateway.search([question], Ask(route, k=10, filter=filter_))
-        seconds.append(sum(own for stage, own in reply.seconds.items() if stage not in MODELS))
+        seconds.append(sum(taken for stage, taken in reply.seconds.items() if stage not in MODELS))
     p50, p95, _ = harness.percentiles(seconds)
     return {f"{name} p50, ms": p50, f"{name} p95, ms": p95}
 
@@ -295,7 +295,7 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
             await closed_loop(client, bodies, 1, min(2.0, seconds))
             quiet = await closed_loop(client, bodies, 1, seconds)
             with _Peak(server) as peak:
-                stored, found = await put(server.url, 1 / seconds, 3 * seconds)
+                stored, searchable = await put(server.url, 1 / seconds, 3 * seconds)
                 deleted = await delete(server.url, 3)
             busy, _ = await asyncio.gather(
                 closed_loop(client, bodies, 1, seconds), put(server.url, 1.0, seconds)
@@ -308,8 +308,8 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
         table.row(name, *counts, *harness.percentiles(sample.answered))
     print()
     table = Table(["a document", "count", "p50 ms", "p95 ms", "p99 ms"])
-    for name, own in (("stored", stored), ("found", found), ("deleted", deleted)):
-        table.row(f"until it is {name}", len(own), *harness.percentiles(own))
+    for name, times in (("stored", stored), ("found", searchable), ("deleted", deleted)):
+        table.row(f"until it is {name}", len(times), *harness.percentiles(times))
     print(
         f"\nmemory of the server: {peak.start:,.0f} MB, at most {peak.most:,.0f} MB while written"
     )
@@ -324,7 +324,7 @@ def document(number: int) -> Passage:
 async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[float]]:
     """Put documents one by one; returns seconds until each is stored, and until it is found."""
     stored: list[float] = []
-    found: list[float] = []
+    searchable: list[float] = []
     start = time.perf_counter()
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         for number in range(int(rate * seconds)):
@@ -341,8 +341,8 @@ async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[
                 if answer.json()["index"]["version"] >= version:
                     break
                 await asyncio.sleep(0.02)
-            found.append(time.perf_counter() - started)
-    return stored, found
+            searchable.append(time.perf_counter() - started)
+    return stored, searchable
 
 
 async def delete(url: str, count: int) -> list[float]:

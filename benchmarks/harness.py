@@ -51,37 +51,37 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def index_of(
-    given: argparse.Namespace, *, copied: bool = False, wye: Sequence[str] = WYE
+    args: argparse.Namespace, *, copied: bool = False, wye: Sequence[str] = WYE
 ) -> Iterator[Path]:
     """Folder of the named index, or of a new, temporary one of the dataset.
 
     Args:
-        given: Parsed options of `add_data`.
+        args: Parsed options of `add_data`.
         copied: Copy the named index, because the benchmark writes to it.
         wye: The command that makes a new index.
 
     Raises:
         BenchmarkError: The index cannot be made.
     """
-    if given.index is not None and not copied:
-        yield given.index
+    if args.index is not None and not copied:
+        yield args.index
         return
     with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
         folder = Path(scratch) / "index"
-        if given.index is not None:
-            shutil.copytree(given.index, folder)
-        elif not given.dataset.is_dir():
-            raise BenchmarkError(f"'{given.dataset}' is no dataset; name an index with --index.")
+        if args.index is not None:
+            shutil.copytree(args.index, folder)
+        elif not args.dataset.is_dir():
+            raise BenchmarkError(f"'{args.dataset}' is no dataset; name an index with --index.")
         else:
-            command = [*wye, "index", str(given.dataset), "--index", str(folder)]
+            command = [*wye, "index", str(args.dataset), "--index", str(folder)]
             if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
-                raise BenchmarkError(f"'{given.dataset}' cannot be indexed; see above.")
+                raise BenchmarkError(f"'{args.dataset}' cannot be indexed; see above.")
         yield folder
 
 
-def data_name(given: argparse.Namespace) -> str:
+def data_name(args: argparse.Namespace) -> str:
     """Name of the named index, or else of the dataset."""
-    return str((given.index or given.dataset).resolve().name)
+    return str((args.index or args.dataset).resolve().name)
 
 
 def read_questions(path: Path) -> list[str]:
@@ -93,14 +93,14 @@ def read_questions(path: Path) -> list[str]:
     try:
         if path.is_dir():
             lines = (path / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-            found = [json.loads(line)["text"] for line in lines]
+            questions = [json.loads(line)["text"] for line in lines]
         else:
-            found = path.read_text(encoding="utf-8").splitlines()
+            questions = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError, KeyError) as error:
         raise BenchmarkError(f"'{path}' holds no questions ({error}).") from None
-    if not any(text.strip() for text in found):
+    if not any(text.strip() for text in questions):
         raise BenchmarkError(f"There is no question in '{path}'; write one on each line.")
-    return [text.strip() for text in found if text.strip()]
+    return [text.strip() for text in questions if text.strip()]
 
 
 class Server:
@@ -131,7 +131,7 @@ class Server:
     @property
     def megabytes(self) -> float:
         """Resident memory of its processes."""
-        return sum(float(one.memory_info().rss) for one in self.processes) / 2**20
+        return sum(float(process.memory_info().rss) for process in self.processes) / 2**20
 
     def start(self) -> None:
         """Start a process, and wait until it is ready.
@@ -236,8 +236,8 @@ def intervals(values: Float64, baseline: Float64, *, seed: int) -> list[str]:
     """
     drawn = resampled_means(np.hstack([values, values - baseline]), seed=seed)
     cells = []
-    for own, means, gains in zip(values.T, *np.split(drawn.T, 2), strict=True):
-        mean, (low, high) = interval(own, means), np.percentile(gains, [2.5, 97.5])
+    for column, means, gains in zip(values.T, *np.split(drawn.T, 2), strict=True):
+        mean, (low, high) = interval(column, means), np.percentile(gains, [2.5, 97.5])
         star = "*" if low > 0 or high < 0 else " "
         cells.append(f"{mean.mean:.3f} [{mean.low:.3f} {mean.high:.3f}]{star}")
     return cells
@@ -258,10 +258,10 @@ def percentiles(seconds: Sequence[float]) -> tuple[float, float, float]:
 
 def _commit() -> str:
     """The checked-out commit, marked if files differ from it."""
-    found = _git("rev-parse", "--short=12", "HEAD")
-    if not found:
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if not commit:
         return "not a git checkout"
-    return found + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    return commit + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
 
 
 def _git(*arguments: str) -> str:

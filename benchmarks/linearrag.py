@@ -45,24 +45,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, help="ask only the first N questions")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Index, ask the questions of every split, and print the tables."""
-    splits = sorted(path.stem for path in (given.dataset / "qrels").glob("*.tsv"))
-    datasets = [read_dataset(given.dataset, split) for split in splits]
+    splits = sorted(path.stem for path in (args.dataset / "qrels").glob("*.tsv"))
+    datasets = [read_dataset(args.dataset, split) for split in splits]
     texts = {question.id: question.text for data in datasets for question in data.questions}
-    ids = list(texts)[: given.limit]
-    passages = list(DocumentSource(given.dataset).passages())
-    if given.shuffle:
-        random.Random(given.seed).shuffle(passages)
+    ids = list(texts)[: args.limit]
+    passages = list(DocumentSource(args.dataset).passages())
+    if args.shuffle:
+        random.Random(args.seed).shuffle(passages)
     harness.print_header(
         "Reference LinearRAG",
-        seed=given.seed if given.shuffle else None,
-        data=f"{given.dataset.resolve().name}, {len(passages)} passages "
-        f"{'shuffled' if given.shuffle else 'in the order of the file'}"
-        f"{' without neighbour links' if given.no_neighbours else ''}, {len(ids)} questions",
+        seed=args.seed if args.shuffle else None,
+        data=f"{args.dataset.resolve().name}, {len(passages)} passages "
+        f"{'shuffled' if args.shuffle else 'in the order of the file'}"
+        f"{' without neighbour links' if args.no_neighbours else ''}, {len(ids)} questions",
     )
     result = ask_reference(
-        given,
+        args,
         [f"{passage.title}\n{passage.text}" for passage in passages],
         [texts[id_] for id_ in ids],
     )
@@ -81,7 +81,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def ask_reference(
-    given: argparse.Namespace, passages: Sequence[str], questions: Sequence[str]
+    args: argparse.Namespace, passages: Sequence[str], questions: Sequence[str]
 ) -> dict[str, Any]:
     """Run the driver, and return the result of `linearrag_driver.run`.
 
@@ -91,20 +91,20 @@ def ask_reference(
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     # It orders results by sets, so the hash seed is fixed; no network and no progress bars.
     environment = {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
-    environment |= dict.fromkeys(pools, str(given.threads))
+    environment |= dict.fromkeys(pools, str(args.threads))
     with tempfile.TemporaryDirectory(prefix="wye-bench-") as work:
         job, result = Path(work, "job.json"), Path(work, "result.json")
         content = {
-            "checkout": str(given.checkout.resolve()),
+            "checkout": str(args.checkout.resolve()),
             "work": work,
-            "encoder": str(given.encoder or locate_model(DEFAULT_ENCODER)),
-            "pipeline": given.pipeline,
+            "encoder": str(args.encoder or locate_model(DEFAULT_ENCODER)),
+            "pipeline": args.pipeline,
             "passages": passages,
             "questions": questions,
-            "neighbours": not given.no_neighbours,
+            "neighbours": not args.no_neighbours,
         }
         job.write_text(json.dumps(content))
-        command = [given.python, str(DRIVER), str(job), str(result)]
+        command = [args.python, str(DRIVER), str(job), str(result)]
         done = subprocess.run(command, cwd=work, env={**os.environ, **environment}, check=False)
         if done.returncode:
             raise BenchmarkError(f"The reference ended with {done.returncode}; see above.")

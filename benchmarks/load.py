@@ -61,8 +61,8 @@ class Sample:
     @property
     def failed(self) -> int:
         """Number of replies that are neither."""
-        kept = len(self.answered) + len(self.refused)
-        return sum(map(len, self.seconds.values())) - kept
+        handled = len(self.answered) + len(self.refused)
+        return sum(map(len, self.seconds.values())) - handled
 
     @property
     def rate(self) -> float:
@@ -109,8 +109,8 @@ class LoadClient:
         sample.add(status, time.perf_counter() - started)
         self._idle.append((reader, writer))
         if status == 200:
-            found = _BATCH.search(reply)
-            sample.batch.append(int(found[1]) if found else 0)
+            batch = _BATCH.search(reply)
+            sample.batch.append(int(batch[1]) if batch else 0)
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """An open connection that the server has not closed, or else a new one."""
@@ -124,10 +124,10 @@ class LoadClient:
     async def stages(self) -> dict[str, tuple[float, float]]:
         """Stage -> seconds so far, and number of questions."""
         text = (await self._http.get("/metrics")).text
-        found: dict[str, dict[str, float]] = {}
+        seconds: dict[str, dict[str, float]] = {}
         for kind, stage, value in _STAGE.findall(text):
-            found.setdefault(stage, {})[kind] = float(value)
-        return {stage: (both["sum"], both["count"]) for stage, both in found.items()}
+            seconds.setdefault(stage, {})[kind] = float(value)
+        return {stage: (both["sum"], both["count"]) for stage, both in seconds.items()}
 
     async def has_router(self) -> bool:
         """Whether the server can choose routes."""
@@ -142,12 +142,12 @@ async def closed_loop(
     sample = Sample()
     start = time.perf_counter()
 
-    async def one(place: int) -> None:
+    async def ask_on(row: int) -> None:
         while time.perf_counter() - start < seconds:
-            await client.ask(sample, bodies[place % len(bodies)])
-            place += clients
+            await client.ask(sample, bodies[row % len(bodies)])
+            row += clients
 
-    await asyncio.gather(*(one(number) for number in range(clients)))
+    await asyncio.gather(*(ask_on(number) for number in range(clients)))
     sample.span = time.perf_counter() - start
     return sample
 
@@ -195,24 +195,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=0, help="kills of the server meanwhile")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure the server, and print the tables; with --writes, check what was acknowledged."""
-    if given.writes:
+    if args.writes:
         from benchmarks import writes  # noqa: PLC0415 - it needs what is defined here
 
-        return writes.run(given)
-    questions = harness.read_questions(given.dataset)
-    np.random.default_rng(given.seed).shuffle(questions)
-    data = f"{given.url or harness.data_name(given)}, {len(questions):,} questions"
-    harness.print_header("wye serve under load", seed=given.seed, data=data)
+        return writes.run(args)
+    questions = harness.read_questions(args.dataset)
+    np.random.default_rng(args.seed).shuffle(questions)
+    data = f"{args.url or harness.data_name(args)}, {len(questions):,} questions"
+    harness.print_header("wye serve under load", seed=args.seed, data=data)
     columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
     table = Table([*columns, "batch"], width=12)
     with ExitStack() as stack:
-        index = None if given.url else stack.enter_context(harness.index_of(given))
-        url = given.url if index is None else stack.enter_context(Server.of(index)).url
-        *loads, overload = asyncio.run(measure(url, questions, given, table))
+        index = None if args.url else stack.enter_context(harness.index_of(args))
+        url = args.url if index is None else stack.enter_context(Server.of(index)).url
+        *loads, overload = asyncio.run(measure(url, questions, args, table))
     print_stages(loads)
-    print_overload(overload, given)
+    print_overload(overload, args)
     return 0
 
 
@@ -234,30 +234,30 @@ class Load:
 
 
 async def measure(
-    url: str, questions: Sequence[str], given: argparse.Namespace, table: Table
+    url: str, questions: Sequence[str], args: argparse.Namespace, table: Table
 ) -> list[Load]:
     """Measure every route with every number of clients, printing each, then the overload."""
     client = LoadClient(url)
     loads: list[Load] = []
     try:
-        routes = given.routes.split(",")
+        routes = args.routes.split(",")
         if "auto" in routes and not await client.has_router():
             print("# No router is installed, so the route auto is left out.\n")
             routes.remove("auto")
         for route in routes:
-            bodies = [{"question": text, "route": route, "k": given.k} for text in questions]
+            bodies = [{"question": text, "route": route, "k": args.k} for text in questions]
             await closed_loop(client, bodies, 4, 1.0)
-            for clients in map(int, given.clients.split(",")):
-                work = closed_loop(client, bodies, clients, given.seconds)
+            for clients in map(int, args.clients.split(",")):
+                work = closed_loop(client, bodies, clients, args.seconds)
                 load = Load(route, clients, *await spent(client, work))
                 loads.append(load)
                 print_load(table, load)
         capacity = max(load.sample.rate for load in loads if load.route == routes[0])
         bodies = [
-            {"question": text, "route": routes[0], "k": given.k, "deadline_ms": given.deadline_ms}
+            {"question": text, "route": routes[0], "k": args.k, "deadline_ms": args.deadline_ms}
             for text in questions
         ]
-        sample = await open_loop(client, bodies, given.overload * capacity, given.seconds)
+        sample = await open_loop(client, bodies, args.overload * capacity, args.seconds)
         return [*loads, Load(routes[0], 0, sample)]
     finally:
         await client.close()
@@ -282,16 +282,16 @@ def print_stages(loads: Sequence[Load]) -> None:
         table.row(f"{load.route}, {load.clients}", *cells)
 
 
-def print_overload(load: Load, given: argparse.Namespace) -> None:
+def print_overload(load: Load, args: argparse.Namespace) -> None:
     """Print the latency of answers and refusals under overload."""
     print(
-        f"\nOverload: {given.overload:g} times the questions that each can answer, "
-        f"with {given.deadline_ms} ms each."
+        f"\nOverload: {args.overload:g} times the questions that each can answer, "
+        f"with {args.deadline_ms} ms each."
     )
     columns = ["route", "status", "count", "p50 ms", "p95 ms", "p99 ms", "max ms", "late"]
     table = Table([*columns, "answers/s"], width=12)
     for status, seconds in sorted(load.sample.seconds.items()):
-        late = sum(taken > given.deadline_ms / 1000 for taken in seconds)
+        late = sum(taken > args.deadline_ms / 1000 for taken in seconds)
         cells = [*harness.percentiles(seconds), 1000 * max(seconds), late]
         rate = load.sample.rate if status == 200 else np.nan
         table.row(load.route, str(status), len(seconds), *cells, rate)

@@ -92,29 +92,27 @@ class JudgedIndex:
             question.id: [hit.id for hit in ranking.hits]
             for question, ranking in zip(self.dataset.questions, rankings, strict=True)
         }
-        values = score(
-            {one.id: self.dataset.judgements[one.id] for one in self.dataset.questions}, run
-        )
+        values = score({id_: self.dataset.judgements[id_] for id_ in run}, run)
         # Some evidence among the first three.
-        found = {"Success@3": (values[:, MEASURES.index("R@3")] > 0).astype(np.float64)}
-        found |= {name: values[:, column] for column, name in enumerate(MEASURES)}
-        return np.column_stack([found[name] for name in names])
+        columns = {"Success@3": (values[:, MEASURES.index("R@3")] > 0).astype(np.float64)}
+        columns |= {name: values[:, column] for column, name in enumerate(MEASURES)}
+        return np.column_stack([columns[name] for name in names])
 
     def answers(self, rankings: Sequence[Ranking]) -> float:
         """Share of questions with an answer among the first five passages."""
-        corpus, found = self.session.snapshot.corpus, []
+        corpus, is_answered = self.session.snapshot.corpus, []
         for question, ranking in zip(self.dataset.questions, rankings, strict=True):
             rows = corpus.rows([hit.id for hit in ranking.hits[:5]])
             texts = zip(rows, corpus.texts(rows), strict=True)
-            said = [words(f"{corpus.titles[row]}\n{text}") for row, text in texts]
+            text_words = [words(f"{corpus.titles[row]}\n{text}") for row, text in texts]
             wanted = [words(answer) for answer in question.answers]
-            found.append(any(contains_any(text, wanted) for text in said))
-        return float(np.mean(found)) if found else nan
+            is_answered.append(any(contains_any(text, wanted) for text in text_words))
+        return float(np.mean(is_answered)) if is_answered else nan
 
     def graph(self, settings: TriGraphSettings, of: TriGraph | None = None) -> TriGraphRetriever:
         """The graph arm with other settings of its walk."""
-        own = self.session.snapshot
-        return TriGraphRetriever(own.corpus, settings, own.lexical.score, of or own.graph.graph)
+        arms = self.session.snapshot
+        return TriGraphRetriever(arms.corpus, settings, arms.lexical.score, of or arms.graph.graph)
 
 
 def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
@@ -132,25 +130,25 @@ def in_batches(search: Search, queries: Sequence[Query], size: int = BATCH) -> l
     return [ranking for part in parts for ranking in search(part)]
 
 
-def by_arm(arm: Callable[[JudgedIndex], Retriever], asked: JudgedIndex) -> list[Ranking]:
+def by_arm(arm: Callable[[JudgedIndex], Retriever], data: JudgedIndex) -> list[Ranking]:
     """An arm's rankings."""
-    return in_batches(partial(arm(asked).search, k=DEPTH), asked.queries)
+    return in_batches(partial(arm(data).search, k=DEPTH), data.queries)
 
 
-def by_route(route: Route, asked: JudgedIndex, preset: str = "") -> list[Ranking] | None:
+def by_route(route: Route, data: JudgedIndex, preset: str = "") -> list[Ranking] | None:
     """Rankings of a route, or of what a preset takes for it; None if it has no index."""
-    session = asked.presets.get(preset) if preset else asked.session
+    session = data.presets.get(preset) if preset else data.session
     if session is None:
         return None
-    return [one.ranking for one in session.gateway.search(asked.texts, Ask(route, DEPTH))]
+    return [reply.ranking for reply in session.gateway.search(data.texts, Ask(route, DEPTH))]
 
 
 METHODS: Mapping[str, Callable[[JudgedIndex], list[Ranking] | None]] = {
-    "BM25": partial(by_arm, lambda asked: asked.session.snapshot.lexical),
-    "dense": partial(by_arm, lambda asked: asked.session.snapshot.dense),
+    "BM25": partial(by_arm, lambda data: data.session.snapshot.lexical),
+    "dense": partial(by_arm, lambda data: data.session.snapshot.dense),
     "EA-GraphRAG's graph arm": partial(by_route, Route.GRAPH, preset=EA_GRAPHRAG),
     **{preset: partial(by_route, Route.AUTO, preset=preset) for preset in PRESETS},
-    "graph": partial(by_arm, lambda asked: asked.session.snapshot.graph),
+    "graph": partial(by_arm, lambda data: data.session.snapshot.graph),
     **{
         str(route): partial(by_route, route)
         for route in (Route.HYBRID, Route.FUSION, Route.STEPS, Route.ZOOM, Route.AUTO)
@@ -167,39 +165,39 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", default=",".join(TABLES), help="tables, separated by commas")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    unknown = [name for name in given.tables.split(",") if name not in TABLES]
+    unknown = [name for name in args.tables.split(",") if name not in TABLES]
     if unknown:
         raise harness.BenchmarkError(f"No table '{unknown[0]}'; there is {', '.join(TABLES)}.")
     with ExitStack() as opened:
-        sets = [_open(folder, given, opened) for folder in given.datasets]
+        sets = [_open(folder, args, opened) for folder in args.datasets]
         harness.print_header(
             "Tables of the papers",
-            seed=given.seed,
+            seed=args.seed,
             data="; ".join(
-                f"{one.dataset.name} ({given.split}), {one.session.count:,} passages, "
-                f"{len(one.texts)} questions"
-                for one in sets
+                f"{data.dataset.name} ({args.split}), {data.session.count:,} passages, "
+                f"{len(data.texts)} questions"
+                for data in sets
             ),
         )
-        for name in given.tables.split(","):
+        for name in args.tables.split(","):
             title, make = TABLES[name]
             print(f"## {title}", flush=True)
-            make(sets, given.seed)
+            make(sets, args.seed)
             print(flush=True)
 
 
-def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> JudgedIndex:
-    dataset = read_dataset(folder, given.split)
-    dataset = replace(dataset, questions=dataset.questions[:: given.every])
-    models, index = opened.enter_context(ModelCache()), given.indexes / f"{folder.name}.index"
+def _open(folder: Path, args: argparse.Namespace, opened: ExitStack) -> JudgedIndex:
+    dataset = read_dataset(folder, args.split)
+    dataset = replace(dataset, questions=dataset.questions[:: args.every])
+    models, index = opened.enter_context(ModelCache()), args.indexes / f"{folder.name}.index"
     indexes = {"": index, **dict.fromkeys(PRESETS, index)}
-    indexes[LINEAR] = given.indexes / f"{folder.name}-linearrag.index"
+    indexes[LINEAR] = args.indexes / f"{folder.name}-linearrag.index"
     sessions = {
-        preset: Session.open(load_settings(preset=preset), place, models)
-        for preset, place in indexes.items()
-        if place.is_dir() or preset != LINEAR
+        preset: Session.open(load_settings(preset=preset), path, models)
+        for preset, path in indexes.items()
+        if path.is_dir() or preset != LINEAR
     }
     return JudgedIndex(folder, dataset, sessions.pop(""), sessions)
 
@@ -212,36 +210,38 @@ def print_by_method(
 ) -> None:
     """Method by dataset, with a column for each name."""
     del seed
-    table = Table(["method", *(f"{one.dataset.name} {name}" for one in sets for name in names)], 26)
+    table = Table(
+        ["method", *(f"{data.dataset.name} {name}" for data in sets for name in names)], 26
+    )
     for method in METHODS:
         row: list[float] = []
-        for one in sets:
-            rankings = one.rankings[method]
-            row += [nan] * len(names) if rankings is None else cells(one, rankings)
+        for data in sets:
+            rankings = data.rankings[method]
+            row += [nan] * len(names) if rankings is None else cells(data, rankings)
         table.row(method, *row)
     print(f"{LINEAR}: '-' where there is no index that was written with this preset.")
 
 
 RECALL = ("R@3", "R@5", ALL_EVIDENCE, "Success@1", "Success@3", "nDCG@10")
 print_recall = partial(
-    print_by_method, RECALL, lambda one, found: one.measure(found, RECALL).mean(axis=0).tolist()
+    print_by_method, RECALL, lambda data, runs: data.measure(runs, RECALL).mean(axis=0).tolist()
 )
-# An answer stands in the first five passages; nothing generates or judges one here.
-print_accuracy = partial(print_by_method, ("answer@5",), lambda one, found: [one.answers(found)])
+# An answer stands in the first five passages; nothing generates or judges it here.
+print_accuracy = partial(print_by_method, ("answer@5",), lambda data, runs: [data.answers(runs)])
 
 
 def print_times(sets: Sequence[JudgedIndex], seed: int) -> None:
     """Strategy by milliseconds a question, with analysis and routing, one question at a time."""
     del seed
     table = Table(["strategy", "p50 ms", "p95 ms", "CPU ms", "R@5", "nDCG@10"], width=30)
-    asked = sets[0]
-    gateway = asked.session.gateway
+    data = sets[0]
+    gateway = data.session.gateway
     graph_for = {Route.FUSION: Route.GRAPH, Route.STEPS: Route.GRAPH}
 
     def without_fusion(text: str) -> Ranking:
         (decision,) = gateway.decide([text])
-        own = graph_for.get(decision.route, decision.route)
-        return gateway.search([text], Ask(own, DEPTH))[0].ranking
+        route = graph_for.get(decision.route, decision.route)
+        return gateway.search([text], Ask(route, DEPTH))[0].ranking
 
     def over(route: Route, text: str) -> Ranking:
         return gateway.search([text], Ask(route, DEPTH))[0].ranking
@@ -254,15 +254,15 @@ def print_times(sets: Sequence[JudgedIndex], seed: int) -> None:
         "auto (with fusion)": partial(over, Route.AUTO),
     }
     for name, ask in strategies.items():
-        ask(asked.texts[0])
-        spent, cpu, found = [], process_time(), []
-        for text in asked.texts:
+        ask(data.texts[0])
+        spent, cpu, rankings = [], process_time(), []
+        for text in data.texts:
             start = perf_counter()
-            found.append(ask(text))
+            rankings.append(ask(text))
             spent.append(perf_counter() - start)
-        own = 1e3 * (process_time() - cpu) / len(spent)
+        cpu = 1e3 * (process_time() - cpu) / len(spent)
         p50, p95, _ = harness.percentiles(spent)
-        table.row(name, p50, p95, own, *asked.measure(found, ("R@5", "nDCG@10")).mean(axis=0))
+        table.row(name, p50, p95, cpu, *data.measure(rankings, ("R@5", "nDCG@10")).mean(axis=0))
     print("Generator alone: '-', since nothing generates. 'No fusion' decides, then asks anew.")
 
 
@@ -270,23 +270,23 @@ def print_variants(
     variants: Mapping[str, Callable[[JudgedIndex], Search]], sets: Sequence[JudgedIndex], seed: int
 ) -> None:
     """Variant by measure; a star marks a paired difference to the first that excludes 0."""
-    asked = sets[0]
+    data = sets[0]
     table = Table(["variant", *(name.rjust(20) for name in QUALITY), "CPU ms"], width=34)
     baseline: Float64 | None = None
     for name, make in variants.items():
-        search = make(asked)
-        search(asked.queries[:1])  # so that what is built on first use is not timed
+        search = make(data)
+        search(data.queries[:1])  # so that what is built on first use is not timed
         start = process_time()
-        found = in_batches(search, asked.queries)
-        spent = 1e3 * (process_time() - start) / len(found)
-        values = asked.measure(found, QUALITY)
+        rankings = in_batches(search, data.queries)
+        spent = 1e3 * (process_time() - start) / len(rankings)
+        values = data.measure(rankings, QUALITY)
         baseline = values if baseline is None else baseline
         table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
 
 
 def graph_with(settings: TriGraphSettings) -> Callable[[JudgedIndex], Search]:
     """The graph arm with other settings."""
-    return lambda asked: partial(asked.graph(settings).search, k=DEPTH)
+    return lambda data: partial(data.graph(settings).search, k=DEPTH)
 
 
 def linear_variants() -> Iterator[tuple[str, Callable[[JudgedIndex], Search]]]:
@@ -320,14 +320,14 @@ def linear_variants() -> Iterator[tuple[str, Callable[[JudgedIndex], Search]]]:
             for value in (0.0, 0.3, 0.7, 1.0)
         },
     }
-    for name, own in settings.items():
-        yield name, graph_with(own)
+    for name, variant in settings.items():
+        yield name, graph_with(variant)
 
 
 def clue_with(settings: ClueSettings) -> Callable[[JudgedIndex], Search]:
     """The clue arm with other settings."""
-    return lambda asked: partial(
-        ClueRetriever(asked.session.snapshot.graph, settings).search, k=DEPTH
+    return lambda data: partial(
+        ClueRetriever(data.session.snapshot.graph, settings).search, k=DEPTH
     )
 
 
@@ -346,8 +346,8 @@ CLUES = {
 
 def zoom_with(settings: ZoomSettings) -> Callable[[JudgedIndex], Search]:
     """The zoom arm with other settings."""
-    return lambda asked: partial(
-        ZoomRetriever(asked.session.snapshot.graph, settings).search, k=DEPTH
+    return lambda data: partial(
+        ZoomRetriever(data.session.snapshot.graph, settings).search, k=DEPTH
     )
 
 
@@ -378,8 +378,8 @@ CLASSIFIERS = {
 def print_front(sets: Sequence[JudgedIndex], seed: int) -> None:
     """Router by nDCG@10 when the questions it scores highest take steps and the others hybrid."""
     del seed
-    asked = sets[0]
-    simple, gains = hybrid_and_gains(asked)
+    data = sets[0]
+    simple, gains = hybrid_and_gains(data)
     columns = [f"at {share:.0%}" for share in SHARES]
     table = Table(["router", "CPU ms", *columns, "own share", "there"], width=26)
 
@@ -390,18 +390,18 @@ def print_front(sets: Sequence[JudgedIndex], seed: int) -> None:
 
     row("always steps", nan, np.ones(len(gains)))
     row("oracle", nan, CUT + gains)
-    for name, router in routers(asked).items():
-        start, alone = process_time(), asked.texts[::10]
+    for name, router in routers(data).items():
+        start, alone = process_time(), data.texts[::10]
         for text in alone:
             router([text])
-        row(name, 1e3 * (process_time() - start) / len(alone), router(asked.texts))
-    print("Questions with equal scores go by chance. CPU ms: of this process, each asked alone.")
+        row(name, 1e3 * (process_time() - start) / len(alone), router(data.texts))
+    print("Questions with equal scores go by chance. CPU ms: of this process, each alone.")
 
 
-def hybrid_and_gains(asked: JudgedIndex) -> tuple[Float64, Float64]:
+def hybrid_and_gains(data: JudgedIndex) -> tuple[Float64, Float64]:
     """(n,) nDCG@10 of hybrid, and (n,) what steps gain over it."""
     simple, graph = (
-        asked.measure(by_route(route, asked) or (), ("nDCG@10",))[:, 0]
+        data.measure(by_route(route, data) or (), ("nDCG@10",))[:, 0]
         for route in (Route.HYBRID, Route.STEPS)
     )
     return simple, graph - simple
@@ -411,35 +411,40 @@ def gain_at(gains: Float64, scores: Float64, share: float) -> float:
     """Mean gain when this share of the questions, by highest score, takes steps."""
     room, gained = share * len(gains), 0.0
     for value in np.unique(scores)[::-1]:
-        own = gains[scores == value]
-        taken = min(room, float(len(own)))
-        gained += taken * float(own.mean())
+        group = gains[scores == value]
+        taken = min(room, float(len(group)))
+        gained += taken * float(group.mean())
         room -= taken
     return gained / len(gains)
 
 
-def routers(asked: JudgedIndex) -> dict[str, Router]:
+def routers(data: JudgedIndex) -> dict[str, Router]:
     """The router that ships, and routers trained on train questions.
 
     Training uses the questions on which steps and hybrid differ. The network is calibrated on dev.
     """
-    session = asked.session
+    session = data.session
 
     def columns(texts: Sequence[str]) -> Float64:
         parses = session.analyser.parse_questions(texts, tokens=True)
         return syntax_matrix(session.analyser.syntax_of(parses))
 
     def shipped(texts: Sequence[str]) -> Float64:
-        found = session.gateway.decide(texts)
-        low = found[0].thresholds.low if found[0].thresholds else nan
-        return np.array([CUT - low + (nan if one.score is None else one.score) for one in found])
+        decisions = session.gateway.decide(texts)
+        low = decisions[0].thresholds.low if decisions[0].thresholds else nan
+        return np.array(
+            [
+                CUT - low + (nan if decision.score is None else decision.score)
+                for decision in decisions
+            ]
+        )
 
     known: list[tuple[list[str], list[bool]]] = []
     for split in ("train", "dev"):
-        own = replace(asked, dataset=read_dataset(asked.folder, split))
-        gains = hybrid_and_gains(own)[1]
+        split_data = replace(data, dataset=read_dataset(data.folder, split))
+        gains = hybrid_and_gains(split_data)[1]
         rows = np.flatnonzero(np.abs(gains) > MARGIN)
-        known.append(([own.texts[row] for row in rows], (gains[rows] > 0).tolist()))
+        known.append(([split_data.texts[row] for row in rows], (gains[rows] > 0).tolist()))
 
     def learned(name: str) -> Router:
         def inputs(of: Sequence[str]) -> Any:  # noqa: ANN401 - texts or vectors
@@ -448,15 +453,17 @@ def routers(asked: JudgedIndex) -> dict[str, Router]:
         model = CLASSIFIERS[name].fit(inputs(known[0][0]), known[0][1])
         return lambda texts: logistic(np.asarray(model.decision_function(inputs(texts))))
 
-    found = {name: learned(name) for name in CLASSIFIERS}
+    by_name = {name: learned(name) for name in CLASSIFIERS}
     recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
-    texts = [text for own, _ in known for text in own]
-    labels = np.array([label for _, own in known for label in own], np.float64)
-    pool = Pool(columns(texts), labels, np.full(len(texts), asked.dataset.name))
+    texts = [text for texts_of_split, _ in known for text in texts_of_split]
+    labels = np.array(
+        [label for _, labels_of_split in known for label in labels_of_split], np.float64
+    )
+    pool = Pool(columns(texts), labels, np.full(len(texts), data.dataset.name))
     scorer = fit_scorer(pool, FEATURE_NAMES, recipe)
-    found["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
-    found["the router that ships"] = shipped
-    return found
+    by_name["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
+    by_name["the router that ships"] = shipped
+    return by_name
 
 
 Printer = Callable[[Sequence[JudgedIndex], int], None]

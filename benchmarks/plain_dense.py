@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 
 import faiss
 import numpy as np
@@ -121,66 +120,54 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=("process", "http"), help="run only this part")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    splits = [read_dataset(given.dataset, split) for split in given.splits.split(",")]
+    splits = [read_dataset(args.dataset, split) for split in args.splits.split(",")]
     texts = sorted({question.text for data in splits for question in data.questions})
-    np.random.default_rng(given.seed).shuffle(texts)
+    np.random.default_rng(args.seed).shuffle(texts)
     with ExitStack() as stack:
-        index = stack.enter_context(harness.index_of(given))
+        index = stack.enter_context(harness.index_of(args))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wye-bench-")))
         session = stack.enter_context(Session.open(load_settings(), index))
         write_plain(session, folder)
         harness.print_header(
             "A routed answer beside plain dense retrieval",
-            seed=given.seed,
-            data=f"{harness.data_name(given)}, {session.count:,} passages, "
-            f"{len(texts):,} questions ({given.splits}), load average {psutil.getloadavg()[0]:.1f}",
+            seed=args.seed,
+            data=f"{harness.data_name(args)}, {session.count:,} passages, "
+            f"{len(texts):,} questions ({args.splits}), load average {psutil.getloadavg()[0]:.1f}",
         )
-        plain = Plain(folder) if given.only != "http" else None
+        plain = Plain(folder) if args.only != "http" else None
         if plain is not None:
-            print_process(session, plain, texts[: given.questions], given)
-        if given.only in (None, "http"):
+            print_process(session, plain, texts[: args.questions], args)
+        if args.only in (None, "http"):
             session.close()
-            print_http(folder, texts, given)
+            print_http(folder, texts, args)
 
 
 def print_process(
-    session: Session, plain: Plain, questions: Sequence[str], given: argparse.Namespace
+    session: Session, plain: Plain, questions: Sequence[str], args: argparse.Namespace
 ) -> None:
-    """Print milliseconds of questions asked one by one, in total and by stage."""
+    """Print milliseconds of questions asked one by one; `load` has them by stage."""
     opened = wye.Index(session)
 
     def by_plain(threads: int, question: str) -> None:
         with plain.on_threads(threads):
-            plain.search(question, given.k)
-
-    routes = given.routes.split(",")
-    stages: dict[str, dict[str, list[float]]] = {route: {} for route in routes}
+            plain.search(question, args.k)
 
     def by_route(route: str, question: str) -> None:
-        start = perf_counter()
-        own = dict(opened.search(question, route=route, k=given.k).seconds)
-        own["else"] = perf_counter() - start - sum(own.values())
-        for stage, seconds in own.items():
-            stages[route].setdefault(stage, []).append(seconds)
+        opened.search(question, route=route, k=args.k)
 
     asks: dict[str, Ask] = {
         PLAIN: partial(by_plain, plain.threads),
         "plain, one thread": partial(by_plain, 1),
         "our encoder alone": lambda question: session.analyser.encode_questions([question]),
     }
-    asks |= {route: partial(by_route, route) for route in routes}
+    asks |= {route: partial(by_route, route) for route in args.routes.split(",")}
     times = in_turns(asks, questions)
     table = Table(["in one process", "p50 ms", "p99 ms", "p50 / plain", "      [95 %]"])
-    for name, own in times.items():
-        p50, _, p99 = harness.percentiles(own.tolist())
-        table.row(name, p50, p99, *ratio_of_medians(own, times[PLAIN], seed=given.seed))
-    print("\nMilliseconds by stage: the median of the questions for which it was run.")
-    names = list(dict.fromkeys(stage for route in routes for stage in stages[route]))
-    table = Table(["stage", *routes], width=16)
-    for stage in names:
-        table.row(stage, *(1e3 * float(np.median(stages[r].get(stage, [np.nan]))) for r in routes))
+    for name, seconds in times.items():
+        p50, _, p99 = harness.percentiles(seconds.tolist())
+        table.row(name, p50, p99, *ratio_of_medians(seconds, times[PLAIN], seed=args.seed))
     print()
 
 
@@ -195,46 +182,48 @@ def in_turns(asks: Mapping[str, Ask], questions: Sequence[str]) -> dict[str, Flo
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             seconds[name].append(harness.timed(partial(asks[name], question)))
-    return {name: np.array(own) for name, own in seconds.items()}
+    return {name: np.array(taken) for name, taken in seconds.items()}
 
 
-def ratio_of_medians(own: Float64, other: Float64, *, seed: int) -> tuple[float, str]:
+def ratio_of_medians(times: Float64, baseline: Float64, *, seed: int) -> tuple[float, str]:
     """Ratio of the medians of (n,) times for the same questions, with its bootstrap interval."""
-    drawn = np.random.default_rng(seed).integers(len(own), size=(DRAWS, len(own)))
-    ratios = np.median(own[drawn], axis=1) / np.median(other[drawn], axis=1)
+    drawn = np.random.default_rng(seed).integers(len(times), size=(DRAWS, len(times)))
+    ratios = np.median(times[drawn], axis=1) / np.median(baseline[drawn], axis=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
-    return float(np.median(own) / np.median(other)), f"[{low:.2f} {high:.2f}]"
+    return float(np.median(times) / np.median(baseline)), f"[{low:.2f} {high:.2f}]"
 
 
 def print_http(
     folder: Path,
     questions: Sequence[str],
-    given: argparse.Namespace,
+    args: argparse.Namespace,
 ) -> None:
     """Print the load of each server with each number of clients, in turn; then their memory."""
     with ExitStack() as stack:
-        own = Server(sys.executable, "-m", "benchmarks.plain_dense", str(folder))
-        servers = {PLAIN: stack.enter_context(own)}
+        plain_server = Server(sys.executable, "-m", "benchmarks.plain_dense", str(folder))
+        servers = {PLAIN: stack.enter_context(plain_server)}
         commands = {"wye": [*WYE]}
-        commands |= {chr(ord("A") + place): [path] for place, path in enumerate(given.wye)}
+        commands |= {chr(ord("A") + position): [path] for position, path in enumerate(args.wye)}
         for name, command in commands.items():
             print(f"# {name:<9}{command[0]}")
-            index = stack.enter_context(harness.index_of(given, wye=command))
+            index = stack.enter_context(harness.index_of(args, wye=command))
             servers[name] = stack.enter_context(Server.of(index, wye=command))
         systems = [(PLAIN, "dense")]
-        systems += [(name, route) for route in given.served.split(",") for name in commands]
-        samples = asyncio.run(slices(servers, systems, questions, given))
+        systems += [(name, route) for route in args.served.split(",") for name in commands]
+        samples = asyncio.run(slices(servers, systems, questions, args))
         memory = {name: server.megabytes for name, server in servers.items()}
     columns = ["over HTTP, clients", "per s", "p50 ms", "p99 ms", "errors"]
     table = Table([*columns, "p50 / plain", "[least most]", "per s / plain"], width=24)
-    for (name, route, clients), own_samples in samples.items():
+    for (name, route, clients), server_samples in samples.items():
         first = samples[PLAIN, "dense", clients]
-        p50s = [harness.percentiles(one.answered or [np.nan])[0] for one in own_samples]
-        firsts = [harness.percentiles(one.answered or [np.nan])[0] for one in first]
+        p50s = [harness.percentiles(sample.answered or [np.nan])[0] for sample in server_samples]
+        firsts = [harness.percentiles(sample.answered or [np.nan])[0] for sample in first]
         ratios = np.array(p50s) / np.array(firsts)
-        rates = [one.rate for one in own_samples]
-        p99 = harness.percentiles([t for one in own_samples for t in one.answered] or [np.nan])[2]
-        errors = sum(one.failed + len(one.refused) for one in own_samples)
+        rates = [sample.rate for sample in server_samples]
+        p99 = harness.percentiles(
+            [t for sample in server_samples for t in sample.answered] or [np.nan]
+        )[2]
+        errors = sum(sample.failed + len(sample.refused) for sample in server_samples)
         table.row(
             f"{name} {route}, {clients}" if name != PLAIN else f"{name}, {clients}",
             float(np.median(rates)),
@@ -243,7 +232,7 @@ def print_http(
             errors,
             float(np.median(ratios)),
             f"[{ratios.min():.2f} {ratios.max():.2f}]",
-            float(np.median(np.array(rates) / np.array([one.rate for one in first]))),
+            float(np.median(np.array(rates) / np.array([sample.rate for sample in first]))),
         )
     print()
     table = Table(["server", "resident MB"])
@@ -255,26 +244,26 @@ async def slices(
     servers: Mapping[str, Server],
     systems: Sequence[tuple[str, str]],
     questions: Sequence[str],
-    given: argparse.Namespace,
+    args: argparse.Namespace,
 ) -> dict[tuple[str, str, int], list[load.Sample]]:
     """(server, route, clients) -> samples, one for each round."""
     clients = {name: load.LoadClient(server.url) for name, server in servers.items()}
-    found: dict[tuple[str, str, int], list[load.Sample]] = {}
+    samples: dict[tuple[str, str, int], list[load.Sample]] = {}
     try:
-        for turn in range(-1, given.rounds):
-            for count in map(int, given.clients.split(",")):
+        for turn in range(-1, args.rounds):
+            for count in map(int, args.clients.split(",")):
                 for name, route in systems[:: -1 if turn % 2 else 1]:
-                    bodies = [{"question": q, "route": route, "k": given.k} for q in questions]
-                    seconds = given.seconds if turn >= 0 else 1.0
+                    bodies = [{"question": q, "route": route, "k": args.k} for q in questions]
+                    seconds = args.seconds if turn >= 0 else 1.0
                     sample = await load.closed_loop(clients[name], bodies, count, seconds)
                     if turn >= 0:  # the first round only warms up
-                        found.setdefault((name, route, count), []).append(sample)
+                        samples.setdefault((name, route, count), []).append(sample)
     finally:
         for client in clients.values():
             await client.close()
-    if not all(one.answered for own in found.values() for one in own):
+    if not all(sample.answered for each in samples.values() for sample in each):
         raise BenchmarkError("A server answered nothing; run it by hand.")
-    return {key: found[key] for key in sorted(found, key=lambda key: key[2])}
+    return {key: samples[key] for key in sorted(samples, key=lambda key: key[2])}
 
 
 if __name__ == "__main__":

@@ -38,39 +38,39 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write", type=Path, metavar="FILE")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Print a row for each dataset and route; 1 if one is not within the tolerance."""
-    recorded = _read(given.against) if given.against else {}
-    names = ", ".join(folder.name for folder in given.datasets)
-    harness.print_header("Quality by route", seed=None, data=f"{names} ({given.split})")
+    recorded = _read(args.against) if args.against else {}
+    names = ", ".join(folder.name for folder in args.datasets)
+    harness.print_header("Quality by route", seed=None, data=f"{names} ({args.split})")
     table = Table(["dataset", "route", *SHOWN, "recorded", "difference"], width=14)
     figures: Figures = {}
     changed = 0
-    for folder in given.datasets:
-        figures[folder.name] = _measure(folder, given)
+    for folder in args.datasets:
+        figures[folder.name] = _measure(folder, args)
         for route, means in figures[folder.name].items():
             before = recorded.get(folder.name, {}).get(route, {}).get("nDCG@10", np.nan)
             difference = means["nDCG@10"] - before
-            changed += abs(difference) > given.tolerance
+            changed += abs(difference) > args.tolerance
             table.row(folder.name, route, *(means[name] for name in SHOWN), before, difference)
-    if given.write:
-        given.write.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    if given.against:
-        print(f"\n{changed} figures differ by more than {given.tolerance:g}.")
+    if args.write:
+        args.write.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    if args.against:
+        print(f"\n{changed} figures differ by more than {args.tolerance:g}.")
     return int(changed > 0)
 
 
-def _measure(folder: Path, given: argparse.Namespace) -> dict[str, dict[str, float]]:
-    dataset = read_dataset(folder, given.split, given.limit)
-    index = given.indexes / folder.name
+def _measure(folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
+    dataset = read_dataset(folder, args.split, args.limit)
+    index = args.indexes / folder.name
     command = [*WYE, "index", str(folder), "--index", str(index)]
     if not index.exists() and subprocess.run(command, check=False).returncode:
         raise BenchmarkError(f"'{folder}' could not be indexed; run {' '.join(command)}.")
     with Session.open(load_settings(), index) as session:
-        found = evaluate(session.gateway, dataset, USUAL, resamples=1)
+        evaluation = evaluate(session.gateway, dataset, USUAL, resamples=1)
     return {
         name: {shown: round(means[shown].mean, 6) for shown in SHOWN}
-        for name, means in found.means.items()
+        for name, means in evaluation.means.items()
     }
 
 

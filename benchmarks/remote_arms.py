@@ -48,31 +48,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--faulty", type=float, default=0.5, help="share of calls with a fault")
 
 
-def run(given: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Print the tables."""
-    dataset = read_dataset(given.dataset, given.split, given.limit)
-    with harness.index_of(given) as folder:
+    dataset = read_dataset(args.dataset, args.split, args.limit)
+    with harness.index_of(args) as folder:
         harness.print_header(
             "A remote graph arm",
-            seed=given.seed,
+            seed=args.seed,
             data=f"{dataset.name} ({dataset.split}), {len(dataset.questions)} questions, "
-            f"{given.clients} clients, a delay of {DELAY * given.scale:g} s",
+            f"{args.clients} clients, a delay of {DELAY * args.scale:g} s",
         )
         with Server.of(folder) as arm:
-            asyncio.run(_measure(given, dataset, folder, arm.url))
+            asyncio.run(_measure(args, dataset, folder, arm.url))
 
 
-async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm: str) -> None:
-    async with proxied(arm, DELAY * given.scale, given.seed) as proxy:
+async def _measure(args: argparse.Namespace, dataset: Dataset, index: Path, arm: str) -> None:
+    async with proxied(arm, DELAY * args.scale, args.seed) as proxy:
         with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
             file = Path(scratch) / "wye.toml"
-            file.write_text(declared(proxy.url, round(2000 * DELAY * given.scale)), "utf-8")
+            file.write_text(declared(proxy.url, round(2000 * DELAY * args.scale)), "utf-8")
             with Server.of(index, "--arms", str(file)) as gateway:
                 url = gateway.url
-                await _print_saved(given, dataset, url)
-                proxy.faulty = given.faulty
+                await _print_saved(args, dataset, url)
+                proxy.faulty = args.faulty
                 print()
-                await _print_faults(given, dataset, url, proxy)
+                await _print_faults(args, dataset, url, proxy)
 
 
 def declared(url: str, timeout_ms: int) -> str:
@@ -92,17 +92,17 @@ class ArmReply:
 
     Attributes:
         status: Status of the reply.
-        reply: Its body; empty for an error.
+        body: The reply's content; empty for an error.
     """
 
     status: int
     seconds: float
-    reply: dict[str, Any]
+    body: dict[str, Any]
 
     @property
     def called(self) -> bool:
         """Whether the arm was asked."""
-        return bool(self.reply.get("arms", {}).get("remote", {}).get("remote", {}).get("calls"))
+        return bool(self.body.get("arms", {}).get("remote", {}).get("remote", {}).get("calls"))
 
 
 async def ask(client: httpx2.AsyncClient, question: str, **fields: object) -> ArmReply:
@@ -118,32 +118,32 @@ async def ask_all(
     url: str, questions: Sequence[str], clients: int, **fields: object
 ) -> list[ArmReply]:
     """Ask every question once with several clients; results in the questions' order."""
-    found: dict[int, ArmReply] = {}
-    places = iter(range(len(questions)))
+    replies: dict[int, ArmReply] = {}
+    rows = iter(range(len(questions)))
 
-    async def one(client: httpx2.AsyncClient) -> None:
-        for place in places:
-            found[place] = await ask(client, questions[place], **fields)
+    async def ask_next(client: httpx2.AsyncClient) -> None:
+        for row in rows:
+            replies[row] = await ask(client, questions[row], **fields)
 
     async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE) as client:
-        await asyncio.gather(*(one(client) for _ in range(clients)))
-    return [found[place] for place in range(len(questions))]
+        await asyncio.gather(*(ask_next(client) for _ in range(clients)))
+    return [replies[row] for row in range(len(questions))]
 
 
-def quality(dataset: Dataset, asked: Sequence[ArmReply]) -> Float64:
+def quality(dataset: Dataset, replies: Sequence[ArmReply]) -> Float64:
     """(n,) nDCG@10 of each question."""
     answers = {
-        question.id: [passage["id"] for passage in one.reply.get("passages", [])]
-        for question, one in zip(dataset.questions, asked, strict=True)
+        question.id: [passage["id"] for passage in reply.body.get("passages", [])]
+        for question, reply in zip(dataset.questions, replies, strict=True)
     }
     return score(dataset.judgements, answers)[:, MEASURES.index("nDCG@10")]
 
 
-async def _print_saved(given: argparse.Namespace, dataset: Dataset, url: str) -> None:
+async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> None:
     texts = [question.text for question in dataset.questions]
-    deadline = round(4000 * DELAY * given.scale + 10_000)
+    deadline = round(4000 * DELAY * args.scale + 10_000)
     for route in ("hybrid", "fusion"):  # load what is loaded on first use
-        await ask_all(url, texts[: 2 * given.clients], given.clients, route=route)
+        await ask_all(url, texts[: 2 * args.clients], args.clients, route=route)
     table = Table(["", "calls", "spent", "saved", "mean ms", "p95 ms", "nDCG@10", "difference"])
     baseline: Float64 | None = None
     ways: dict[str, dict[str, object]] = {
@@ -153,19 +153,19 @@ async def _print_saved(given: argparse.Namespace, dataset: Dataset, url: str) ->
     }
     for name, fields in ways.items():
         fields["deadline_ms"] = min(deadline, 60_000)
-        asked = await ask_all(url, texts, given.clients, **fields)
-        own = quality(dataset, asked)
-        baseline = own if baseline is None else baseline
-        seconds = [one.seconds for one in asked]
+        replies = await ask_all(url, texts, args.clients, **fields)
+        values = quality(dataset, replies)
+        baseline = values if baseline is None else baseline
+        seconds = [reply.seconds for reply in replies]
         table.row(
             name,
-            sum(one.called for one in asked),
-            sum(one.reply.get("spent", 0.0) for one in asked),
-            sum(one.reply.get("saved", 0.0) for one in asked),
+            sum(reply.called for reply in replies),
+            sum(reply.body.get("spent", 0.0) for reply in replies),
+            sum(reply.body.get("saved", 0.0) for reply in replies),
             1000 * float(np.mean(seconds)),
             1000 * float(np.percentile(seconds, 95)),
-            f"{own.mean():.4f}",
-            _difference(own - baseline, given.seed),
+            f"{values.mean():.4f}",
+            _difference(values - baseline, args.seed),
         )
 
 
@@ -176,35 +176,35 @@ def _difference(gains: Float64, seed: int) -> str:
 
 
 async def _print_faults(
-    given: argparse.Namespace, dataset: Dataset, url: str, proxy: "Proxy"
+    args: argparse.Namespace, dataset: Dataset, url: str, proxy: "Proxy"
 ) -> None:
     texts = [question.text for question in dataset.questions]
-    deadline = 2 * DELAY * given.scale + 1.0
+    deadline = 2 * DELAY * args.scale + 1.0
     table = Table(["fault", "answered", "5xx", "503/504", "late", "missing", "untold", "mean ms"])
     for fault in (*FAULTS, "any"):
         proxy.faults = FAULTS if fault == "any" else (fault,)
-        asked = await ask_all(
-            url, texts, given.clients, route="auto", deadline_ms=round(1000 * deadline)
+        replies = await ask_all(
+            url, texts, args.clients, route="auto", deadline_ms=round(1000 * deadline)
         )
-        answered = [one for one in asked if one.status == 200 and one.reply["passages"]]
-        missing = [one for one in answered if one.reply["missing"]]
+        answered = [reply for reply in replies if reply.status == 200 and reply.body["passages"]]
+        missing = [reply for reply in answered if reply.body["missing"]]
         # The arm's list is missing, and the reply does not say so.
         untold = [
-            one
-            for one in answered
-            if one.reply["route"]["path"] == "fusion"
-            and not one.reply["missing"]
-            and not one.called
+            reply
+            for reply in answered
+            if reply.body["route"]["path"] == "fusion"
+            and not reply.body["missing"]
+            and not reply.called
         ]
         table.row(
             fault,
-            f"{len(answered)}/{len(asked)}",
-            sum(one.status >= 500 and one.status not in _BUSY for one in asked),
-            sum(one.status in _BUSY for one in asked),
-            sum(one.seconds > deadline for one in asked),
+            f"{len(answered)}/{len(replies)}",
+            sum(reply.status >= 500 and reply.status not in _BUSY for reply in replies),
+            sum(reply.status in _BUSY for reply in replies),
+            sum(reply.seconds > deadline for reply in replies),
             len(missing),
             len(untold),
-            1000 * float(np.mean([one.seconds for one in asked])),
+            1000 * float(np.mean([reply.seconds for reply in replies])),
         )
 
 

@@ -35,14 +35,14 @@ class DocumentState:
     Attributes:
         sent: Newest revision that was sent.
         sure: Newest revision that was acknowledged; 0 for none.
-        leaving: Whether its deletion was sent.
-        gone: Whether its deletion was acknowledged.
+        deleting: Whether its deletion was sent.
+        deleted: Whether its deletion was acknowledged.
     """
 
     sent: int = 0
     sure: int = 0
-    leaving: bool = False
-    gone: bool = False
+    deleting: bool = False
+    deleted: bool = False
 
 
 @dataclass(slots=True)
@@ -88,18 +88,20 @@ class Writers:
         """Change, delete, read and find the documents of one writer until the end."""
         chance, owner = random.Random(seed), f"w{number}"
         while time.monotonic() < self.ends:
-            here = [id_ for id_ in self.documents if id_.startswith(f"{owner}-")]
-            living = [id_ for id_ in here if not self.documents[id_].leaving]
+            all_ids = [id_ for id_ in self.documents if id_.startswith(f"{owner}-")]
+            living = [id_ for id_ in all_ids if not self.documents[id_].deleting]
             draw = chance.random()
             if draw < 0.5 or len(living) < 3:
                 is_new = len(living) < 3 or chance.random() < 0.4
-                await self._put(f"{owner}-{len(here)}" if is_new else chance.choice(living), chance)
+                await self._put(
+                    f"{owner}-{len(all_ids)}" if is_new else chance.choice(living), chance
+                )
             elif draw < 0.65:
                 await self._delete(chance.choice(living))
             elif draw < 0.8:
-                await self._read(chance.choice(here))
+                await self._read(chance.choice(all_ids))
             else:
-                await self._find(chance.choice(here), owner)
+                await self._find(chance.choice(all_ids), owner)
 
     async def _put(self, id_: str, chance: random.Random) -> None:
         document = self.documents.setdefault(id_, DocumentState())
@@ -115,21 +117,21 @@ class Writers:
 
     async def _delete(self, id_: str) -> None:
         document = self.documents[id_]
-        document.leaving = True
+        document.deleting = True
         # A repeated request finds nothing if the first was committed before its server was killed.
         if await self.request("DELETE", _path(id_), may=(404,)):
-            document.gone = True
+            document.deleted = True
             await self._find(id_, id_.partition("-")[0])
 
     async def _read(self, id_: str) -> None:
         document = self.documents[id_]
         reply = await self.request("GET", _path(id_), may=(404,))
-        if reply is None or (document.leaving and not document.gone):
+        if reply is None or (document.deleting and not document.deleted):
             return
         if reply.status_code == 404:
-            if document.sure and not document.gone:
+            if document.sure and not document.deleted:
                 self.fault("lost document", id_)
-        elif document.gone:
+        elif document.deleted:
             self.fault("deleted document", f"{id_} is read")
 
     async def _find(self, id_: str, owner: str) -> None:
@@ -138,11 +140,11 @@ class Writers:
             "route": "fusion",
             "filter": {"type": "eq", "key": "owner", "value": owner},
         }
-        gone = {id_ for id_, document in self.documents.items() if document.gone}
+        deleted = {id_ for id_, document in self.documents.items() if document.deleted}
         # Until the first of the writer's documents is followed, its key may be unknown.
         reply = await self.request("POST", "/v1/retrieve", may=(422,), json=body)
         for passage in reply.json().get("passages", ()) if reply is not None else ():
-            if passage["id"] in gone:
+            if passage["id"] in deleted:
                 self.fault("deleted document", f"{passage['id']} is found")
             if not passage["id"].startswith(f"{owner}-"):
                 self.fault("document of another", f"{passage['id']} for {owner}")
@@ -185,9 +187,9 @@ class Writers:
             stored |= {row["id"]: row["metadata"].get("revision", 0) for row in page["data"]}
             after = page["next"]
         for id_, document in self.documents.items():
-            if document.gone and id_ in stored:
+            if document.deleted and id_ in stored:
                 self.fault("deleted document", f"{id_} is listed")
-            if document.sure and not document.leaving:
+            if document.sure and not document.deleting:
                 if id_ not in stored:
                     self.fault("lost document", id_)
                 elif stored[id_] < document.sure:
@@ -215,20 +217,20 @@ def _path(id_: str) -> str:
     return f"/v1/documents/{quote(id_, safe='')}"
 
 
-async def attack(serving: Server, given: argparse.Namespace) -> Writers:
+async def attack(serving: Server, args: argparse.Namespace) -> Writers:
     """Run all writers and kills until the end, then compare what is stored."""
     table = Table(["seconds", "RSS MB", "replies", "documents"], width=12)
     began = time.monotonic()
     async with httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as http:
-        writers = Writers(http, began + given.seconds)
+        writers = Writers(http, began + args.seconds)
         tasks = [
-            asyncio.create_task(writers.write(number, given.seed + number))
-            for number in range(given.writes)
+            asyncio.create_task(writers.write(number, args.seed + number))
+            for number in range(args.writes)
         ]
-        if given.hostile:
-            tasks.append(asyncio.create_task(writers.harm(given.seed)))
-        for _ in range(given.kills + 1):
-            await asyncio.sleep(given.seconds / (given.kills + 1))
+        if args.hostile:
+            tasks.append(asyncio.create_task(writers.harm(args.seed)))
+        for _ in range(args.kills + 1):
+            await asyncio.sleep(args.seconds / (args.kills + 1))
             counts = writers.statuses.total(), len(writers.documents)
             table.row(f"{time.monotonic() - began:.0f}", serving.megabytes, *counts)
             if time.monotonic() < writers.ends:
@@ -240,11 +242,11 @@ async def attack(serving: Server, given: argparse.Namespace) -> Writers:
     return writers
 
 
-def run(given: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Write, harm and kill; returns the number of kinds of faults."""
-    harness.print_header("wye serve under writes", seed=given.seed, data=harness.data_name(given))
-    with harness.index_of(given, copied=True) as index, Server.of(index) as serving:
-        writers = asyncio.run(attack(serving, given))
+    harness.print_header("wye serve under writes", seed=args.seed, data=harness.data_name(args))
+    with harness.index_of(args, copied=True) as index, Server.of(index) as serving:
+        writers = asyncio.run(attack(serving, args))
     for kind, seen in writers.faults.items():
         print(f"{'FAIL' if seen else 'PASS'}  {kind}: {len(seen)} {'; '.join(seen[:3])[:300]}")
     return sum(map(bool, writers.faults.values()))

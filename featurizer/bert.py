@@ -232,8 +232,8 @@ def _modules(folder: Path) -> tuple[Path, str]:
     config = _read(folder / modules[1]["path"] / "config.json")
     pooling = config.get("pooling_mode") or "+".join(
         re.sub("^pooling_mode_|_tokens?$", "", name)
-        for name, chosen in config.items()
-        if name.startswith("pooling_mode_") and chosen
+        for name, is_on in config.items()
+        if name.startswith("pooling_mode_") and is_on
     )
     if pooling not in POOLINGS:
         raise UnsupportedModelError(f"its pooling is '{pooling}'")

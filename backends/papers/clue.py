@@ -85,8 +85,8 @@ class ClueRetriever:
         for group in batches(queries, len(self._corpus)):
             batch = self._graph.batch(group, allowed)
             traces = [self._trace(query, batch.filtered) for query in group]
-            for one in zip(group, traces, batch.run_pagerank(traces), strict=True):
-                rankings.append(self._rank(*one, k, allowed))
+            for item in zip(group, traces, batch.run_pagerank(traces), strict=True):
+                rankings.append(self._rank(*item, k, allowed))
         return rankings
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:

@@ -98,7 +98,7 @@ class ZoomRetriever:
             edges, _, degraded = self.edges(group, filtered, shared)
             mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
             passages = mass[:, : len(self._corpus)]
-            rankings += [self.rank(*one, k) for one in zip(passages, degraded, strict=True)]
+            rankings += [self.rank(*row, k) for row in zip(passages, degraded, strict=True)]
         return rankings
 
     def rank(self, mass: Float64, degraded: str, k: int) -> Ranking:
@@ -181,17 +181,17 @@ class ZoomRetriever:
         degraded: list[str] = []
         similarities = products_of_all(self._corpus.vectors, vectors)
         for row, (query, similarity) in enumerate(zip(queries, similarities, strict=True)):
-            chosen = _standing_out(similarity, filtered.allowed, settings.deviations)
+            rows = _standing_out(similarity, filtered.allowed, settings.deviations)
             seeds = tuple(
                 seed
                 for seed in self.graph.finder.find(query, filtered.degree)
                 if seed.value >= settings.least
             )
-            nothing = not seeds and not len(chosen)
+            nothing = not seeds and not len(rows)
             if nothing:
-                chosen = _allowed_rows(filtered.allowed, n)
-                chosen = np.sort(chosen[top_rows(similarity[chosen], settings.most)])
-            edges[row, chosen] = np.exp(similarity[chosen].astype(np.float64))
+                rows = _allowed_rows(filtered.allowed, n)
+                rows = np.sort(rows[top_rows(similarity[rows], settings.most)])
+            edges[row, rows] = np.exp(similarity[rows].astype(np.float64))
             edges[row, [n + seed.entity for seed in seeds]] = 1
             _rescale(edges[row, :n], shared.passages)
             _rescale(edges[row, n:], shared.entities)
@@ -266,13 +266,13 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
     row_edges: list[tuple[Int64, Float64]] = []
     for vector in allowed_vectors:
         similarity = np.vecdot(allowed_vectors, vector)
-        chosen = np.flatnonzero(similarity > _mark(similarity, settings.deviations))
-        chosen = np.sort(chosen[top_rows(similarity[chosen], settings.neighbours)])
-        row_edges.append((rows[chosen], np.exp(similarity[chosen].astype(np.float64))))
+        nearest = np.flatnonzero(similarity > _mark(similarity, settings.deviations))
+        nearest = np.sort(nearest[top_rows(similarity[nearest], settings.neighbours)])
+        row_edges.append((rows[nearest], np.exp(similarity[nearest].astype(np.float64))))
     lengths = np.zeros(n, np.int64)
-    lengths[rows] = [len(one) for one, _ in row_edges]
+    lengths[rows] = [len(columns) for columns, _ in row_edges]
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    indices = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in row_edges)])
+    indices = np.concatenate([np.zeros(0, np.int64), *(columns for columns, _ in row_edges)])
     data = np.concatenate([np.zeros(0), *(values for _, values in row_edges)])
     return sparse.csr_array((data, indices, starts), shape=(n, n))
 

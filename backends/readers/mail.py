@@ -82,7 +82,7 @@ def _headers(message: EmailMessage) -> dict[str, Any]:
             if name in ("From", "To", "Cc"):
                 pairs = getaddresses([value])[:_MOST_PEOPLE]
                 people = [f"{who} <{address}>" if who else address for who, address in pairs]
-                value = people[0] if name == "From" else [one for one in people if one]
+                value = people[0] if name == "From" else [person for person in people if person]
             elif name == "Date":
                 value = parsedate_to_datetime(value).isoformat()
             elif name != "Subject":

@@ -175,7 +175,7 @@ def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
             if part in names and entry.get("linear") != "no":
                 blocks += html_blocks(archive.read(part))
         title = one_line(package.findtext(".//{*}title") or "")
-        authors = [one_line(found.text or "") for found in package.iterfind(".//{*}creator")]
+        authors = [one_line(creator.text or "") for creator in package.iterfind(".//{*}creator")]
     metadata = {"author": authors} if any(authors) else {}
     yield document(blocks, limits, title=title, metadata=metadata)
 
@@ -244,9 +244,11 @@ def in_columns(layout: str) -> str:
     """
     lines = layout.splitlines()
     gaps = [_gaps(line) for line in lines]
-    places = Counter(place for spans in gaps for start, end in spans for place in range(start, end))
-    most = max(places.values(), default=0)
-    candidates = sorted(place for place, count in places.items() if count == most)
+    counts = Counter(
+        column for spans in gaps for start, end in spans for column in range(start, end)
+    )
+    most = max(counts.values(), default=0)
+    candidates = sorted(column for column, count in counts.items() if count == most)
     if most < max(_FEWEST_LINES, _SHARE * sum(bool(line.strip()) for line in lines)):
         return ""
     gutter = candidates[len(candidates) // 2]

@@ -272,8 +272,12 @@ def _note(names: Sequence[str], columns: _Columns, *, is_assumed: bool) -> str:
     text = " and ".join(f'"{names[n]:.40}"' for n in columns.text) or "all columns"
     if (title.casefold(), text.casefold()) == ('"title"', '"text"') and not is_assumed:
         return ""
-    said = f"text from {text}, " + (f"title from {title}" if title else "no title")
-    return f"its first row is taken for data, not for names; {said}" if is_assumed else said
+    columns_note = f"text from {text}, " + (f"title from {title}" if title else "no title")
+    return (
+        f"its first row is taken for data, not for names; {columns_note}"
+        if is_assumed
+        else columns_note
+    )
 
 
 def _document(line: int, cells: Sequence[str], columns: _Columns, *, has_header: bool) -> Draft:

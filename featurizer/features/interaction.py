@@ -13,13 +13,13 @@ class Amount:
     """An amount that features divide or multiply.
 
     Attributes:
-        unit: What it counts, in the plural; `one` is the singular, for what is divided by.
+        unit: What it counts, in the plural; `singular` is that, for what is divided by.
         none: What there is none of where a ratio is 0.
     """
 
     unit: str
     value: Callable[[View], float]
-    one: str = ""
+    singular: str = ""
     none: str = ""
 
 
@@ -91,7 +91,7 @@ def _feature(name: str, unit: str, doc: str, value: Callable[[View], float]) -> 
 def _ratio(name: str, doc: str, above: Amount, below: Amount) -> Feature:
     return _feature(
         name,
-        f"{above.unit} per {below.one}",
+        f"{above.unit} per {below.singular}",
         f"{doc}; 0 without {below.none}.",
         lambda view: ratio(above.value(view), below.value(view)),
     )

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -19,7 +18,7 @@ from wye.backends.lexical import (
     question_notations,
 )
 from wye.backends.notations import notations
-from wye.backends.numerics import RequestError, postings
+from wye.backends.numerics import RequestError
 from wye.backends.text import singular, terms
 from wye.backends.types import Query, Ranking
 
@@ -70,21 +69,6 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
                 norm = chosen.k1 * (1 - chosen.b + chosen.b * lengths[row] / mean)
                 scores[row] += log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + norm)
     return scores
-
-
-@given(passages=st.lists(st.lists(st.integers(0, 4), max_size=9)))
-def test_postings_are_those_counted_one_by_one(passages: list[list[int]]) -> None:
-    starts, rows, frequencies = postings(
-        np.array([term for own in passages for term in own], np.int32),
-        np.array([*map(len, passages)], np.int32),
-        5,
-    )
-    expected = [
-        [(row, own.count(term)) for row, own in enumerate(passages) if term in own]
-        for term in range(5)
-    ]
-    found = [*zip(rows.tolist(), frequencies.tolist(), strict=True)]
-    assert [found[a:b] for a, b in pairwise(starts.tolist())] == expected
 
 
 WORDS = (
@@ -161,12 +145,6 @@ def retriever() -> LexicalRetriever:
     return LexicalRetriever(ids_of(5), TEXTS)
 
 
-def test_only_passages_that_share_a_term_are_returned(retriever: LexicalRetriever) -> None:
-    ranking = retriever.search([ask("Who designed the analytical engine?")], 10)[0]
-    assert [hit.id for hit in ranking.hits] == ["p00001", "p00002"]
-    assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("lexical", 2, "")
-
-
 @pytest.mark.parametrize("question", ["", "who was it?", "zzz", "\N{RAINBOW}", "\x00\x1f"])
 def test_only_a_question_without_a_known_term_is_degraded(
     retriever: LexicalRetriever, question: str
@@ -174,16 +152,6 @@ def test_only_a_question_without_a_known_term_is_degraded(
     assert retriever.search([ask(question)], 3) == [Ranking("lexical", (), 0, NO_TERM)]
     none = np.zeros(5, np.bool_)
     assert retriever.search([ask("Lovelace")], 3, none) == [Ranking("lexical", (), 0)]
-
-
-def test_batches_and_repeats_change_nothing_and_nothing_is_printed(
-    retriever: LexicalRetriever, capfd: pytest.CaptureFixture[str]
-) -> None:
-    queries = [ask("Ada Lovelace"), ask("engine"), ask("nothing known"), ask("Ada Lovelace")]
-    together = retriever.search(queries, 3)
-    assert together == [retriever.search([query], 3)[0] for query in queries]
-    assert together == LexicalRetriever(ids_of(5), iter(TEXTS)).search(queries, 3)
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", "\N{RAINBOW}", "the of"]])
@@ -256,14 +224,3 @@ def test_words_of_a_question_are_found_in_titles_and_texts() -> None:
     # In two, no and one of five passages.
     weights = [log(1 + (5 - df + 0.5) / (df + 0.5)) for df in (2, 0, 1)]
     assert [word.weight for word in found] == pytest.approx(weights)
-
-
-def test_an_umlaut_counts_once_and_finds_both_spellings() -> None:
-    texts = ["Walter Kolm, engineer", "Jürgen Kolm", "Juergen Kolm", "Kolm"]
-    retriever = LexicalRetriever(ids_of(4), texts)
-    scores = retriever.score(Query("Jürgen", np.zeros(0, np.float32)))
-    assert scores[1] > 0 == scores[0]
-    other = retriever.score(Query("Juergen", np.zeros(0, np.float32)))
-    assert np.flatnonzero(other).tolist() == [1, 2]
-    only_digraph = LexicalRetriever(ids_of(2), ["Juergen Kolm", "Kolm"])
-    assert only_digraph.score(Query("Jürgen", np.zeros(0, np.float32)))[0] > 0

@@ -73,18 +73,6 @@ def test_ranks_count_from_one() -> None:
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 
 
-def test_products_are_inner_products_that_depend_on_no_other_row() -> None:
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(200, 384)).astype(np.float32)
-    query = rng.normal(size=384).astype(np.float32)
-    found = products(vectors, query)
-    assert found.dtype == np.float32
-    expected = vectors.astype(np.float64) @ query.astype(np.float64)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    alone = np.concatenate([products(vectors[i : i + 1], query) for i in range(200)])
-    assert found.tobytes() == alone.tobytes()
-
-
 def test_every_finite_half_is_read_exactly() -> None:
     finite = HALVES[np.isfinite(HALVES)]
     one = np.ones(1, np.float32)

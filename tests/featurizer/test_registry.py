@@ -70,14 +70,6 @@ def test_every_text_has_finite_features_that_are_the_same_twice(
     assert [row.tobytes() for row in matrix] == alone
 
 
-def test_columns_are_in_the_order_of_the_registry(chain: Syntax) -> None:
-    (row,) = syntax_matrix([chain])
-    column = FEATURE_NAMES.index("relation_chain_max")
-    assert row[column] == 2
-    assert FEATURES[column].name == "relation_chain_max"
-    assert syntax_matrix([]).shape == (0, len(FEATURE_NAMES))
-
-
 def test_only_what_is_wanted_is_computed(chain: Syntax, choice: Syntax) -> None:
     wanted = ["relation_chain_max", "words"]
     whole, part = syntax_matrix([chain, choice]), syntax_matrix([chain, choice], wanted)

@@ -142,8 +142,8 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
     Both trees of a pair should carry the gold tags, since tags decide what punctuation is.
     """
     matched = predicted = gold = exact = sentences = 0
-    for one, other in pairs:
-        ours, theirs = brackets(one), brackets(other)
+    for predicted_tree, gold_tree in pairs:
+        ours, theirs = brackets(predicted_tree), brackets(gold_tree)
         matched += (ours & theirs).total()
         predicted += ours.total()
         gold += theirs.total()

@@ -65,10 +65,10 @@ def fit(
     left_over: list[Any] = []
     for epoch in range(1, recipe.epochs + 1):
         started = time.perf_counter()
-        left_over, chosen = parser_training.next_epoch_data(left_over, data, recipe.epoch_trees)
+        left_over, items = parser_training.next_epoch_data(left_over, data, recipe.epoch_trees)
         # Batches of equal length waste no steps on finished trees.
-        chosen.sort(key=lambda item: len(item.gold_sequence))
-        loss = _epoch(trainer, epoch, chosen, args=args, scheduler=scheduler, mean=mean)
+        items.sort(key=lambda item: len(item.gold_sequence))
+        loss = _epoch(trainer, epoch, items, args=args, scheduler=scheduler, mean=mean)
         with mean.in_place():
             f1 = score(zip(parse(trainer.model, dev), dev, strict=True)).f1
             if f1 > best:

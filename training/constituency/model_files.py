@@ -154,12 +154,12 @@ def export(checkpoint: Path, vectors: Path, out: Path) -> None:
     params = content["params"]
     tensors = {name: tensor.numpy() for name, tensor in params.pop("model").items()}
     tensors[VECTORS] = np.asarray(pretrain["emb"])
-    kept = [i for i, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
+    public = [i for i, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
     # Two reserved rows come first.
-    rows = [0, 1, *(i + 2 for i in kept)]
+    rows = [0, 1, *(i + 2 for i in public)]
     tensors["delta_embedding.weight"] = tensors["delta_embedding.weight"][rows]
     tensors["delta_tensors"] = np.arange(len(rows))
-    params["words"] = [params["words"][i] for i in kept]
+    params["words"] = [params["words"][i] for i in public]
     params["rare_words"] = []  # only training uses them
     params["config"] = {
         key: Path(value).name if isinstance(value, str) and "/" in value else value

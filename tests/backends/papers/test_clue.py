@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages, shares_of
-from tests.backends.trigraph.test_retriever import NO_LEXICAL, VARIANTS, questions, random_vectors
+from tests.backends.trigraph.test_retriever import NO_LEXICAL, questions, random_vectors
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever
 from wye.backends.papers.settings import ClueSettings
-from wye.backends.papers.units import OVERLAP_SHARE, Units
+from wye.backends.papers.units import OVERLAP_SHARE
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
@@ -215,25 +214,3 @@ def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: Corpus
     assert none.hits == ()
     with pytest.raises(RequestError, match="k is 0"):
         arm.search([query], 0)
-
-
-def test_words_that_no_sentence_has_count_against_all(corpus_of: CorpusOf) -> None:
-    corpus = corpus_of(Passage("a", "", "[Ada] sang."), Passage("b", "", "[Bo] sang."))
-    units = Units(corpus)
-    query = Query("Ada sang unheard", corpus.vectors[:1][0])
-    sets = [(0,), (1,), (0, 1)]
-    one, other, both = units.scores(query, sets, "overlap").tolist()
-    assert 0 < other < one == both < 1
-    assert units.scores(Query("?", query.vector), sets, "overlap").tolist() == [0, 0, 0]
-    assert units.scores(query, [], "mix").tolist() == []
-
-
-def test_the_settings_of_the_graph_do_not_matter_but_for_its_damping(corpus_of: CorpusOf) -> None:
-    passages = many_passages(20)
-    corpus = corpus_of(*passages, vectors=random_vectors(passages), dimension=8)
-    asked = questions(6)
-    one, other = (
-        TriGraphRetriever(corpus, replace(NO_LEXICAL, title_weight=weight)) for weight in (0, 4)
-    )
-    assert ClueRetriever(one).search(asked, 5) == ClueRetriever(other).search(asked, 5)
-    assert "facts" in VARIANTS

@@ -146,12 +146,6 @@ def test_metadata_change_without_the_models_and_leave_the_same_rows(
     assert rows[0].equals(rows[1])
 
 
-def test_metadata_change_of_what_mentions_nothing(index: PassageStore, analyser: Counting) -> None:
-    plain = Passage("plain", "", "nothing is named here", {"a": 1})
-    ingest(index, [plain], analyser)
-    assert ingest(index, [replace(plain, metadata={"a": 2})], analyser).updated == 1
-
-
 def test_within_one_window_a_document_changes_in_one_commit(
     index: PassageStore, analyser: Counting
 ) -> None:
@@ -224,11 +218,6 @@ def test_passages_may_not_take_ids_of_other_documents(
         ingest(index, [replace(yours, id="q"), replace(mine, id="q")], analyser)
     index.refresh()
     assert fetch(index, ["p", "q"]) == [mine]
-
-
-def test_nothing_at_all_is_fine(index: PassageStore, analyser: Counting) -> None:
-    report = ingest(index, [], analyser)
-    assert (report.added, report.version, report.interrupted) == (0, 1, False)
 
 
 def test_every_mentioned_surface_and_title_gets_a_vector_on_demand(

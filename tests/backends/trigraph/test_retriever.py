@@ -29,7 +29,6 @@ from wye.backends.types import (
     Float64,
     Mask,
     Mention,
-    NameCoverage,
     Passage,
     Query,
     Ranking,
@@ -295,15 +294,6 @@ def test_a_walk_takes_place_among_a_few_candidates(corpus_of: CorpusOf, share: f
     assert sum(one.hits[0].id == other.hits[0].id for one, other in firsts) > 7
 
 
-def test_enough_candidates_are_all_passages(corpus_of: CorpusOf) -> None:
-    arms = [
-        make(corpus_of, many_passages(40), TriGraphSettings(candidates=most)) for most in (0, 40)
-    ]
-    asked = questions(12)
-    for every, some in zip(*(arm.search(asked, 40) for arm in arms), strict=True):
-        assert [hit.id for hit in every.hits] == [hit.id for hit in some.hits]
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, variant: str) -> None:
     # Both know the same names, for the first passages are in either and mention all of them.
@@ -501,24 +491,3 @@ def test_questions_are_walked_for_a_few_at_a_time_where_room_is_short(
     for cells in (5 * 40, 1):
         monkeypatch.setattr("wye.backends.numerics.CELLS", cells)
         assert retriever.search(ASKED, 9) == expected
-
-
-def test_names_of_a_question_are_found_among_a_few_passages(corpus_of: CorpusOf) -> None:
-    passages = [
-        Passage("a", "Reef (film)", "[Ada Lind] filmed it."),
-        Passage("b", "", "[Ada Lind] met [Bo Ek]."),
-        Passage("c", "Ada Lind", "Born in [Como]."),
-    ]
-    arm = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
-    query = Query("Where was Ada Lind, director of Reef, born?", np.ones(4, np.float32))
-    expected = [
-        NameCoverage("Ada Lind", 1.0, 3, 1, 0b10, 0b11),
-        NameCoverage("Reef", 1.0, 1, 1, 0b01, 0b01),
-    ]
-    assert arm.batch([query]).names_in([0], [["a", "c"]]) == [tuple(expected)]
-    # Of the passages that take part, one mentions her.
-    ((found, _),) = arm.batch([query], np.array([True, False, False])).names_in([0], [["a"]])
-    assert (found.degree, found.titled, found.titles, found.texts) == (1, 0, 0, 1)
-    # What a parser tagged changes nothing: it may not have been asked yet.
-    tagged = replace(query, mentions=(Mention("Como", "entity"),))
-    assert arm.batch([tagged]).names_in([0], [["a", "c"]]) == [tuple(expected)]

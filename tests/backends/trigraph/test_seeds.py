@@ -10,9 +10,10 @@ import pytest
 from wye.backends.errors import BackendError
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import assemble
+from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import SeedFinder
-from wye.backends.trigraph.settings import AssemblySettings, SeedSettings
-from wye.backends.types import Mention, Passage, Query
+from wye.backends.trigraph.settings import AssemblySettings, SeedSettings, TriGraphSettings
+from wye.backends.types import Mention, NameCoverage, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 PLAIN = SeedSettings(lower_case_word=0.25, lower_case_name=0.75, noun_phrase=0.5)
@@ -202,3 +203,26 @@ def test_a_graph_without_entities_has_no_seeds(
     for settings in (PLAIN, replace(PLAIN, nearest=True, similarity_floor=0.0)):
         asker = Asker(corpus_of(*passages), settings)
         assert asker.find("Is Como named?", named("Como", [1, 0, 0, 0])) == []
+
+
+def test_names_of_a_question_are_found_among_a_few_passages(corpus_of: CorpusOf) -> None:
+    passages = [
+        Passage("a", "Reef (film)", "[Ada Lind] filmed it."),
+        Passage("b", "", "[Ada Lind] met [Bo Ek]."),
+        Passage("c", "Ada Lind", "Born in [Como]."),
+    ]
+    arm = TriGraphRetriever(
+        corpus_of(*passages), TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
+    )
+    query = Query("Where was Ada Lind, director of Reef, born?", np.ones(4, np.float32))
+    expected = [
+        NameCoverage("Ada Lind", 1.0, 3, 1, 0b10, 0b11),
+        NameCoverage("Reef", 1.0, 1, 1, 0b01, 0b01),
+    ]
+    assert arm.batch([query]).names_in([0], [["a", "c"]]) == [tuple(expected)]
+    # Of the passages that take part, one mentions her.
+    ((found, _),) = arm.batch([query], np.array([True, False, False])).names_in([0], [["a"]])
+    assert (found.degree, found.titled, found.titles, found.texts) == (1, 0, 0, 1)
+    # What a parser tagged changes nothing: it may not have been asked yet.
+    tagged = replace(query, mentions=(Mention("Como", "entity"),))
+    assert arm.batch([tagged]).names_in([0], [["a", "c"]]) == [tuple(expected)]

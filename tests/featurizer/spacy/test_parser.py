@@ -90,28 +90,11 @@ def test_sentences_names_and_phrases_of_a_story_and_the_pipelines_name(parser: S
     assert "she" not in keys
 
 
-def test_numbers_name_nothing_and_sentences_have_no_whitespace_around_them(
-    parser: SpacyParser,
-) -> None:
-    one, other = "The second ship sailed to Lisbon, and three hundred followed.", "It came back."
-    text = f"  {one}\n\n   {other}  \n"
-    (parse,) = parses_of(parser, [text])
-    check(parse, text)
-    assert [text[slice(*span)] for span in parse.sentences] == [one, other]
-    assert [mention.text for mention in parse.entities] == ["Lisbon"]
-
-
 @settings(max_examples=25)
 @given(text=st.text(max_size=80))
 def test_any_text(parser: SpacyParser, text: str) -> None:
     (parse,) = parses_of(parser, [text])
     check(parse, text)
-
-
-def test_nothing_gives_nothing(parser: SpacyParser) -> None:
-    assert parses_of(parser, []) == []
-    assert [*parser.parse_many([])] == []
-    assert parses_of(parser, ["", " "]) == [Parse("", (), (), ()), Parse(" ", (), (), ())]
 
 
 def test_a_parse_of_an_odd_text_does_not_depend_on_what_is_parsed_beside(
@@ -253,17 +236,6 @@ if __name__ == "__main__":
     assert pool
     assert done.returncode == -signal.SIGKILL
     until(lambda: not any(map(is_running, pool)))
-
-
-@pytest.mark.parametrize("sentences", [700, pytest.param(23_000, marks=pytest.mark.slow)])
-def test_a_text_of_many_pages(parser: SpacyParser, sentences: int) -> None:
-    numbers = range(sentences)
-    text = " ".join(f"In {1800 + n % 200} a ship of Lisbon came to port {n}." for n in numbers)
-    assert sentences > wye.featurizer.spacy.parser.PIECE_TOKENS // 11
-    (parse,) = parses_of(parser, [text])
-    check(parse, text)
-    assert len(parse.sentences) >= sentences
-    assert sum(mention.text == "Lisbon" for mention in parse.entities) > 0.9 * sentences
 
 
 def test_several_processes_find_what_one_finds(
@@ -414,16 +386,6 @@ def test_determiners_pronouns_and_signs_are_dropped_and_the_head_is_lemmatised(
     assert key(*words) == expected
 
 
-def test_the_same_phrase_has_the_same_key_wherever_it_stands(parser: SpacyParser) -> None:
-    expected = {
-        "The stone bridges cross a wide river.": ["stone bridge", "wide river"],
-        "A wide river is crossed by stone bridges.": ["wide river", "stone bridge"],
-        "She gave it to them.": [],
-    }
-    parses = parses_of(parser, list(expected))
-    assert {parse.text: [phrase.key for phrase in parse.phrases] for parse in parses} == expected
-
-
 def parsed(parser: SpacyParser, text: str) -> Parse:
     (parse,) = parser.parse_questions([text], tokens=True)
     return parse
@@ -466,13 +428,6 @@ def test_white_space_is_no_token_and_every_token_has_one_root_above_it(
         while tokens[way[-1]].head != way[-1]:
             way.append(tokens[way[-1]].head)
             assert 0 <= way[-1] < len(tokens) >= len(way)
-
-
-def test_tokens_are_there_when_there_are_any_and_they_are_asked_for(parser: SpacyParser) -> None:
-    for parse in parser.parse_questions(["", " ", "\n\t "], tokens=True):
-        assert (parse.tokens, parse.token_sentences) == ((), ())
-    assert parser.parse_questions(["Who came?"])[0].tokens == ()
-    assert parses_of(parser, ["Who came?"])[0].tokens == ()
 
 
 @pytest.mark.parametrize(

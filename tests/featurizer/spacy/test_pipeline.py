@@ -21,7 +21,6 @@ from wye.featurizer.spacy.pipeline import (
     Dependencies,
     Names,
     Pipeline,
-    Tags,
     load_pipeline,
 )
 
@@ -194,31 +193,6 @@ def test_names_are_those_of_spacy_wherever_sentences_begin(
 
     recogniser = part(fast.nlp, "ner")
     assert named([Names(recogniser)(doc())]) == named([recogniser(doc())])
-
-
-def test_names_depend_on_nothing_beside(fast: Pipeline) -> None:
-    texts = [PAGE, "", *QUESTIONS, " ".join(QUESTIONS[:20])]
-    names = Names(part(fast.nlp, "ner"))
-    alone = [names(fast.nlp.make_doc(text)) for text in texts]
-    together = [*names.pipe([fast.nlp.make_doc(text) for text in texts], batch_size=7)]
-    assert named(together) == named(alone)
-    assert len(named(alone)[0]) > 5
-
-
-def tagged(docs: Sequence[Doc]) -> list[list[str]]:
-    return [[word.tag_ for word in doc] for doc in docs]
-
-
-def test_tags_are_those_of_spacy(fast: Pipeline) -> None:
-    tagger, vectors = part(fast.nlp, "tagger"), part(fast.nlp, "tok2vec")
-    texts = [PAGE, "", *QUESTIONS]
-
-    def docs() -> list[Doc]:
-        return [vectors(fast.nlp.make_doc(text)) for text in texts]
-
-    expected = tagged([tagger(doc) for doc in docs()])
-    assert tagged([*Tags(tagger).pipe(docs(), batch_size=20)]) == expected
-    assert tagged([Tags(tagger)(doc) for doc in docs()]) == expected
 
 
 def attached(docs: Sequence[Doc]) -> list[list[tuple[int, str, bool | None]]]:

@@ -1,0 +1,436 @@
+"""A version of an index: derived files, versions on a base, and what is taken over from before."""
+
+import hashlib
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+import wye.backends.store.corpus
+import wye.backends.store.derived
+import wye.backends.store.index
+import wye.router.snapshot
+from tests.hashing import HashAnalyser
+from tests.stored import fetch
+from wye.backends.dense import DenseSettings
+from wye.backends.errors import IndexDamagedError
+from wye.backends.lexical import LexicalSettings
+from wye.backends.store.corpus import Corpus
+from wye.backends.store.derived import LAYOUT, DerivedFiles
+from wye.backends.store.index import PassageStore
+from wye.backends.store.ingest import ingest
+from wye.backends.trigraph.graph import assemble
+from wye.backends.trigraph.settings import AssemblySettings
+from wye.backends.types import Passage, Query
+from wye.router.deriving import LOCK, derive, start_deriving
+from wye.router.session import Session
+from wye.router.settings import Settings, load_settings
+from wye.router.snapshot import Snapshot
+from wye.router.types import Ask, Route
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+def add(folder: Path, *ids: str) -> None:
+    with Session.create(load_settings(), folder) as target:
+        rows = [Passage(id_, id_.upper(), "Ada met Babbage.") for id_ in ids]
+        ingest(target.index, rows, target.analyser)
+
+
+@pytest.fixture(autouse=True)
+def as_nice_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is derived in the tests' own process leaves its priority alone."""
+    monkeypatch.setattr("os.nice", lambda _: 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    add(tmp_path / "index", "p0", "p1", "p2", "p3")
+    return tmp_path / "index"
+
+
+HASHES = HashAnalyser()
+PEOPLE = ["Anna", "Bob", "Carol", "Dave", "Eva", "Farid"]
+
+
+def passage(number: int, chance: random.Random) -> Passage:
+    first, second, third = chance.sample(PEOPLE, 3)
+    return Passage(f"p{number}", first, f"{first} met {second}. {third} slept beneath mountains.")
+
+
+def twenty(folder: Path, chance: random.Random) -> PassageStore:
+    index = PassageStore.create(folder, HASHES.dimension, HASHES.fingerprint)
+    ingest(index, [passage(number, chance) for number in range(20)], HASHES)
+    return index
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of what is derived are kept of the smallest index."""
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+
+
+def answers(snapshot: Snapshot) -> list[object]:
+    """All that the arms say to some questions, to the last bit."""
+    vectors = HASHES.encode_surfaces(PEOPLE)
+    questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
+    graph = snapshot.graph.batch(questions)
+    places = range(len(questions))
+    walks = graph.search(places, 5)
+    found: list[object] = [*of_texts(snapshot), *walks, *graph.seeds(places)]
+    found += [graph.explain(place, walks[place]) for place in places]
+    found += graph.names_in(places, [snapshot.corpus.ids] * len(places))
+    return [*found, snapshot.graph.graph.display_names.all()]
+
+
+def of_texts(snapshot: Snapshot) -> list[object]:
+    """As `answers`, without the graph, which may have a tail and then differs."""
+    vectors = HASHES.encode_surfaces(PEOPLE)
+    questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
+    arms = Route.DENSE, Route.LEXICAL
+    found: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in arms]
+    texts = [query.text for query in questions]
+    found += snapshot.words_in(texts, [snapshot.corpus.ids[:5]] * len(texts))
+    found += [snapshot.corpus.passages(snapshot.corpus.ids), [*snapshot.corpus.iter_texts()]]
+    return [*found, [*snapshot.corpus.iter_sentence_texts()]]
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted((folder / "derived").rglob("*.arrays"))
+
+
+COMPRESSED = Settings(dense=DenseSettings(kind="compressed"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("local", [False, True])
+def test_a_version_made_after_others_answers_as_one_made_from_nothing(
+    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, *, seed: int, local: bool
+) -> None:
+    """Whatever was added, replaced, deleted, merged, reopened and derived on the way."""
+    monkeypatch.setattr(wye.backends.store.corpus, "_MOST", 0.5)
+    chance, settings = random.Random(seed), COMPRESSED if local else Settings()
+    index = twenty(tmp_path / "index", chance)
+    before: Snapshot | None = None
+    layered = 0
+    for step in range(8):
+        snapshot = Snapshot(index, settings, before)
+        layered += snapshot.base is not snapshot
+        shutil.copytree(index.path, tmp_path / "alone")
+        shutil.rmtree(tmp_path / "alone" / "derived")
+        alone = Snapshot(PassageStore.open(tmp_path / "alone"), settings)
+        assert alone.base is alone
+        compared = answers if snapshot.base is snapshot else of_texts
+        assert compared(snapshot) == compared(alone)
+        shutil.rmtree(tmp_path / "alone")
+        before = chance.choice([snapshot, snapshot, None])
+        if chance.random() < 0.2:
+            Snapshot.derive(index, settings)
+        stored = snapshot.corpus.ids
+        changed = [replace(one, title="Grace") for one in fetch(index, chance.sample(stored, 1))]
+        new = [passage(100 * step + more, chance) for more in range(chance.randint(0, 3))]
+        ingest(index, [*new, *changed], HASHES)
+        with index.writer() as writer:
+            writer.delete(chance.sample(stored, chance.randint(0, 2)))
+            if chance.random() < 0.3:
+                writer.compact(keep=timedelta(0))
+        index.refresh()
+    assert layered > 3
+
+
+def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_time(
+    tmp_path: Path, kept: None
+) -> None:
+    index = twenty(tmp_path, random.Random(5))
+    before = Snapshot(index, Settings())
+    before.graph.search([], 1)
+    ingest(index, [Passage("new", "Zoltan", "Zoltan met Ada in Szeged.")], HASHES)
+    with index.writer() as writer:
+        writer.delete(["p3"])
+    index.refresh()
+    after = Snapshot(index, Settings(), before)
+    (vector,) = HASHES.encode_surfaces(["Zoltan"])
+    (ranking,) = after.graph.search([Query("Whom did Zoltan meet?", vector)], 30)
+    assert ranking.hits[0].id == "new"
+    assert "p3" not in [hit.id for hit in ranking.hits]
+    assert after.graph.graph.keys.find("zoltan") >= len(before.graph.graph)
+    assert (after.due(), after.due(59), after.due(61)) == (0, 0, 2)
+    Snapshot.derive(index, Settings())
+    derived, alone = Snapshot(index, Settings(), after), Snapshot(index, Settings())
+    assert derived.due(61) == 0
+    assert answers(derived) == answers(alone)
+    graph = derived.graph.graph
+    assert [*graph.keys] == [*assemble(derived.corpus, AssemblySettings()).keys]
+
+
+@pytest.mark.parametrize("listed", [0, 50_000])
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        (Settings(), ["graph", "lexical", "passages.arrays"]),
+        (COMPRESSED, ["dense.arrays", "graph", "lexical", "passages.arrays"]),
+    ],
+)
+def test_what_is_mapped_answers_as_what_was_built(
+    tmp_path: Path,
+    kept: None,
+    *,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings,
+    parts: list[str],
+    listed: int,
+) -> None:
+    monkeypatch.setattr(wye.backends.store.corpus, "LISTED", listed)
+    index = twenty(tmp_path, random.Random(3))
+    built = answers(Snapshot(index, settings))
+    files = files_in(tmp_path)
+    assert [file.name.partition("-")[0] for file in files] == parts
+    times = [file.stat().st_mtime_ns for file in files]
+    mapped = Snapshot(index, settings)
+    assert not np.asarray(mapped.corpus.vectors).flags.writeable
+    assert isinstance(mapped.corpus.ids, list) == bool(listed)
+    assert answers(mapped) == built
+    assert [file.stat().st_mtime_ns for file in files] == times
+    for file in files:
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-100] + bytes(byte ^ 1 for byte in whole[-100:]))
+        assert answers(Snapshot(index, settings)) == built
+        assert file.read_bytes() == whole
+    assert caplog.text.count("is rebuilt") == len(files)
+
+
+LAYOUTS = {8: "225d0ced8ed9ec48cfb4ce5d19e7b9f6"}
+"""Digest of what is kept of an index, by the layout; another digest needs another layout."""
+
+
+def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) -> None:
+    index = twenty(tmp_path, random.Random(3))
+    answers(Snapshot(index, COMPRESSED))
+    assembly = COMPRESSED.graph.assembly
+    parts = {"passages": None, "lexical": COMPRESSED.lexical, "graph": assembly}
+    digest = hashlib.blake2b(digest_size=16)
+    for part, own in parts.items():
+        arrays = index.derived.read(part, own)
+        assert arrays
+        for name, array in sorted(arrays.items()):
+            # The last bit of a weight may depend on the processor.
+            content = b"" if array.dtype.kind == "f" else array.tobytes()
+            digest.update(f"{part} {name} {array.dtype.str} {array.shape}".encode() + content)
+    assert digest.hexdigest() == LAYOUTS[LAYOUT]
+
+
+def test_other_settings_have_files_of_their_own(tmp_path: Path, kept: None) -> None:
+    index = twenty(tmp_path, random.Random(3))
+    plain, weighted = Settings(), Settings(lexical=LexicalSettings(k1=2.0))
+    expected = answers(Snapshot(index, weighted))
+    assert answers(Snapshot(index, plain)) != expected
+    assert len(files_in(tmp_path)) == 4  # the graph is the same
+    assert answers(Snapshot(index, weighted)) == expected
+
+
+def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
+    tmp_path: Path, kept: None
+) -> None:
+    chance = random.Random(4)
+    index = twenty(tmp_path, chance)
+    answers(Snapshot(index, Settings()))
+    before = files_in(tmp_path)
+    ingest(index, [passage(99, chance), replace(passage(3, chance), title="Grace")], HASHES)
+    index.refresh()
+    after = Snapshot(index, Settings())
+    assert after.corpus.two
+    assert after.corpus.two.added.ids == ["p3", "p99"]
+    found = answers(after)
+    assert files_in(tmp_path) == before
+    shutil.rmtree(tmp_path / "derived")
+    assert answers(Snapshot(index, Settings())) == found
+
+
+def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, kept: None) -> None:
+    chance = random.Random(5)
+    index = twenty(tmp_path, chance)
+    first = answers(Snapshot(index, Settings()))
+    before = files_in(tmp_path)
+    ingest(index, [passage(number, chance) for number in range(100, 130)], HASHES)
+    index.refresh()
+    found = answers(Snapshot(index, Settings()))
+    assert found != first
+    assert {*files_in(tmp_path)}.isdisjoint(before)
+    assert len(files_in(tmp_path)) == len(before)
+    assert answers(Snapshot(index, Settings())) == found
+
+
+def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
+    tmp_path: Path, kept: None
+) -> None:
+    chance = random.Random(6)
+    index = twenty(tmp_path, chance)
+    before = Snapshot(index, Settings())
+    answers(before)
+    shutil.rmtree(tmp_path / "derived")
+    ingest(index, [passage(99, chance)], HASHES)
+    index.refresh()
+    expected = answers(Snapshot(index, Settings()))
+    later = Snapshot(index, Settings(), before)
+    assert not np.asarray(later.corpus.vectors).flags.writeable
+    assert answers(later) == expected
+    for file in files_in(tmp_path):
+        if "passages" not in file.name:
+            file.unlink()
+    assert answers(Snapshot(index, Settings(), before)) == expected
+
+
+def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, kept: None) -> None:
+    chance = random.Random(8)
+    index = twenty(tmp_path, chance)
+    answers(Snapshot(index, Settings()))
+    base = files_in(tmp_path)
+    with index.writer() as writer:
+        writer.delete(["p1"])
+        writer.compact(keep=timedelta(0))
+    assert files_in(tmp_path) == base
+    assert PassageStore.open(tmp_path).checkout(2)
+    index.refresh()
+    later = Snapshot(index, Settings())
+    assert later.base.version == 2
+    found = answers(later)
+    Snapshot.derive(index, Settings())
+    assert {*files_in(tmp_path)}.isdisjoint(base)
+    assert answers(Snapshot(index, Settings())) == found
+    with index.writer() as writer:
+        writer.delete(["p2"])
+        writer.compact(keep=timedelta(0))
+    with pytest.raises(IndexDamagedError):
+        PassageStore.open(tmp_path).checkout(2)
+
+
+def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
+    folder: Path, kept: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wye.backends.store.derived, "LEAST_OUTGROWN", 1)
+    first = Session.open(load_settings(), folder)
+    first.build()
+    assert first.reload() is None
+    assert not first.snapshot.due()
+    with PassageStore.open(folder).writer() as writer:
+        writer.delete(["p0"])
+    add(folder, "p9")
+    session = first.reload()
+    assert session is not None
+    session.build()
+    assert session.snapshot.base is first.snapshot
+    assert session.snapshot.due() == 2
+    assert session.reload() is None
+    process = start_deriving(folder, session.settings)
+    process.kill()
+    process.join()
+    assert session.reload() is None, "what is not whole is no base"
+    derive(folder, session.settings)
+    later = session.reload()
+    assert later is not None
+    assert later.version == session.version == later.snapshot.base.version
+    assert not later.snapshot.due()
+    (ours,), (theirs,) = (
+        each.gateway.search(["Who met Ada?"], Ask(Route.FUSION, 9)) for each in (later, session)
+    )
+    assert ours.ranking == theirs.ranking
+    assert later.reload() is None
+
+
+def test_a_base_that_cannot_be_made_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = twenty(tmp_path, random.Random(0))
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Snapshot, "derive", full)
+    (index.path / "derived").mkdir(exist_ok=True)
+    derive(index.path, COMPRESSED)
+    assert "no space left on device" in caplog.text
+
+
+@pytest.mark.parametrize("whole", range(3))
+def test_a_base_of_which_parts_are_missing_is_none(
+    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    """Its process was killed; dense codes, the graph and BM25 come before passages."""
+    chance = random.Random(whole)
+    index = twenty(tmp_path, chance)
+    before = Snapshot(index, COMPRESSED)
+    answers(before)
+    ingest(index, [passage(99, chance)], HASHES)
+    index.refresh()
+    expected = answers(Snapshot(index, COMPRESSED, before))
+    written: list[str] = []
+
+    def write(files: DerivedFiles, part: str, *given: object) -> None:
+        if len(written) == whole:
+            raise KeyboardInterrupt
+        written.append(part)
+        original(files, part, *given)  # type: ignore[arg-type]
+
+    original = DerivedFiles.write
+    monkeypatch.setattr(DerivedFiles, "write", write)
+    with pytest.raises(KeyboardInterrupt):
+        Snapshot.derive(index, COMPRESSED)
+    monkeypatch.setattr(DerivedFiles, "write", original)
+    assert "passages" not in written
+    for earlier in (before, None):
+        later = Snapshot(index, COMPRESSED, earlier)
+        assert later.base.version == before.version
+        assert answers(later) == expected
+    Snapshot.derive(index, COMPRESSED)
+    assert Snapshot(index, COMPRESSED, before).base.version == index.version
+    assert {file.parent.name for file in files_in(tmp_path)} == {index.derived.folder.name}
+
+
+def test_one_process_derives_at_a_time(folder: Path, kept: None) -> None:
+    Session.open(load_settings(), folder).build()
+    files = files_in(folder)
+    add(folder, "p9")
+    with FileLock(folder / "derived" / LOCK):
+        derive(folder, load_settings())
+    assert files_in(folder) == files
+    derive(folder, load_settings())
+    assert {*files_in(folder)}.isdisjoint(files)
+
+
+def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = twenty(tmp_path, random.Random(9))
+    answers(Snapshot(index, Settings()))
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    index.fault = "It is damaged."
+    answers(Snapshot(index, Settings()))
+    assert not files_in(tmp_path)
+
+
+def test_only_what_changed_is_read_again(tmp_path: Path, kept: None) -> None:
+    chance = random.Random(1)
+    index = twenty(tmp_path, chance)
+    before = Snapshot(index, Settings())
+    before.retriever(Route.GRAPH)
+    ingest(index, [passage(99, chance)], HASHES)
+    index.refresh()
+    after = Snapshot(index, Settings(), before)
+    read: list[str] = []
+
+    def texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
+        read.extend(corpus.ids)
+        return original(corpus)
+
+    original = Corpus.iter_texts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Corpus, "iter_texts", texts)
+        after.retriever(Route.LEXICAL)
+    assert read == ["p99"]
