@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, open_decoder
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
 from wye.featurizer.errors import ModelError
@@ -103,7 +102,6 @@ class Analyser:
         *,
         parser: SpacyParser | None = None,
         encoder: Encoder | None = None,
-        trees: Decoder | None = None,
     ) -> None:
         """Load the models that are not given; the constituency model when it is first needed.
 
@@ -125,7 +123,6 @@ class Analyser:
                 f"The encoder '{settings.encoder.model}' does not use mean pooling, which pooled "
                 "sentence vectors need. Set WYE_ANALYSER__SENTENCE_VECTORS=contextual."
             )
-        self._trees = trees
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encoder-ahead")
         self._begun: tuple[_Begun, _Begun] = ({}, {})
@@ -171,8 +168,8 @@ class Analyser:
             ModelError: The constituency model is missing or damaged.
         """
         if self._syntax is None:
-            trees = self._trees or open_decoder(self.settings.constituency)
-            self._syntax = SyntaxParser(self.parser, trees)
+            decoder = open_decoder(self.settings.constituency)
+            self._syntax = SyntaxParser(self.parser, decoder)
         return self._syntax
 
     def analyse(self, passages: Sequence[TitledText]) -> Iterator[PassageAnalysis]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from wye.featurizer.constituency.transitions import Transition
+from wye.featurizer.constituency.tree import Transition
 from wye.featurizer.errors import ModelError
 from wye.featurizer.types import Float32
 
@@ -51,7 +51,7 @@ class Checkpoint:
     Attributes:
         transitions: Transitions in the order of the scores.
         roots: Labels of finished trees.
-        unary_limit: See `transitions.ParserState`.
+        unary_limit: See `tree.ParserState`.
         lower: Whether the pretrained vocabulary is lower-cased.
         deltas: Word vectors of the training vocabulary, trained with the model.
         boundaries: (2, x) inputs before the first and after the last word.

@@ -17,8 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
-from wye.featurizer.constituency.transitions import CLOSE, SHIFT, ParserState, Transition, best_move
-from wye.featurizer.constituency.tree import Tree
+from wye.featurizer.constituency.tree import CLOSE, SHIFT, ParserState, Transition, Tree, best_move
 from wye.featurizer.spacy.layers import OneThread
 from wye.featurizer.types import Float32
 

@@ -1,8 +1,18 @@
-"""Constituency trees, with conversion from and to brackets."""
+"""Constituency trees, with conversion from and to brackets, and the transitions that build them.
 
+`ParserState` is the in-order shift-reduce system of J. Liu and Y. Zhang, "In-Order Transition-based
+Constituent Parsing", TACL 2017, with the restrictions that Stanza adds against endless unary
+chains. A phrase is opened when its first child is on the stack already; closing it takes that
+child too.
+"""
+
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wye.featurizer.errors import TreeError
 
@@ -114,3 +124,159 @@ def parse_brackets(text: str) -> Tree:
     if done is None:
         raise TreeError(f"{len(open_nodes)} brackets are never closed in '{text[:80]}'.")
     return done
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A transition of the parser.
+
+    Attributes:
+        kind: "shift", "open" or "close".
+        labels: Labels that "open" opens, outermost first; otherwise empty.
+    """
+
+    kind: str
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def from_repr(cls, text: str) -> "Transition":
+        """Parse a transition of a Stanza checkpoint, e.g. "OpenConstituent(('NP',))".
+
+        Raises:
+            ValueError: The in-order system has no such transition.
+        """
+        if text == "Shift":
+            return cls("shift")
+        if text == "CloseConstituent":
+            return cls("close")
+        name, _, rest = text.partition("(")
+        if name != "OpenConstituent" or not rest.endswith(")"):
+            raise ValueError(f"Unknown transition '{text}'.")
+        labels = ast.literal_eval(rest[:-1])
+        return cls("open", (labels,) if isinstance(labels, str) else tuple(map(str, labels)))
+
+
+SHIFT, CLOSE = Transition("shift"), Transition("close")
+
+
+@dataclass(slots=True)
+class _Item:
+    """A stack item: a tree, or the mark of an open phrase (`tree` is None).
+
+    Attributes:
+        labels: Labels of an open phrase, outermost first.
+        chain: Length of the unary chain from the top of the tree.
+    """
+
+    tree: Tree | None
+    labels: tuple[str, ...] = ()
+    chain: int = 0
+
+
+class ParserState:
+    """Stack and buffer of one sentence; `position` is the number of words shifted."""
+
+    __slots__ = ("_just_opened", "_limit", "_opens", "_roots", "_stack", "_words", "position")
+
+    def __init__(
+        self, words: Sequence[tuple[str, str]], roots: frozenset[str], unary_limit: int
+    ) -> None:
+        """Start with an empty stack.
+
+        Args:
+            words: (word, tag) pairs.
+            roots: Labels of finished trees.
+            unary_limit: A unary chain may be extended while it is no longer than this.
+        """
+        self._words = words
+        self._roots = roots
+        self._limit = unary_limit
+        self._stack: list[_Item] = []
+        self._opens = 0
+        self._just_opened = False
+        self.position = 0
+
+    @property
+    def tree(self) -> Tree | None:
+        """The finished tree, once there is one."""
+        if self.position < len(self._words) or len(self._stack) != 1:
+            return None
+        tree = self._stack[0].tree
+        return tree if tree is not None and tree.label in self._roots else None
+
+    def is_legal(self, transition: Transition) -> bool:
+        """Whether the transition may be applied."""
+        if transition.kind == "shift":
+            # Without an open phrase, two trees could never be joined.
+            may_start = self._opens > 0 or not self._stack
+            return self.position < len(self._words) and may_start
+        if transition.kind == "close":
+            return self._may_close()
+        return self._may_open(transition.labels[0])
+
+    def _may_close(self) -> bool:
+        if self._opens == 0:
+            return False
+        if not self._just_opened or self._opens > 1 or self.position == len(self._words):
+            return True
+        return not self._too_long(self._stack[-2])
+
+    def _may_open(self, label: str) -> bool:
+        if self._opens > len(self._words) + 10 or not self._stack or self._just_opened:
+            return False
+        at_end = self.position == len(self._words)
+        if label in self._roots:
+            return self._opens == 0 and at_end
+        return not ((self._opens > 0 or at_end) and self._too_long(self._stack[-1]))
+
+    def _too_long(self, item: _Item) -> bool:
+        return item.chain > self._limit
+
+    def apply(self, transition: Transition) -> int:
+        """Apply a transition; returns the number of children that a "close" joined, else 0."""
+        self._just_opened = transition.kind == "open"
+        if transition.kind == "shift":
+            word, tag = self._words[self.position]
+            self._stack.append(_Item(Tree(tag, (Tree(word),)), chain=1))
+            self.position += 1
+            return 0
+        if transition.kind == "open":
+            self._stack.append(_Item(None, transition.labels))
+            self._opens += 1
+            return 0
+        return self._close()
+
+    def _close(self) -> int:
+        self._opens -= 1
+        children: list[Tree] = []
+        chain = 0
+        while (item := self._stack.pop()).tree is not None:
+            children.append(item.tree)
+        first = self._stack.pop()
+        if first.tree is None:
+            raise ValueError("A phrase was opened over an open phrase.")
+        if not children:
+            chain = first.chain
+        children.append(first.tree)
+        node = Tree(item.labels[-1], tuple(reversed(children)))
+        for label in reversed(item.labels[:-1]):
+            node = Tree(label, (node,))
+        single = len(children) == 1
+        chain = chain + len(item.labels) if single else len(item.labels) - 1
+        self._stack.append(_Item(node, chain=chain))
+        return len(children)
+
+
+def best_move(
+    state: ParserState, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
+) -> int:
+    """The legal transition with the highest score; -1 if none is legal.
+
+    Args:
+        scores: The score of each transition.
+        best: Position of the highest score, legal or not.
+    """
+    if state.is_legal(transitions[best]):
+        return best
+    order = np.argsort(-scores, kind="stable").tolist()
+    return next((move for move in order if state.is_legal(transitions[move])), -1)

@@ -18,7 +18,6 @@ from wye.featurizer.analyser import (
     AnalyserSettings,
     token_count,
 )
-from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError
@@ -382,10 +381,8 @@ def test_a_title_can_be_read_as_part_of_the_text(make: Make, encoder: Encoder) -
     assert without.sentences[0].entities == ("Oslo",)
 
 
-def test_syntax_is_made_of_a_parse_with_tokens(
-    parser: SpacyParser, questions: SyntaxParser, encoder: Encoder, trees: Decoder
-) -> None:
-    chosen = Analyser(AnalyserSettings(), parser=parser, encoder=encoder, trees=trees)
+def test_syntax_is_made_of_a_parse_with_tokens(make: Make, questions: SyntaxParser) -> None:
+    chosen = make()
     parses = chosen.parse_questions(QUESTIONS, tokens=True)
     assert chosen.syntax_of(parses) == questions.parse(QUESTIONS)
     without = [replace(parse, tokens=(), token_sentences=()) for parse in parses]

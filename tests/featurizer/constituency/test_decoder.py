@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
 from wye.featurizer.constituency.decoder import Decoder, Derivation, Reader, Words
 from wye.featurizer.constituency.parser import ConstituencySettings, open_decoder
-from wye.featurizer.constituency.transitions import ParserState
-from wye.featurizer.constituency.tree import Tree, parse_brackets
+from wye.featurizer.constituency.tree import ParserState, Tree, parse_brackets
 from wye.featurizer.types import Float32
 
 Float64 = NDArray[np.float64]
