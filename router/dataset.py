@@ -3,31 +3,26 @@
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 import lance
 import numpy as np
 
 from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
 from wye.backends.dataset.build import make_searchable, optimise, pins
+from wye.backends.dataset.columns import Row
 from wye.backends.dataset.question import DatasetGraph, SmallIndex
 from wye.backends.dataset.version import DatasetVersion, require_columns
-from wye.backends.dataset.words import WORDS, WordTable
 from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter
 from wye.backends.store.corpus import Corpus, read_whole
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import has_columns
-from wye.backends.store.versions import reading
 from wye.backends.trigraph.hops import FIRST, Hop, second_hops
-from wye.backends.trigraph.promotion import MOST
 from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, WordCoverage
 from wye.router.settings import Settings
 from wye.router.snapshot import FurtherArm, Snapshot
 from wye.router.types import Route
-
-if TYPE_CHECKING:
-    from wye.backends.dataset.version import Row
 
 _SMALL = 64
 """Small indexes of single passages that a batch keeps."""
@@ -59,20 +54,13 @@ def build_indices(
         IndexLockedError: Another process is writing.
         IndexMismatchError: Rows are to be taken in, and the columns are for other settings.
     """
+    assembly = settings.graph.assembly
     if has_columns(index.snapshot().schema) and not again:
-        _open_version(index, settings)
+        DatasetVersion(index, pins(settings.lexical, assembly))
         return optimise(index.path)
     corpus, _ = read_whole(index)
-    derived = Snapshot.of(corpus, index.derived, settings)
-    lexical, graph = derived.lexical, derived.graph.graph
-    assembly = settings.graph.assembly
-    return make_searchable(index, corpus, graph, lexical, assembly, progress=progress)
-
-
-def _open_version(index: PassageStore, settings: Settings) -> DatasetVersion:
-    with reading(index.path, also=(OSError, ValueError, KeyError)):
-        words = WordTable(lance.dataset(index.uri(WORDS)))
-    return DatasetVersion(index, words, pins(settings.lexical, settings.graph.assembly))
+    graph = Snapshot.of(corpus, index.derived, settings).graph.graph
+    return make_searchable(index, corpus, graph, settings.lexical, assembly, progress=progress)
 
 
 class DatasetSnapshot(Snapshot):
@@ -85,26 +73,21 @@ class DatasetSnapshot(Snapshot):
             IndexMismatchError: It has no columns for that, or they were made for other settings.
             IndexDamagedError: The table of words is missing or cannot be read.
         """
-        self._index, self._settings = index, settings
-        with reading(index.path, also=(OSError, ValueError, KeyError)):
-            words = WordTable(lance.dataset(index.uri(WORDS)))
-        self._version = DatasetVersion(
-            index, words, pins(settings.lexical, settings.graph.assembly)
-        )
+        self._settings = settings
+        self._version = DatasetVersion(index, pins(settings.lexical, settings.graph.assembly))
         self.version = index.version
         self._base = None
         self._begin_batch()
 
     def _begin_batch(self) -> None:
         version, settings = self._version, self._settings
-        self._numbers = Numbers()
-        self._sentence_rows: list[tuple[Corpus, int]] = []
+        self._passages = _Passages(version)
+        self.corpus = cast("Corpus", self._passages)
         self._dataset_dense = DatasetDense(version)
-        self._dataset_lexical = DatasetLexical(version, settings.lexical, self._numbers)
+        self._dataset_lexical = DatasetLexical(version, settings.lexical, self._passages.numbers)
         arms = self._dataset_dense, self._dataset_lexical
         self._dataset_graph = DatasetGraph(version, settings.graph, *arms)
         self._small: Callable[[str], SmallIndex] = lru_cache(_SMALL)(lambda id_: self._of([id_]))
-        self.corpus = cast("Corpus", _Passages(self))
 
     def for_batch(self) -> Self:
         """The same version with the memory of a new batch of questions."""
@@ -171,42 +154,42 @@ class DatasetSnapshot(Snapshot):
         predicate = narrowed(allowed).predicate
         if predicate is None or not len(rows):
             return rows
-        ids = [self._numbers.ids[row] for row in rows.tolist()]
-        return np.sort(self._numbers.of(self._version.addresses(ids, predicate)))
+        ids = [self._passages.ids[row] for row in rows.tolist()]
+        return np.sort(self._passages.numbers.of(self._version.addresses(ids, predicate)))
 
     def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
         """A passage's title, then the entities of its sentences nearest to a vector (d,)."""
         small = self._small(id_)
         (row,), corpus = small.rows, small.corpus
-        names, cosines = [(row.title, -1)], row.graph.vectors.astype(np.float32) @ vector
+        names, cosines = [(row.title, -1)], row.sentences.astype(np.float32) @ vector
         for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
-            number = self._sentence(corpus, nearest)
-            names += [(name, number) for name in _defined_in(small, nearest)]
+            number = self._passages.sentence(corpus, nearest)
+            names += [(name, number) for name in _defined_in(row, nearest)]
             names += [(name, number) for name in corpus.entities.of(nearest)]
         return names
 
     def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
         """The highest cosine of a sentence of each passage with a vector (d,); NaN without any."""
-        rows = {row.id: row for row in self.rows(ids)}
-        cosines = (
-            rows[id_].graph.vectors.astype(np.float32) @ vector for id_ in ids if id_ in rows
-        )
+        rows = {row.id: row for row in self._version.rows_of(ids)}
+        cosines = (rows[id_].sentences.astype(np.float32) @ vector for id_ in ids if id_ in rows)
         return [float(max(each, default=np.nan)) for each in cosines]
 
     def second_hops(
         self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None
     ) -> list[Hop]:
         """See `hops.second_hops`."""
-        heads = self.rows(first[:FIRST])
+        heads = self._version.rows_of(first[:FIRST])
         predicate = narrowed(allowed).predicate
-        titled = self._version.titled_by_names_of([row.graph for row in heads], MOST, predicate)
-        addresses = [row.address for row in heads]
-        rows = self._version.rows([*addresses, *titled])
+        titled = self._dataset_graph.titled_by_names_of(heads, predicate)
+        rows = self._version.rows([*(row.address for row in heads), *titled])
         small = self._dataset_graph.small(rows, is_filtered=predicate is not None)
         arm = small.retriever(self._settings.graph)
         small.lexical.learn([question])
         hops = second_hops(arm, small.lexical, Query(question, vector), first, allowed=None)
-        return [hop._replace(sentence=self._sentence(small.corpus, hop.sentence)) for hop in hops]
+        return [
+            hop._replace(sentence=self._passages.sentence(small.corpus, hop.sentence))
+            for hop in hops
+        ]
 
     def words_in(
         self, texts: Sequence[str], ids: Sequence[Sequence[str]]
@@ -217,69 +200,44 @@ class DatasetSnapshot(Snapshot):
         for text, hits in zip(texts, ids, strict=True):
             small = self._of(hits)
             rows = small.corpus.rows(hits)
-            titles = [small.corpus.titles[row] for row in rows]
+            titles = [small.rows[row].title for row in rows]
             covered.append(small.lexical.words_in(text, rows, titles))
         return covered
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         """Title and text of passages, in the order asked for."""
-        rows = {row.id: row for row in self.rows(ids)}
-        return [(rows[id_].title, rows[id_].text) for id_ in ids if id_ in rows]
+        return [(passage.title, passage.text) for passage in self._version.passages(ids)]
 
     def vectors(self, ids: Sequence[str]) -> Float32:
         """(n, d) vectors of passages, in the order asked for."""
-        rows = {row.id: row.vector for row in self.rows(ids)}
+        rows = {row.id: row.vector for row in self._version.rows_of(ids)}
         return np.array([rows[id_] for id_ in ids], np.float32)
 
-    def rows(self, ids: Sequence[str]) -> "list[Row]":
-        """Passages by id, ascending; unknown ids are left out."""
-        return self._version.rows(self._version.addresses(ids).values())
-
-    def sentence_text(self, number: int) -> str:
-        """The text of a sentence that `names` or `second_hops` numbered."""
-        corpus, row = self._sentence_rows[number]
-        return corpus.sentence_texts([row])[0]
-
-    def numbered(self, ids: Sequence[str]) -> Int64:
-        """Numbers of passages, by which `corpus` knows them."""
-        return self._numbers.of(ids)
-
-    def number_ids(self) -> Sequence[str]:
-        """Ids of the passages that have numbers, by number."""
-        return self._numbers.ids
-
-    def _sentence(self, corpus: Corpus, row: int) -> int:
-        self._sentence_rows.append((corpus, row))
-        return len(self._sentence_rows) - 1
-
     def _of(self, ids: Sequence[str]) -> SmallIndex:
-        return self._dataset_graph.small(self.rows(ids))
+        return self._dataset_graph.small(self._version.rows_of(ids))
 
 
-def _defined_in(small: SmallIndex, sentence: int) -> list[str]:
-    """Names in a sentence of a passage that other passages define."""
-    graph, own = small.graph, {*small.graph.titles.one(0).tolist()}
-    entities = sorted(graph.mentions.entities_of(sentence), key=graph.keys.__getitem__)
-    return [
-        graph.display_names.of(entity)
-        for entity in entities
-        if entity not in own and graph.title_counts[entity]
-    ]
+def _defined_in(row: Row, sentence: int) -> list[str]:
+    """Names in a sentence of a passage that other passages define, by key."""
+    mentioned = row.mentions[row.mentions[:, 0] == sentence, 1].tolist()
+    names = [row.name(position) for position in mentioned if position not in row.titles]
+    return [name.shown for name in sorted(names) if name.titles]
 
 
 class _Passages:
-    """What is asked of a corpus; a row is the number of a passage in the batch."""
+    """What is asked of a corpus; rows of passages and sentences are numbers of the batch."""
 
-    def __init__(self, snapshot: DatasetSnapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, version: DatasetVersion) -> None:
+        self._version, self.numbers = version, Numbers()
+        self._sentences: list[tuple[Corpus, int]] = []
 
     def __len__(self) -> int:
-        return len(self._snapshot)
+        return self._version.count
 
     @property
     def ids(self) -> Sequence[str]:
         """Ids by number."""
-        return self._snapshot.number_ids()
+        return self.numbers.texts
 
     def is_of(self, dataset: lance.LanceDataset) -> bool:
         """Never: what is stored is looked up in the dataset itself."""
@@ -288,14 +246,21 @@ class _Passages:
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Numbers of passages."""
-        numbers: list[int] = self._snapshot.numbered(ids).tolist()
+        numbers: list[int] = self.numbers.of(ids).tolist()
         return numbers
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""
-        by_id = {row.id: row for row in self._snapshot.rows(ids)}
-        return [by_id[id_].passage() for id_ in ids if id_ in by_id]
+        return self._version.passages(ids)
+
+    def sentence(self, corpus: Corpus, row: int) -> int:
+        """A number for a sentence of a small corpus."""
+        self._sentences.append((corpus, row))
+        return len(self._sentences) - 1
 
     def sentence_texts(self, numbers: Sequence[int]) -> list[str]:
-        """Texts of sentences that `DatasetSnapshot.names` numbered."""
-        return [self._snapshot.sentence_text(number) for number in numbers]
+        """Texts of sentences by number."""
+        return [
+            corpus.sentence_texts([row])[0]
+            for corpus, row in map(self._sentences.__getitem__, numbers)
+        ]

@@ -1,13 +1,17 @@
 """The text arms over a dataset: Lance's indices propose passages, the arms' scores rank them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, cast
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from wye.backends.dataset.version import DatasetVersion, Matches, Row, length_of
+from wye.backends.dataset.columns import Row
+from wye.backends.dataset.version import DatasetVersion
+from wye.backends.dataset.words import TERM
 from wye.backends.dense import DenseRetriever
 from wye.backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, idf_of
 from wye.backends.numerics import RequestError, require_k
@@ -17,30 +21,33 @@ from wye.backends.types import Float32, Int32, Int64, Mask, Query, RankedHit, Ra
 if TYPE_CHECKING:
     from wye.backends.strings import Words
 
-PROPOSED = 200
-"""Passages that each index proposes for a question, at least."""
-
-
+LEAST = 40
+"""Passages that each index proposes for a question, at least; more if more are to be ranked."""
+DEPTH = 100
+"""To this depth a graph's text hits are ranked, and the lists that are fused."""
 MOST_WITH = 2_000
 """Most passages with a word that are looked at."""
+POOL = ThreadPoolExecutor(8, "wye-lance")
+"""Threads that wait for Lance, so that searches that do not need each other go side by side."""
 
 
 class Numbers:
-    """Numbers of passages in the order in which they were met: a dataset has no rows by id."""
+    """Numbers of texts in the order in which they were met; threads may share it."""
 
     def __init__(self) -> None:
-        self.ids: list[str] = []
-        self._numbers: dict[str, int] = {}
+        self.texts: list[str] = []
+        self.known: dict[str, int] = {}
+        self._lock = Lock()
 
-    def of(self, ids: Iterable[str]) -> Int64:
+    def of(self, texts: Iterable[str]) -> Int64:
         """Their numbers; new ones get the next."""
-        numbers = []
-        for id_ in ids:
-            if id_ not in self._numbers:
-                self._numbers[id_] = len(self.ids)
-                self.ids.append(id_)
-            numbers.append(self._numbers[id_])
-        return np.array(numbers, np.int64)
+        wanted = [*texts]
+        with self._lock:
+            for text in wanted:
+                if text not in self.known:
+                    self.known[text] = len(self.texts)
+                    self.texts.append(text)
+        return np.array([self.known[text] for text in wanted], np.int64)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,32 @@ def narrowed(allowed: object) -> Narrowed:
     return allowed
 
 
+class Match(NamedTuple):
+    """A passage that an index proposed; sorted, the best is first, ties by id."""
+
+    below: float  # the score, negated
+    id: str
+    address: int
+
+
+class Searches:
+    """The searches of one arm for one batch; each runs once, in a thread."""
+
+    def __init__(self, search: Callable[[Query, int, Narrowed], list[Match]]) -> None:
+        self._search = search
+        self._begun: dict[tuple[str, bytes, Narrowed], tuple[int, Future[list[Match]]]] = {}
+
+    def begin(self, query: Query, k: int, allowed: Narrowed) -> Future[list[Match]]:
+        """Begin to search for the best k passages or more, unless that was begun already."""
+        key = query.text, query.vector.tobytes(), allowed
+        depth, future = self._begun.get(key, (0, None))
+        if future is None or depth < k:
+            depth = max(2 * k, LEAST)
+            future = POOL.submit(self._search, query, depth, allowed)
+            self._begun[key] = depth, future
+        return future
+
+
 class DatasetDense(DenseRetriever):
     """The dense arm; scores are exact, and which passages are scored depends on Lance's index."""
 
@@ -73,7 +106,7 @@ class DatasetDense(DenseRetriever):
     def __init__(self, version: DatasetVersion) -> None:
         """Search a version."""
         self._version = version
-        self._matches: dict[tuple[bytes, Narrowed], tuple[int, Matches]] = {}
+        self.searches = Searches(self._matches)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -84,105 +117,127 @@ class DatasetDense(DenseRetriever):
             RequestError: k is below 1, or a vector does not fit this index.
         """
         require_k(k)
-        matches = [self.matches(query.vector, k, narrowed(allowed)) for query in queries]
-        return [ranked(self.name, each, k, self._version.count) for each in matches]
+        for query in queries:
+            self.require(query.vector)
+        begun = [self.searches.begin(query, k, narrowed(allowed)) for query in queries]
+        return [ranked(self.name, each.result(), k, self._version.count) for each in begun]
 
-    def matches(self, vector: Float32, k: int, allowed: Narrowed) -> Matches:
-        """The best k passages or more; those of an earlier call are used again."""
+    def require(self, vector: Float32) -> None:
+        """Check a question's vector.
+
+        Raises:
+            RequestError: It does not fit this index.
+        """
         if vector.shape != (self._version.dimension,):
             raise RequestError(
                 f"A question's vector has shape {vector.shape}; this index holds vectors of "
                 f"{self._version.dimension} numbers."
             )
-        key = vector.tobytes(), allowed
-        depth, matches = self._matches.get(key, (0, Matches()))
-        if depth < k:
-            depth = max(k, PROPOSED)
-            matches = (
-                self._version.nearest(vector, depth, allowed.predicate)
-                if allowed.ids is None
-                else self._of(vector, allowed)
-            )
-            matches = sorted_by_score(matches)
-            self._version.note(matches)
-            self._matches[key] = depth, matches
-        return matches
 
-    def _of(self, vector: Float32, allowed: Narrowed) -> Matches:
-        """All of some passages."""
-        addresses = self._version.addresses(allowed.ids or (), allowed.predicate)
-        rows = self._version.rows(addresses.values())
-        scores = [float(row.vector @ vector) for row in rows]
-        return Matches([row.address for row in rows], [row.id for row in rows], scores)
+    def _matches(self, query: Query, k: int, allowed: Narrowed) -> list[Match]:
+        version = self._version
+        addresses: Iterable[int] = (
+            version.nearest(query.vector, k, allowed.predicate)
+            if allowed.ids is None
+            else version.addresses(allowed.ids, allowed.predicate).values()
+        )
+        rows = version.rows(addresses)
+        if not rows:
+            return []
+        cosines = np.stack([row.vector for row in rows]).astype(np.float32) @ query.vector
+        scored = zip(rows, cosines.tolist(), strict=True)
+        return sorted(Match(-cosine, row.id, row.address) for row, cosine in scored)
+
+
+class Terms:
+    """Numbers for the terms that questions have, which `LexicalRetriever` goes by.
+
+    Attributes:
+        of: Question -> its terms, of those that were looked up.
+    """
+
+    def __init__(self, version: DatasetVersion) -> None:
+        self._version, self._numbers = version, Numbers()
+        self.of: dict[str, list[str]] = {}
+
+    def find(self, term: str) -> int:
+        """A term's number, -1 for one that no passage has."""
+        return int(self._numbers.of([term])[0]) if self._version.words(TERM, [term]) else -1
+
+    def passages(self, number: int) -> int:
+        """How many passages have the term with a number."""
+        term = self._numbers.texts[number]
+        return self._version.words(TERM, [term])[term].passages
+
+    def numbers(self, terms: Iterable[str]) -> Int32:
+        """Numbers of the terms that have one, -1 for the others."""
+        return np.fromiter(map(self._numbers.known.get, terms, repeat(-1)), np.int32)
 
 
 class CountedLexical(LexicalRetriever):
     """BM25 of some rows, with the frequencies of the whole corpus."""
 
     def __init__(
-        self, version: DatasetVersion, settings: LexicalSettings, rows: Sequence[Row] = ()
+        self,
+        version: DatasetVersion,
+        settings: LexicalSettings,
+        terms: Terms,
+        rows: Sequence[Row] = (),
     ) -> None:
         """Score rows.
 
         Args:
+            terms: Shared by the arms of a batch.
             rows: Ascending by id.
         """
         self.ids = [row.id for row in rows]
-        self.settings = settings
+        self.settings, self.terms = settings, terms
         self._stopwords = frozenset(settings.stopwords)
         self._version, self._rows = version, rows
-        self._words = cast("Words", version.terms)  # all that is asked of it is `find`
+        self._words = cast("Words", terms)  # all that is asked of it is `find`
 
     @property
     def mean_length(self) -> float:
         """Mean number of terms of a passage, without notations."""
-        about = self._version.words.about
+        about = self._version.about
         return about.terms / about.passages if about.passages else 0.0
 
     def _idf(self, number: int) -> float:
-        return idf_of(self.passages_with(number), self._version.words.about.passages)
+        return idf_of(self.passages_with(number), self._version.about.passages)
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
-        return self._version.terms.passages[number] if number >= 0 else 0
+        return self.terms.passages(number) if number >= 0 else 0
 
-    def learn(self, texts: Iterable[str]) -> None:
-        """Look up the frequencies of all words of some questions in one query."""
-        terms = chain.from_iterable((*content_terms(t), *self._terms_in(t)) for t in texts)
-        self._version.terms.learn(terms)
-
-    def terms_in(self, question: str) -> list[str]:
-        """The terms of a question that some passage has."""
-        self.learn([question])
-        return [term for term in self._terms_in(question) if self._words.find(term) >= 0]
+    def learn(self, texts: Sequence[str]) -> None:
+        """Look up the names and the terms of some questions in one query, unless it was done."""
+        if new := [text for text in texts if text not in self.terms.of]:
+            in_texts = {text: self._terms_in(text) for text in new}
+            every = [*chain.from_iterable((*content_terms(t), *in_texts[t]) for t in new)]
+            self._version.learn(new, every)
+            for term in every:
+                self.terms.find(term)
+            self.terms.of.update(in_texts)
 
     def weights(self, question: str) -> dict[str, float]:
         """Term of a question -> its inverse document frequency times how often it is repeated."""
+        self.learn([question])
         weights: dict[str, float] = {}
-        for term in self.terms_in(question):
-            weights[term] = weights.get(term, 0.0) + self._idf(self._words.find(term))
+        for term in self.terms.of[question]:
+            if (number := self._words.find(term)) >= 0:
+                weights[term] = weights.get(term, 0.0) + self._idf(number)
         return weights
 
-    def score_of(
-        self, weights: Mapping[str, float], counts: Mapping[str, int], length: int
-    ) -> float:
-        """BM25 of a passage.
-
-        Args:
-            weights: See `weights`.
-            counts: How often each term occurs in it.
-            length: Number of its terms.
-        """
-        k1, b = self.settings.k1, self.settings.b
-        norm = k1 * ((1 - b) + b * length / (self.mean_length or 1.0))
-        present = ((weight, counts.get(term, 0)) for term, weight in weights.items())
-        return float(np.float32(sum(w * n / (norm + n) for w, n in present if n)))
-
-    def score(self, query: Query) -> Float32:
-        """(n,) BM25 of every row."""
-        weights = self.weights(query.text)
-        scores = [self.score_of(weights, row.counts, row.length) for row in self._rows]
-        return np.array(scores, np.float32)
+    def score(self, query: Query, rows: Sequence[Row] | None = None) -> Float32:
+        """(n,) BM25 of every row, or of given ones."""
+        rows = self._rows if rows is None else rows
+        weights, (k1, b) = self.weights(query.text), (self.settings.k1, self.settings.b)
+        counts = np.array([[*map(row.terms.get, weights, repeat(0))] for row in rows], np.float64)
+        counts = counts.reshape(len(rows), len(weights))
+        lengths = np.array([row.length for row in rows], np.float64)
+        norms = k1 * ((1 - b) + b * lengths / (self.mean_length or 1.0))
+        shares = counts / (norms[:, None] + counts)
+        return (shares @ np.array([*weights.values()], np.float64)).astype(np.float32)
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
         """(n,) BM25 of every row, for each question; the mask is ignored."""
@@ -191,8 +246,7 @@ class CountedLexical(LexicalRetriever):
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of the row's terms that were looked up."""
-        numbers = map(self._version.terms.numbers.get, self._rows[row].counts, repeat(-1))
-        return np.fromiter(numbers, np.int32)
+        return self.terms.numbers(self._rows[row].terms)
 
 
 class DatasetLexical(CountedLexical):
@@ -201,12 +255,12 @@ class DatasetLexical(CountedLexical):
     deepest = 0
 
     def __init__(
-        self, version: DatasetVersion, settings: LexicalSettings, numbers: "Numbers"
+        self, version: DatasetVersion, settings: LexicalSettings, numbers: Numbers
     ) -> None:
-        """Search a version; `numbers` gives passages without rows a number."""
-        super().__init__(version, settings)
+        """Search a version; `numbers` gives ids of passages a number."""
+        super().__init__(version, settings, Terms(version))
         self._numbers = numbers
-        self._matches: dict[tuple[str, Narrowed], tuple[int, Matches]] = {}
+        self.searches = Searches(self._matches)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -217,50 +271,33 @@ class DatasetLexical(CountedLexical):
             RequestError: k is below 1.
         """
         require_k(k)
-        self.learn(query.text for query in queries)
+        self.learn([query.text for query in queries])
+        begun = [self.begin(query.text, k, narrowed(allowed)) for query in queries]
         rankings = []
-        for query in queries:
-            matches = self.matches(query.text, k, narrowed(allowed))
-            if not matches.ids:
-                rankings.append(Ranking(self.name, (), 0, NO_TERM))
-                continue
-            rankings.append(ranked(self.name, matches, k, len(matches.ids)))
+        for matches in (each.result() for each in begun):
+            reason = () if matches else (NO_TERM,)
+            rankings.append(ranked(self.name, matches, k, len(matches), *reason))
         return rankings
 
-    def matches(self, question: str, k: int, allowed: Narrowed) -> Matches:
-        """The best k passages or more, scored anew; those of an earlier call are used again."""
-        depth, matches = self._matches.get((question, allowed), (0, Matches()))
-        if depth < k:
-            depth, weights = max(2 * k, PROPOSED), self.weights(question)
-            found = self._version.with_terms([*weights], depth, allowed.predicate)
-            scores = []
-            for tokens in found.tokens:
-                counts: dict[str, int] = {}
-                for term in filter(weights.__contains__, tokens.split()):
-                    counts[term] = counts.get(term, 0) + 1
-                scores.append(self.score_of(weights, counts, length_of(tokens)))
-            matches = sorted_by_score(Matches(found.addresses, found.ids, scores))
-            self._version.note(matches)
-            self._matches[question, allowed] = depth, matches
-        return matches
+    def begin(self, question: str, k: int, allowed: Narrowed) -> Future[list[Match]]:
+        """See `Searches.begin`; what is searched for depends on the question's text alone."""
+        return self.searches.begin(Query(question, np.zeros(0, np.float32)), k, allowed)
+
+    def _matches(self, query: Query, k: int, allowed: Narrowed) -> list[Match]:
+        weights = self.weights(query.text)
+        rows = self._version.rows(self._version.with_terms([*weights], k, allowed.predicate))
+        scored = zip(rows, self.score(query, rows).tolist(), strict=True)
+        return sorted(Match(-score, row.id, row.address) for row, score in scored)
 
     def rows_with(self, word: str) -> Int64:
         """Numbers of the passages with a word or a notation, at most `MOST_WITH`, ascending."""
-        found = self._version.with_terms([self._term(word)], MOST_WITH, None)
-        self._version.note(found)
-        return np.sort(self._numbers.of(found.ids))
+        addresses = self._version.with_terms([self._term(word)], MOST_WITH, None)
+        return np.sort(self._numbers.of(row.id for row in self._version.rows(addresses)))
 
 
-def sorted_by_score(matches: Matches) -> Matches:
-    """Matches with the highest score first, ties by id."""
-    fields = zip(matches.scores, matches.ids, matches.addresses, strict=True)
-    ordered = sorted(fields, key=lambda each: (-each[0], each[1]))
-    ids, addresses = [id_ for _, id_, _ in ordered], [address for _, _, address in ordered]
-    return Matches(addresses, ids, [score for score, _, _ in ordered])
-
-
-def ranked(name: str, matches: Matches, k: int, candidates: int) -> Ranking:
+def ranked(
+    name: str, matches: Sequence[Match], k: int, candidates: int, reason: str = ""
+) -> Ranking:
     """The first k matches."""
-    pairs = zip(matches.ids[:k], matches.scores, strict=False)
-    hits = (RankedHit(id_, score, n) for n, (id_, score) in enumerate(pairs, start=1))
-    return Ranking(name, tuple(hits), candidates)
+    hits = (RankedHit(m.id, -m.below, n) for n, m in enumerate(matches[:k], start=1))
+    return Ranking(name, tuple(hits), candidates, reason)

@@ -1,4 +1,4 @@
-"""The columns that Lance searches by: words, names, labels and packed sentences.
+"""The columns that Lance searches by: words, names, labels, and all that ranking needs of a row.
 
 An index has these columns once `wye index --engine dataset` made them; before that it is searched
 in memory. They are computed from the rows and, for names, from the whole corpus: which names occur
@@ -8,11 +8,12 @@ Names are stored as hashes of 64 bits, since Lance splits texts at blanks and na
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,22 +21,18 @@ from numpy.typing import NDArray
 
 from wye.backends.lexical import LexicalSettings
 from wye.backends.notations import notations
-from wye.backends.store.corpus import Mentions
 from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, engine_fields
 from wye.backends.text import singular, starts_like_a_name, terms, tokenise
-from wye.backends.trigraph.names import MAX_WORDS, DisplayNames
-from wye.backends.types import Float16, Int32, Int64, Metadata
+from wye.backends.trigraph.names import MAX_WORDS
+from wye.backends.types import Float16, Int32, Metadata
 
 UInt64 = NDArray[np.uint64]
-UInt16 = NDArray[np.uint16]
 
 LENGTHS = "  "
 """Separates words from notations in the tokens, which Lance ignores: these add no length."""
 MENTIONED, TITLED = "k", "t"
 """First letters of a key's words: the passage mentions the name, or is titled by it."""
-_HEADER = np.dtype("<u4")
-_MOST = 65_535
-"""Sentences and names of a passage that are kept; a longer one is cut off there."""
+_INT, _HASH, _HALF = "<i4", "<u8", "<f2"
 
 
 def hashed(text: str) -> int:
@@ -43,9 +40,9 @@ def hashed(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest(), "big")
 
 
-def key_word(kind: str, number: int) -> str:
+def key_word(kind: str, hash_: int) -> str:
     """The word that stands for a name in the column of keys."""
-    return f"{kind}{number:016x}"
+    return f"{kind}{hash_:016x}"
 
 
 def spelling(key: str) -> str:
@@ -106,183 +103,132 @@ class Name(NamedTuple):
     is_phrase: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PassageNames:
-    """What the graph needs of one passage.
+@dataclass(frozen=True)
+class NewRow:
+    """A row to be stored; `Row` is what is read of it.
 
     Attributes:
-        names: The names in it, by key.
+        tokens: See `tokens_of`.
+        names: The names in it, by the hash of their keys.
         mentions: Sentence and name of each mention, as positions, ascending and distinct.
         titles: Positions of the names of its title.
         tagged: For each sentence the named entities as they are written there.
-        vectors: (s, d) vectors of the sentences.
+        vectors: (1 + s, d) vector of the passage, then those of its sentences.
     """
 
+    id: str
+    document: str
+    chunk: int
+    title: str
+    metadata: Metadata
+    tokens: str
     names: Sequence[Name]
     mentions: Sequence[tuple[int, int]]
     titles: Sequence[int]
     tagged: Sequence[Sequence[str]]
     vectors: Float16
 
-    def words(self) -> str:
+    def keys(self) -> str:
         """The words for the column of keys."""
-        titles = {*self.titles}
-        return " ".join(
-            key_word(kind, hashed(name.key))
-            for position, name in enumerate(self.names)
-            for kind in (MENTIONED, TITLED)
-            if kind == MENTIONED or position in titles
-        )
+        hashes = [hashed(name.key) for name in self.names]
+        titled = [key_word(TITLED, hashes[position]) for position in self.titles]
+        return " ".join([*(key_word(MENTIONED, hash_) for hash_ in hashes), *titled])
+
+    def labels(self) -> list[str]:
+        """The words for the column of labels."""
+        return [*dict.fromkeys(label(*pair) for pair in pairs_of(self.metadata))]
 
     def packed(self) -> bytes:
-        """All of it as bytes, for `Packed`."""
-        names = self.names[:_MOST]
-        mentions = [pair for pair in self.mentions if max(pair) < _MOST]
-        sizes = [len(self.vectors), len(names), len(mentions), len(self.titles)]
-        texts = [[n.key for n in names], [n.shown for n in names], [[*s] for s in self.tagged]]
+        """What ranking needs, as one value: each further column of a row is a read of its own."""
+        head = json.dumps([self.id, self.document, self.chunk, self.title, self.tokens]).encode()
+        texts = [name.key for name in self.names], [name.shown for name in self.names], self.tagged
+        counts = [(name.passages, name.titles, name.is_phrase) for name in self.names]
+        sizes = [len(self.vectors), len(counts), len(self.mentions), len(self.titles), len(head)]
         arrays = (
-            np.array(sizes, _HEADER),
-            np.array([hashed(name.key) for name in names], "<u8"),
-            np.array([name.passages for name in names], "<i4"),
-            np.array([name.titles for name in names], "<i4"),
-            np.array([name.is_phrase for name in names], "<u4"),
-            np.array(mentions, "<u2").reshape(-1, 2),
-            np.array(self.titles, "<u2"),
-            np.asarray(self.vectors, "<f2"),
+            np.array(sizes, _INT),
+            np.array([hashed(name.key) for name in self.names], _HASH),
+            np.array(counts, _INT),
+            np.array(self.mentions, _INT),
+            np.array(self.titles, _INT),
+            np.asarray(self.vectors, _HALF),
         )
-        return b"".join([array.tobytes() for array in arrays]) + json.dumps(texts).encode()
+        return b"".join([*(array.tobytes() for array in arrays), head, json.dumps(texts).encode()])
 
 
-class Packed:
-    """The arrays of a packed passage; see `PassageNames`. Texts are read when they are needed.
+class Row:
+    """What ranking needs of a stored row; see `NewRow`.
 
     Attributes:
-        keys: (e,) hashes of the names' keys.
-        passages: (e,) how many passages mention each name.
-        titled: (e,) how many passages have it as their title.
-        is_phrase: (e,) whether it is only known as a noun phrase.
+        address: Where it is in the dataset.
+        hashes: (e,) hashes of the names' keys, ascending.
+        counts: (e, 3) passages and titles of each name, and whether it is only a noun phrase.
         mentions: (m, 2) sentence and name of each mention, as positions.
-        titles: (t,) positions of the names of the title.
-        vectors: (s, d) vectors of the sentences.
+        titles: (t,) positions of the names of its title.
+        vector: (d,) vector of the passage.
+        sentences: (s, d) vectors of its sentences.
     """
 
-    def __init__(self, packed: bytes, dimension: int) -> None:
-        sentences, names, mentions, titles = np.frombuffer(packed, _HEADER, 4).tolist()
-        self._packed, self._at = packed, 16
-        self.keys: UInt64 = self._next("<u8", names)
-        self.passages: Int32 = self._next("<i4", names)
-        self.titled: Int32 = self._next("<i4", names)
-        self.is_phrase = self._next("<u4", names).astype(bool)
-        self.mentions: UInt16 = self._next("<u2", 2 * mentions).reshape(-1, 2)
-        self.titles: UInt16 = self._next("<u2", titles)
-        flat = self._next("<f2", sentences * dimension)
-        self.vectors: Float16 = flat.reshape(-1, dimension)
+    def __init__(self, address: int, packed: bytes, dimension: int) -> None:
+        vectors, names, mentions, titles, head = np.frombuffer(packed, _INT, 5).tolist()
+        self.address, self._packed, self._at = address, packed, 20
+        self.hashes: UInt64 = self._next(_HASH, names)
+        self.counts: Int32 = self._next(_INT, 3 * names).reshape(names, 3)
+        self.mentions: Int32 = self._next(_INT, 2 * mentions).reshape(mentions, 2)
+        self.titles: Int32 = self._next(_INT, titles)
+        both: Float16 = self._next(_HALF, vectors * dimension).reshape(vectors, dimension)
+        self.vector, self.sentences = both[0], both[1:]
+        self._at += head
+        fields = json.loads(packed[self._at - head : self._at])
+        self.id: str = fields[0]
+        self.document: str = fields[1]
+        self.chunk: int = fields[2]
+        self.title: str = fields[3]
+        self.tokens: str = fields[4]
 
-    def _next(self, kind: str, count: int) -> NDArray[Any]:
-        array = np.frombuffer(self._packed, kind, count, self._at)
+    def _next(self, kind: str, size: int) -> NDArray[Any]:
+        array = np.frombuffer(self._packed, kind, size, self._at)
         self._at += array.nbytes
         return array
 
     @cached_property
-    def _texts(self) -> list[list[str]]:
-        return cast("list[list[str]]", json.loads(self._packed[self._at :]))
+    def _texts(self) -> tuple[list[str], list[str], list[list[str]]]:
+        keys, shown, tagged = json.loads(self._packed[self._at :])
+        return keys, shown, tagged
 
-    def key(self, name: int) -> str:
-        """The key of a name, by position."""
-        return self._texts[0][name]
+    def name(self, position: int) -> Name:
+        """A name in it."""
+        keys, shown, _ = self._texts
+        passages, titles, is_phrase = self.counts[position].tolist()
+        return Name(keys[position], shown[position], passages, titles, bool(is_phrase))
 
-    def shown(self, name: int) -> str:
-        """The spelling of a name, by position."""
-        return self._texts[1][name]
+    @property
+    def names(self) -> list[Name]:
+        """The names in it, by the hash of their keys."""
+        return [*map(self.name, range(len(self.hashes)))]
 
     def tagged(self, sentence: int) -> list[str]:
         """The named entities of a sentence, as they are written there."""
         return [*self._texts[2][sentence]]
 
+    @cached_property
+    def terms(self) -> Counter[str]:
+        """How often each term occurs."""
+        return Counter(self.tokens.split())
 
-class HashedKeys:
-    """The keys of e names, known by their hashes; a text is read from a row when it is needed."""
-
-    def __init__(self, hashes: UInt64, texts: Sequence[tuple[Packed, int] | str]) -> None:
-        self.hashes, self._texts = hashes, texts
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    def __getitem__(self, entity: int) -> str:
-        text = self._texts[entity]
-        return text if isinstance(text, str) else text[0].key(text[1])
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(len(self)))
-
-    def find(self, key: str) -> int:
-        """The name with a key, -1 if there is none."""
-        hash_ = np.uint64(hashed(key))
-        at = int(np.searchsorted(self.hashes, hash_))
-        return at if at < len(self.hashes) and self.hashes[at] == hash_ else -1
+    @cached_property
+    def length(self) -> int:
+        """Number of its terms, without notations."""
+        return len(self.tokens.partition(LENGTHS)[0].split())
 
 
-class StoredSpellings(DisplayNames):
-    """The spellings that are stored with the names."""
-
-    def __init__(self, texts: Sequence[tuple[Packed, int] | str]) -> None:
-        self._texts = texts
-
-    def of(self, entity: int) -> str:
-        """See `DisplayNames`."""
-        text = self._texts[entity]
-        return text if isinstance(text, str) else text[0].shown(text[1])
-
-
-class StoredMentions(Mentions):
-    """The named entities of sentences as they are written."""
-
-    def __init__(self, sentences: Sequence[tuple[Packed, int]]) -> None:
-        self._sentences = sentences
-
-    def of(self, sentence: int) -> list[str]:
-        """See `Mentions`."""
-        packed, position = self._sentences[sentence]
-        return packed.tagged(position)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRow:
-    """A row's values of the engine's columns."""
-
-    tokens: str
-    keys: str
-    labels: list[str]
-    graph: bytes
-
-    @classmethod
-    def of(
-        cls,
-        title: str,
-        text: str,
-        metadata: Metadata,
-        names: PassageNames,
-        lexical: LexicalSettings,
-    ) -> "EngineRow":
-        """Of a passage with its names."""
-        labels = dict.fromkeys(label(*pair) for pair in pairs_of(metadata))
-        return cls(tokens_of(f"{title}\n{text}", lexical), names.words(), [*labels], names.packed())
-
-
-def to_columns(rows: Sequence[EngineRow]) -> pa.RecordBatch:
+def to_columns(rows: Sequence[NewRow]) -> pa.RecordBatch:
     """Rows as the engine's columns."""
     columns: Mapping[str, list[object]] = {
         TOKENS: [row.tokens for row in rows],
-        KEYS: [row.keys for row in rows],
-        LABELS: [row.labels for row in rows],
-        GRAPH: [row.graph for row in rows],
+        KEYS: [row.keys() for row in rows],
+        LABELS: [row.labels() for row in rows],
+        GRAPH: [row.packed() for row in rows],
     }
     fields = engine_fields()
     arrays = [pa.array(columns[field.name], field.type) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def end_to_end(lengths: Sequence[int]) -> Int64:
-    """Where each of some lists begins if they are put end to end, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)

@@ -377,6 +377,14 @@ def _from_arrays(
     )
 
 
+def corpus_of(index: PassageStore, rows: pa.RecordBatch) -> Corpus:
+    """Rows that are not written yet as a corpus; an address is a position in the batch."""
+    dataset = lance.write_dataset(pa.Table.from_batches([rows]), "memory://")
+    order = pc.sort_indices(rows.column("id"))
+    arrays = read_arrays([dataset.to_table(columns=COLUMNS).take(order)], index.dimension, None)
+    return _from_arrays(index, dataset, arrays, order.to_numpy().astype(np.int64))
+
+
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     """A version layered on a base, or the base itself; None if they differ too much."""
     dataset = index.snapshot()

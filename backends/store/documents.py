@@ -12,6 +12,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wye.backends.dataset.build import count_without
 from wye.backends.errors import IndexDamagedError
 from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
@@ -19,7 +20,7 @@ from wye.backends.store.corpus import changed_since
 from wye.backends.store.derived import DerivedFiles, most_on_top
 from wye.backends.store.index import PassageStore, fragments_by_size
 from wye.backends.store.ingest import COMPACT_FROM
-from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, to_passages
+from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, has_columns, to_passages
 from wye.backends.store.versions import reading
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
@@ -173,6 +174,8 @@ def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
     with PassageStore.open(folder).writer() as writer:
         with reading(folder):
             ids = _select(writer.dataset, removal)
+        if ids and has_columns(writer.dataset.schema):
+            count_without(writer, ids)
         writer.delete(ids)
         return ids, writer.version
 

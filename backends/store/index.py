@@ -4,7 +4,7 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from itertools import pairwise
@@ -186,6 +186,10 @@ class PassageStore:
     def uri(self, name: str) -> str:
         """Where a dataset of the index is, for Lance."""
         return str(self.path / name)
+
+    def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
+        """Turn what Lance and Arrow raise while this is read, and further errors, into ours."""
+        return reading(self.path, also=(OSError, *also))
 
     @property
     def version(self) -> int:

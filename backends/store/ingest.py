@@ -11,7 +11,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.dataset.late import fill
+from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore, Writer
@@ -262,13 +262,14 @@ class _Ingest:
         analysed = [analysis for _, analysis, _ in self._analysed]
         with self._clock.stage("write"):
             rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths)
-            if has_columns(rows.schema):
-                rows = fill(rows, self._writer.folder, passages, analysed)
+            replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
+            if has_columns(rows.schema) and (passages or stale):
+                written = [passage.id for passage in passages] if is_repeated else replaced
+                rows = fill(self._writer, rows, [*written, *stale])
         # First, so that the cache never lags behind the passages after a crash.
         if self._entity_vectors:
             self._learn(_surfaces(rows))
         with self._clock.stage("write"):
-            replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
             removed = self._writer.upsert(rows, stale, None if is_repeated else replaced)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
         self._count(**Counter(change for _, _, change in self._analysed), removed=removed)

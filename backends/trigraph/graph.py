@@ -138,6 +138,20 @@ class Keys(Protocol):
         ...
 
 
+class Vocabulary(Protocol):
+    """Names that are known without the passages that mention them."""
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of e entities."""
+        ...
+
+    @property
+    def names(self) -> NameTrie:
+        """Finds those that count wherever they occur word for word."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class MentionGraph:
     """Mentions between sentences and entities, in both directions.
@@ -342,13 +356,13 @@ def assemble(
     settings: AssemblySettings,
     room: Path | None = None,
     *,
-    base: TriGraph | None = None,
+    base: Vocabulary | None = None,
 ) -> TriGraph:
     """Build the Tri-Graph of a corpus.
 
     Args:
         room: Folder for the tokenised sentences; None to hold them in memory.
-        base: A graph of other passages, whose names and recurring noun phrases count here too.
+        base: Names and recurring noun phrases of other passages, which count here too.
     """
     with_phrases = wants_phrases(settings, corpus)
     words = Words() if base is None else FurtherWords(base.names.words)
