@@ -124,7 +124,7 @@ class Batch:
         self._coverage: dict[int, Coverage] = {}
 
     def take(self, queries: Sequence[Query]) -> None:
-        """Take complete queries in place of the questions', so that no model runs for them."""
+        """Use complete queries instead of the questions', so that no model runs for them."""
         self.queries, self._has_vectors = [*queries], True
         self._parses = {row: Parse(query.text, (), (), ()) for row, query in enumerate(queries)}
         self._has_mentions.update(self._parses)

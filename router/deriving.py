@@ -1,4 +1,4 @@
-"""Makes a new base, in a process of its own, for an index that has outgrown the present one."""
+"""Makes a new base, in a separate process, for an index that has outgrown the present one."""
 
 import logging
 import os

@@ -91,7 +91,8 @@ def contributions(
 
 
 _SURE = 0.5
-"""The question is said to name seeds of at least this confidence; weaker ones it "may name"."""
+"""A summary says that the question names seeds of at least this confidence, and that it "may name"
+weaker ones."""
 _LEAST_PUSH = 0.1
 """A group that adds less than this share of the strongest is left out."""
 _SHOWN = 4
@@ -129,7 +130,7 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
 
     Args:
         decision: A decision with its contributions.
-        seeds: The entities that the question names; None if the graph was not asked.
+        seeds: The entities that the question names; None if seeds were not computed.
     """
     sentences = [] if seeds is None else [_named(seeds)]
     outcome = _outcome(decision, "naming nothing" if seeds is not None and not seeds else "")

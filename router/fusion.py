@@ -288,7 +288,7 @@ class FusionSettings:
         s: Weight of the graph's list, from 0 to 1, for a question without a score by the router;
             every other list weighs 1 - s.
         rrf_k: How slowly a list's contribution falls with rank; 0 or more.
-        depth: Hits that each list contributes; never fewer than are asked for.
+        depth: Hits that each list contributes; never fewer than the reply has.
         lexical_share: Weight of BM25, as a share of the best score, relative to cosine.
         graph_scale: Weight of the logarithm of the share of the largest mass, relative to cosine.
         graph_weight: Model of the graph's weight in "adaptive".
@@ -355,7 +355,7 @@ def stages_of(route: Route) -> tuple[str, ...]:
     """The stages of `Reply.seconds` that a route takes after reading the question and deciding.
 
     Fusion counts as running every arm. The graph's prior always needs the text arms' scores. Their
-    time counts as the text arms' if those are also asked, else as the graph's.
+    time counts as the text arms' if these are also run, else as the graph's.
     """
     match route:
         case Route.HYBRID:
@@ -401,7 +401,7 @@ def fuse_text(results: Sequence[ArmResults], settings: FusionSettings, k: int) -
 
 
 def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None, k: int) -> Ranking:
-    # A replay also has lists that the gateway would not have asked for.
+    # A replay also has lists that fusion does not use.
     lists = {arm: results.rankings[arm] for arm in settings.arms() if arm in results.rankings}
     weights = [settings.rank_weight(arm, score) for arm in lists]
     return fuse(list(lists.values()), weights, rrf_k=settings.rrf_k, k=k)

@@ -178,7 +178,7 @@ class Gateway:
         """Run every arm and the route of steps on each question, for replay.
 
         A further arm is run only if fusion uses its list. Models and arms run one after another,
-        so that each stage has its own time; that of "steps" is what the route costs beyond fusion.
+        so that each stage is timed alone; that of "steps" is what the route costs beyond fusion.
         Times are processor times, which hardly depend on the machine's load.
 
         Args:
@@ -231,7 +231,7 @@ class _Course:
 
     Attributes:
         ask: What is wanted; the gateway's defaults are filled in.
-        questions: The questions as they came; the batch has what is asked in them.
+        questions: The questions as they came; the batch has the question in each of them.
         start: When the request came, in `perf_counter` seconds.
     """
 

@@ -50,7 +50,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any] | str]] = {
         },
         "duplicates": "keep",
     },
-    # K 3, D 3, M 5; N is the number of hits asked for.
+    # K 3, D 3, M 5; N is the number of hits in the reply.
     "clue-rag": {
         "router": {"route": "clue"},
         "clue": {"nearest": 3, "rounds": 3, "sets": 5},

@@ -3,7 +3,7 @@
 A corpus elsewhere gives no vocabulary, no document frequencies and no graph. So all words weigh the
 same, and a name is what the question writes with capitals, or a title that is part of its words.
 Otherwise the signals are computed like those of `wye.router.evidence`. Their values differ from
-those of an index, so they have names of their own, and a router trained on one kind is refused
+those of an index, so they have other names, and a router trained on one kind is refused
 where there is the other.
 """
 
@@ -54,16 +54,16 @@ walk's mass."""
 
 @dataclass(frozen=True, slots=True)
 class ArmFacts:
-    """What is known of a remote arm before it is asked.
+    """What is known of a remote arm before it is called.
 
     Attributes:
         role: "simple", "graph" or "list".
-        address: Digest of all that its answers depend on: where it is and how it is asked.
+        address: Digest of all that its answers depend on: where it is and how it is called.
         price: Price of a call.
-        depth: Hits that it is asked for.
+        depth: Hits that a call requests.
         scores: Meaning of its scores.
         weight: Weight of its list in fusion.
-        prefix: Prefix of its ids in an answer; "" if they are the collection's own ids.
+        prefix: Prefix of its ids in an answer; "" if they are ids of the collection.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ArmFacts:
 
 @dataclass(frozen=True, slots=True)
 class ArmHit:
-    """A passage, under the arm's own id."""
+    """A passage, under the arm's id of it."""
 
     id: str
     title: str
@@ -143,7 +143,7 @@ OURS = "local"
 
 # The arm of ours that has such scores, and their weight relative to a cosine. That of mass was
 # chosen on train and dev questions of 2wiki, popqa and nq, together with our text arms: nDCG@10
-# .938; .3 and 1 have .934 and .936, and reciprocal ranks .848. That of BM25 is fusion's own.
+# .938; .3 and 1 have .934 and .936, and reciprocal ranks .848. That of BM25 is fusion's.
 _SCALES: Mapping[Scores, tuple[Route, float]] = {
     "cosine": (Route.DENSE, 1.0),
     "bm25": (Route.LEXICAL, 0.35),
@@ -180,7 +180,7 @@ class RemoteList:
 
 
 def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
-    """Fuse our own ranking with remote lists.
+    """Fuse the local ranking with remote lists.
 
     Scores of known meaning are added up on the scale of cosines, as in `fusion.combine_scores`. If
     a list has no such scores, all are fused by reciprocal rank. What our ranking gives to a passage
@@ -190,7 +190,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
         ours: Our ranking, fused or of a single arm; its weight is 1.
         lists: Lists of remote arms, at least one.
         k: Most hits to return.
-        by_scores: Whether our own scores are on the scale of cosines.
+        by_scores: Whether the local scores are on the scale of cosines.
     """
     local = replace(ours, retriever=OURS)
     if by_scores and all(remote.is_addable for remote in lists):
@@ -225,7 +225,7 @@ def _values(ranking: Ranking, meaning: Scores) -> Float64:
 
 
 def _split(sources: Sequence[Source], our_hit: RankedHit | None, name: str) -> tuple[Source, ...]:
-    """Replace our ranking among the sources by our own lists."""
+    """Replace the local ranking among the sources by the lists that it was fused from."""
     result: list[Source] = []
     for source in sources:
         if source.retriever != OURS or our_hit is None:
@@ -367,7 +367,7 @@ def decide_by_passages(
     explain: bool = False,
     point: str = "",
 ) -> Decision:
-    """Decide whether the simple arm's passages suffice or other arms are asked too.
+    """Decide whether the simple arm's passages suffice or other arms are called too.
 
     Args:
         model: A router from `load_passage_router`.

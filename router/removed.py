@@ -1,6 +1,6 @@
 """What Wye no longer has: each name with one sentence on what to do instead.
 
-A row is added where something is removed, and everybody who still uses its name is told the
+A row is added where something is removed, and everybody who still uses its name reads the
 sentence: on the command line, when settings are loaded, and by the server.
 """
 
@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "train --as-published": "Give --preset ea-graphrag, which also sets the arms.",
     "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",
     "train --per-second": "Set max_concurrency of the arm in the arms file.",
-    "tune --arms": "Run `wye train --arms` again; replies are kept, so nothing is asked again.",
+    "tune --arms": "Run `wye train --arms` again; replies are cached, so no arm is called again.",
 }
 """Command, or command and option as in "train --report"."""
 
@@ -52,7 +52,7 @@ ADDRESSES: Mapping[str, str] = {
 FIELDS: dict[str, str] = {
     **dict.fromkeys(
         ("cache_entries", "cache_mb", "cache_seconds"),
-        "An arm's replies are no longer kept; put a caching proxy before its address.",
+        "An arm's replies are no longer cached; put a caching proxy before its address.",
     ),
     "embeddings": '{vector} is the collection\'s; a kind = "python" arm may ask any endpoint.',
     "hedge_ms": "Slow calls are no longer made twice; set timeout_ms and retries.",

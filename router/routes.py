@@ -26,10 +26,10 @@ class Route(StrEnum):
 
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
-"""The single arms that fusion asks."""
+"""The single arms that fusion uses."""
 
 FURTHER = (Route.CLUE, Route.ZOOM)
-"""Single arms that are asked only where they are named. Nothing is built or imported for them
+"""Single arms that are searched only where they are named. Nothing is built or imported for them
 before that, nothing was fitted to them, and the relevance of their hits is not known. To add one,
 add a name here and a line in `wye.router.snapshot.FURTHER_ARMS`."""
 

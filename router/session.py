@@ -140,8 +140,8 @@ class IndexModels:
         """The model of relevance; None if the shipped one was fitted for other models or settings.
 
         Raises:
-            ModelFileError: The model is missing or damaged, or is the user's own and was fitted for
-                other models or settings.
+            ModelFileError: The model is missing or damaged, or is set by the user and was
+                fitted for other models or settings.
         """
         settings = self._settings.relevance
         model = _relevance(settings)
@@ -190,7 +190,7 @@ class Session:
         """Put an index and its models together; `open` and `create` also find the index.
 
         Args:
-            models: A cache shared with other sessions, which its maker closes; None for its own.
+            models: A cache shared with other sessions, which its maker closes; None for a new one.
         """
         self.settings = settings
         self.index = index
@@ -450,7 +450,7 @@ def _relevance(settings: RelevanceSettings) -> RelevanceModel:
 
 
 def _under_thresholds(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:
-    """The router with the thresholds that the settings' file has now; its own without a file."""
+    """The router with the thresholds that the settings' file has now; without a file, as it is."""
     if not settings.thresholds:
         return model
     return model.with_policy(read_policy(Path(settings.thresholds), model.name))

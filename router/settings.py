@@ -51,8 +51,8 @@ class RoutingSettings:
     Attributes:
         model: "name/version" of a router in the folder `models` of Wye or of the working folder, or
             the path of a folder that `wye train` wrote.
-        thresholds: A thresholds file that `wye tune` wrote and a person reviewed; empty for the
-            router's own thresholds.
+        thresholds: A thresholds file that `wye tune` wrote and a person reviewed; empty for those
+            in the router's folder.
         route: Route of a question for which none is named; with "auto" the router chooses.
     """
 
@@ -167,10 +167,10 @@ FIXED = frozenset(
 
 
 class Settings(BaseSettings):
-    """Every setting of Wye; each part is given its own slice and sees no other.
+    """Every setting of Wye; each part gets its slice alone.
 
     Attributes:
-        index: Folder of the index that commands use when they are not given one.
+        index: Folder of the index that commands use by default.
         preset: A published system from which all other settings start: "ea-graphrag", "linearrag",
             "clue-rag" or "zoom-rag"; empty for Wye's own.
         analyser: Models, and how texts become vectors.

@@ -38,7 +38,7 @@ from wye.router.types import ARMS, Route
 
 
 class FurtherArm(Retriever, Protocol):
-    """An arm that is asked only where it is named."""
+    """An arm that is searched only where it is named."""
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
         """Why the passages of a ranking have their ranks."""
@@ -221,14 +221,14 @@ class Snapshot:
         return {passage.id: passage for passage in self.corpus.passages(ids)}
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """Title and text of passages, in the order asked for."""
+        """Title and text of passages, in the order of the ids."""
         rows = self.corpus.rows(ids)
         return list(
             zip([self.corpus.titles[row] for row in rows], self.corpus.texts(rows), strict=True)
         )
 
     def vectors(self, ids: Sequence[str]) -> Float32:
-        """(n, d) vectors of passages, in the order asked for."""
+        """(n, d) vectors of passages, in the order of the ids."""
         return self.corpus.vectors[np.array(self.corpus.rows(ids), np.int64)]
 
     @property
@@ -296,7 +296,7 @@ class Snapshot:
             return self._assembled
 
     def further(self, arm: Route) -> FurtherArm:
-        """An arm that is asked only where it is named; the first call builds it."""
+        """An arm that is searched only where it is named; the first call builds it."""
         with self._building:
             if arm not in self._further:
                 self._further[arm] = FURTHER_ARMS[arm](self.graph, self._settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from wye.backends.types import Coverage, Query, RankedHit, Ranking
 from wye.featurizer.plan import Plan
 from wye.router.errors import PolicyError
-from wye.router.routes import ARMS as ARMS  # noqa: PLC0414 - given on, as the names below are
+from wye.router.routes import ARMS as ARMS  # noqa: PLC0414 - for importers, as the names below are
 from wye.router.routes import FURTHER as FURTHER  # noqa: PLC0414
 from wye.router.routes import USUAL as USUAL  # noqa: PLC0414
 from wye.router.routes import Route as Route  # noqa: PLC0414
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.seeds import SeedStats
 
 ABSTAIN_BELOW = 0.04
-"""Below this answerability no answer is given, unless the caller sets another bound."""
+"""Below this answerability there is no answer, unless the caller sets another bound."""
 SURE_FROM = 0.5
-"""From this answerability on, an answer is given without the remark that it may not be here."""
+"""From this answerability on, an answer has no remark that it may not be here."""
 Answered = Literal["yes", "unsure", "no"]
 
 
@@ -49,8 +49,8 @@ class Ask:
         point: Operating point of the router, such as "fast"; "" for the thresholds in use.
         text_only: Answer by hybrid where the router chooses fusion, the graph or steps, because a
             remote arm is the graph. The reply still has the router's decision.
-        duplicates: "fold" for near-duplicates of a hit behind all others, "keep" for each in its
-            place; "" for what the settings say.
+        duplicates: "fold" for near-duplicates of a hit behind all others, "keep" to leave them
+            where they are; "" for the setting.
     """
 
     route: Route = Route.AUTO
@@ -79,8 +79,8 @@ class Candidate:
         confidence: From 0 to 1: its passage's score over the best passage's, less for a title.
         passage: Id of the passage that has it.
         row: Row of the sentence that has it, in this index version; -1 for a title.
-        sentence: Text of that sentence, if it was asked for.
-        put_in: Whether a search was made with it in place of the phrase.
+        sentence: Text of that sentence; empty without `Ask.explain`.
+        put_in: Whether a search was made with it instead of the phrase.
     """
 
     name: str
@@ -93,14 +93,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """The names found for one phrase of a question.
+    """One phrase of a question, and the names that may replace it.
 
     Attributes:
         phrase: The phrase, as in the question.
-        asked: The text that was searched for: the phrase, its inner phrases replaced by the names
-            found for them; in a comparison, the question about one of the things compared.
+        asked: The text that was searched for: the phrase, with names instead of its inner phrases;
+            in a comparison, the question about one of the things compared.
         level: 1 for a phrase without inner phrases.
-        candidates: Names, the most confident first; empty if nothing was found.
+        candidates: Names, the most confident first.
         wanted: The type that the phrase asks for, such as person; "free" for any.
     """
 
@@ -116,14 +116,14 @@ class Reply:
     """The answer to one question, with what is needed to see how it came about.
 
     Attributes:
-        question: The question as asked.
+        question: The question as it came.
         route: The route that answered it; never `Route.AUTO`.
         ranking: The answer.
         arms: Name of each arm that was run -> its ranking; fusion runs several.
         seconds: Wall time by stage (parsing, encoding, each arm, fusing). Questions that are
             processed together each have an equal share of the time.
         version: Version of the index.
-        explanation: The graph arm's explanation, if asked for and if the arm was run.
+        explanation: The graph arm's explanation, with `Ask.explain` and if the arm was run.
         decision: The router's decision; None if the caller named the route.
         chain: Phrases and candidates of the route of steps, innermost first; empty without steps.
         searches: Searches made for steps, besides that for the whole question.
@@ -191,7 +191,7 @@ class ArmResults:
     Attributes:
         query: The analysed question.
         seeds: Where the graph's walk starts.
-        rankings: The ranking of each arm that was asked.
+        rankings: The ranking of each arm that was searched.
         coverage: How the first passages of the text arms cover it; empty if not computed.
     """
 
@@ -269,14 +269,14 @@ class Decision:
         reason: "score", "plan: …", "forced", "unfamiliar: …", "budget: …" or "degraded: …".
         model: Name and version of the router, "name/v1"; "" if nothing was scored.
         contributions: The baseline, then features by descending weight; they add up to the logit.
-            Empty unless asked for.
+            Empty without `Ask.explain`.
         nearest_change: What would change the route that the score alone gives; None if no score
-            would, or if not asked for.
+            would, or without `Ask.explain`.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
-            features use them; empty unless asked for.
+            features use them; empty without `Ask.explain`.
         simple: The route of scores up to the low threshold; None if nothing was scored.
-        summary: The reason in a sentence or two; empty unless asked for.
-        plan: What could be asked step by step; without steps unless asked for.
+        summary: The reason in a sentence or two; empty without `Ask.explain`.
+        plan: Its phrases, to be resolved step by step; empty without `Ask.explain`.
         planned: Whether the question goes in steps if it has a plan; see `Thresholds.steps`.
     """
 

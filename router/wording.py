@@ -3,8 +3,8 @@
 No arm knows that a code names one thing: to an encoder E-9140 is near E-2207, and to BM25 it is one
 word among others. Here the few passages that have it come first, on every route.
 
-Copies of a page fill all places of a reply and add nothing to the first, so of passages that say
-the same, one keeps its place. Equal vectors alone do not make copies: "open until 5" and "open
+Copies of a page fill a reply and add nothing to the first, so of passages that say
+the same, one keeps its rank. Equal vectors alone do not make copies: "open until 5" and "open
 until 6" are as near. So near-duplicates also have the same words in the same order, but for a few
 that neither count, name nor negate.
 """
@@ -56,7 +56,7 @@ DESCRIBED = "described"
 NEWEST = "newest"
 """Source of a hit that is the newest of several versions."""
 FIRST_VERSIONS = 20
-"""First hits among which versions of one thing, or bearers of one name, change places."""
+"""First hits among which versions of one thing, or bearers of one name, change ranks."""
 LEAST_ALIKE = 0.3
 """Share of their words that two passages have in common if they are versions of one thing."""
 MOST_PASSAGES = 3
@@ -150,8 +150,8 @@ def _codes_first(
         lifted.append(FusedHit(id_, score, 0, sources))
     lifted.sort(key=lambda hit: (-hit.score, hit.id))
     others = [FusedHit(hit.id, hit.score, 0, sources_of(hit, ranking)) for hit in hits.values()]
-    kept = [*lifted, *others][: max(k, len(ranking.hits))]
-    ranked = tuple(hit._replace(rank=rank) for rank, hit in enumerate(kept, start=1))
+    best_hits = [*lifted, *others][: max(k, len(ranking.hits))]
+    ranked = tuple(hit._replace(rank=rank) for rank, hit in enumerate(best_hits, start=1))
     candidates = max(ranking.candidates, len(ranked))
     return replace(ranking, hits=ranked, candidates=candidates, degraded="")
 
@@ -205,7 +205,7 @@ def _described_first(
     for bearers in _bearers(described, ranking, arms):
         best = sorted(bearers, key=lambda at: (not bearers[at], at))
         if best != [*bearers]:
-            order = _put(order, [*bearers], best)
+            order = _replaced(order, [*bearers], best)
             moved.update(at for at, fits in bearers.items() if fits)
     return _in_order(ranking, order, moved, DESCRIBED)
 
@@ -228,11 +228,11 @@ def _bearers(
 
 
 def _newest_first(ranking: Ranking, arms: "Snapshot") -> Ranking:
-    """Among versions of one thing, put the newest in the place of the best.
+    """Among versions of one thing, give the newest the rank of the best.
 
-    Versions have the same title but for numbers and dates, and similar words. Their age is told by
-    what they all have first of this: a date or number in the title, in the metadata or in the text,
-    and when the file was modified.
+    Versions have the same title but for numbers and dates, and similar words. Their age is
+    compared by the first of these that all of them have: a date in the title, a number in the
+    title, a date or version in the metadata, a date in the text, and when the file was modified.
     """
     hits = ranking.hits[:FIRST_VERSIONS]
     passages = arms.corpus.passages([hit.id for hit in hits])
@@ -253,7 +253,7 @@ def _newest_first(ranking: Ranking, arms: "Snapshot") -> Ranking:
                 age = dict(zip(group, kind, strict=True))
                 best = sorted(group, key=lambda at: (age[at], -at), reverse=True)
                 if best != group:
-                    order = _put(order, group, best)
+                    order = _replaced(order, group, best)
                     moved.add(best[0])
                 break
     return _in_order(ranking, order, moved, NEWEST)
@@ -299,10 +299,10 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBERS.findall(text)))
 
 
-def _put(order: Sequence[int], places: Sequence[int], members: Sequence[int]) -> list[int]:
-    """An order with members put in the places of others."""
-    put = dict(zip(places, members, strict=True))
-    return [put.get(at, at) for at in order]
+def _replaced(order: Sequence[int], before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """An order with some positions replaced by others."""
+    by_position = dict(zip(before, after, strict=True))
+    return [by_position.get(at, at) for at in order]
 
 
 def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: str) -> Ranking:
@@ -311,21 +311,21 @@ def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: s
         return ranking
     hits = [FusedHit(*hit[:3], sources_of(hit, ranking)) for hit in ranking.hits]
     first = []
-    for place, at in zip(hits, order, strict=False):
-        hit, lift = hits[at], place.score - hits[at].score
+    for former, at in zip(hits, order, strict=False):
+        hit, lift = hits[at], former.score - hits[at].score
         why = (Source(source, 1, 1.0, lift),) if at in moved else ()
-        first.append(FusedHit(hit.id, place.score, place.rank, (*hit.sources, *why)))
+        first.append(FusedHit(hit.id, former.score, former.rank, (*hit.sources, *why)))
     return replace(ranking, hits=(*first, *hits[len(first) :]))
 
 
 FOLD, KEEP = "fold", "keep"
-"""What may become of near-duplicates: one of them keeps its place, or all do."""
+"""What may become of near-duplicates: one of them keeps its rank, or all do."""
 DUPLICATE = "duplicate"
 """Source of a hit that was moved behind the others; its rank is that of the hit it repeats."""
 LEAST_COSINE = 0.97
 """Cosine of two near-duplicates' vectors."""
 FOLDED = 4
-"""Hits that are ranked for each one wanted, so that others take the places of near-duplicates."""
+"""Hits that are ranked for each one wanted, so that others take the ranks of near-duplicates."""
 MOST_COMPARED = 300
 """First hits of a ranking among which near-duplicates are looked for."""
 

@@ -39,7 +39,7 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """The active entities that bridging found, in ascending order.
+    """The entities that bridging activates, in ascending order.
 
     Attributes:
         entities: (a,) int64 active entities, seeds included.
@@ -71,7 +71,7 @@ def bridge(
     Args:
         seeds: Value of each seed entity.
         similarity: Given (m,) rows of sentences, their (m,) similarity to the question.
-        steps: T, the seeds' own step included; 1 activates only the seeds.
+        steps: T, the step of the seeds included; 1 activates only the seeds.
         threshold: An entity with a lower value is neither activated nor expanded.
         sentences_per_entity: How many of its best unused sentences each entity takes.
         within: Returns the rows (ascending) to which the sentences of hubs are restricted.
@@ -132,7 +132,7 @@ def equation_5(
     Args:
         seeds: Value of each seed entity.
         similarity: Given (m,) rows of sentences, their (m,) similarity to the question.
-        steps: T, the seeds' own step included.
+        steps: T, the step of the seeds included.
         threshold: An entity with a lower value is not active, unless it is a seed.
     """
     entities = np.array(sorted(seeds), np.int64)

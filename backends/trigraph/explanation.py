@@ -23,7 +23,7 @@ class Trace:
     """The steps from one question to its restart vector.
 
     Attributes:
-        passages: (c,) rows of the candidates, among which the walk takes place, ascending.
+        passages: (c,) rows of the candidates, to which the walk is confined, ascending.
         prior: (c,) their restart mass, before normalisation.
         restart: (a,) restart mass of the active entities, before normalisation.
     """
@@ -43,7 +43,7 @@ class SeedNote:
         mention: The question's words.
         entity: Name of the entity.
         value: In (0, 1]; 1 for the same name, less where spelling or similarity leaves a doubt.
-        origin: How it was found: name, nearest, vocabulary or phrase.
+        origin: How it was linked: name, nearest, vocabulary or phrase.
     """
 
     mention: str

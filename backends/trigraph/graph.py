@@ -265,7 +265,7 @@ class TriGraph:
 
     @classmethod
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
-        """The inverse of `to_arrays`, given the same corpus."""
+        """The inverse of `to_arrays`, for the same corpus."""
         keys = unpack_strings("keys", arrays)
 
         def lists(name: str) -> PlainLists:
@@ -328,7 +328,7 @@ class FilteredGraph:
 
 
 def _left(lengths: Int64, is_left: Mask) -> Int64:
-    """Lengths of lists, given end to end, of which a mask leaves some items."""
+    """Lengths of lists, which are end to end, after a mask drops some items."""
     owners = np.repeat(np.arange(len(lengths)), lengths)[is_left]
     return np.bincount(owners, minlength=len(lengths))
 

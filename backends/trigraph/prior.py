@@ -64,9 +64,9 @@ class Priors:
         titled = question[owners] * passages + titled_rows
         # Entities of a question are ascending.
         stride = int(entities.max(initial=0)) + 1
-        seed_question = np.repeat(np.arange(len(seeds)), [len(own) for own in seeds])
-        seed_entity = np.array([seed.entity for own in seeds for seed in own], np.int64)
-        is_sure = np.array([seed.value >= 1 for own in seeds for seed in own], bool)
+        seed_question = np.repeat(np.arange(len(seeds)), [len(each) for each in seeds])
+        seed_entity = np.array([seed.entity for each in seeds for seed in each], np.int64)
+        is_sure = np.array([seed.value >= 1 for each in seeds for seed in each], bool)
         position, _ = located(seed_question * stride + seed_entity, question * stride + entities)
         is_meant = np.ones(len(entities), bool)
         is_meant[position[~is_sure]] = False

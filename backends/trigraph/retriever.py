@@ -92,7 +92,7 @@ class TriGraphRetriever:
         """
         if lexical is None and settings.weighs_lexical:
             raise ValueError(
-                "These settings weigh BM25, and no lexical scores were given. Pass the lexical "
+                "These settings weigh BM25, and there are no lexical scores. Pass the lexical "
                 "arm's scores, or set lexical_weight and lexical_weight_titled to 0."
             )
         self.settings = settings
@@ -224,7 +224,7 @@ class TriGraphBatch:
         return [self._rank(*self._walked[position], k) for position in positions]
 
     def explain(self, position: int, ranking: Ranking) -> Explanation:
-        """Explain the ranks of a ranking's passages by the walk's own numbers.
+        """Explain the ranks of a ranking's passages by the numbers of the walk.
 
         Args:
             position: Position of a question that was searched.
@@ -266,15 +266,15 @@ class TriGraphBatch:
             """Similarity and BM25 of passages, by key."""
             ends = np.searchsorted(keys, np.arange(1, len(queries)) * size)
             similar, lexical = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
-            for query, own, words, rows in zip(
+            for query, dense, scores, rows in zip(
                 queries, near, bm25, np.split(keys % size, ends), strict=True
             ):
                 similar.append(
-                    own.values[rows]
-                    if own.rows is None
+                    dense.values[rows]
+                    if dense.rows is None
                     else products_of(arm.corpus.vectors, rows, query.vector)
                 )
-                lexical.append(words[rows])
+                lexical.append(scores[rows])
             return np.concatenate(similar), np.concatenate(lexical)
 
         def prior_of(keys: Int64) -> Float64:
@@ -286,13 +286,15 @@ class TriGraphBatch:
         ends = np.searchsorted(keys, np.arange(1, len(queries)) * size)
         passages, restarts = np.split(keys % size, ends), np.split(restart, ends)
         traces, end = [], 0
-        for own, activation, rows, mass in zip(seeds, activations, passages, restarts, strict=True):
+        for named, activation, rows, mass in zip(
+            seeds, activations, passages, restarts, strict=True
+        ):
             start, end = end, end + len(activation.entities)
             degree = priors.degree[start:end]
             entity_mass = activation.weight if settings.summed else activation.value
             divisor = np.maximum(degree, 1) ** settings.degree_power
             entity_restart = np.where(degree > 0, entity_mass / divisor, 0)
-            traces.append(Trace(own, activation, rows, mass, entity_restart))
+            traces.append(Trace(named, activation, rows, mass, entity_restart))
         return traces
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
@@ -312,7 +314,7 @@ class TriGraphBatch:
     def _candidates(
         self, text: Int64, named: Int64, prior_of: Callable[[Int64], Float64]
     ) -> tuple[Int64, Float64]:
-        """The passages among which each question's walk takes place, by key, with their priors.
+        """The passages to which each question's walk is confined, by key, with their priors.
 
         A small share of a large graph ranks as the whole does, if it has what the walk would
         reach: the text hits, passages of active entities, and those whose titles the best mention.
@@ -405,12 +407,12 @@ class TriGraphBatch:
     def _promoted(self, traces: Sequence[Trace], settled: Sequence[Masses]) -> list[Promoted]:
         """The walks from some entity after promotion; others do not rank by their mass."""
         share = self._settings.promotion
-        results = [Promoted(own, {}) for own in settled]
+        results = [Promoted(masses, {}) for masses in settled]
         with_entities = [n for n, trace in enumerate(traces) if len(trace.activation.entities)]
         walks = [settled[number] for number in with_entities]
         promoted = promote(self._arm.graph, self.filtered, walks, share)
-        for number, own in zip(with_entities, promoted, strict=True):
-            results[number] = own
+        for number, result in zip(with_entities, promoted, strict=True):
+            results[number] = result
         return results
 
     def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:

@@ -29,8 +29,8 @@ class SeedSettings:
     """How a question's words become entities.
 
     Attributes:
-        vocabulary: Names of known entities are found in the question word for word, tagged or not.
-        lower_case_word: Value of a single word found this way that is not written like a name,
+        vocabulary: Names of known entities are seeds where the question has them, tagged or not.
+        lower_case_word: Value of a single word linked this way that is not written like a name,
             since web questions are typed without capitals.
         lower_case_name: Value of several such words.
         noun_phrase: Value of a noun phrase of the question that is an entity of the graph.
@@ -74,7 +74,7 @@ class TriGraphSettings:
         promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
             the first that mentions its title; less if many others mention it.
         damping: Probability of following an edge instead of restarting.
-        candidates: The walk takes place among so many passages with the best similarity, with the
+        candidates: The walk is confined to so many passages with the best similarity, with the
             best BM25, of those that mention an active entity, and of those whose title the first of
             these mention. 0 takes all passages, as LinearRAG does.
     """

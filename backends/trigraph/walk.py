@@ -105,7 +105,7 @@ class QuestionGraphs:
         totals += sums(self.entities[nodes] // self.stride, node_mass, len(totals))
         totals[totals <= 0] = np.inf
         source = (1 - damping) * (restart + damping * reached) / totals[self.question]
-        # What a passage sends to an entity of its own comes back at once.
+        # What a passage sends to an entity that no other mentions comes back at once.
         alone = self.starts[:-1][degree == 1]
         returned = sums(self.passage[alone], shares[alone], c)
         ties = np.flatnonzero(degree > 1)

@@ -422,7 +422,7 @@ def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
         retriever.batch(query, np.ones(2, bool))
     with pytest.raises(RequestError, match="vectors of 8"):
         retriever.search([Query("short", np.ones(7, np.float32))], 1)
-    with pytest.raises(ValueError, match="no lexical scores were given"):
+    with pytest.raises(ValueError, match="there are no lexical scores"):
         TriGraphRetriever(retriever.corpus, TriGraphSettings())
 
 
