@@ -74,10 +74,10 @@ def exact_match(answer: str, right: Sequence[str]) -> float:
 
 def token_f1(answer: str, right: Sequence[str]) -> float:
     """The best F1, 0 to 1, of an answer's words against a right one's, both normalised."""
-    said, best = Counter(normalised(answer)), 0.0
+    tokens, best = Counter(normalised(answer)), 0.0
     for gold in (Counter(normalised(text)) for text in right):
-        total = said.total() + gold.total()
-        best = max(best, 2 * (said & gold).total() / total if total else 1.0)
+        total = tokens.total() + gold.total()
+        best = max(best, 2 * (tokens & gold).total() / total if total else 1.0)
     return best
 
 

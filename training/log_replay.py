@@ -87,19 +87,18 @@ class Retrieval(_Line):
         content = json.dumps([self.collection, self.question, self.filter], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
-    def uncounted(self, router: str, collection: str) -> str:
+    def exclusion(self, router: str, collection: str) -> str:
         """Why thresholds alone did not choose the request's route; "" if they did."""
-        if self.collection != collection:
-            return "asked of another collection"
-        if self.asked != Route.AUTO:
-            return "route named by the caller"
-        if self.decision is None or self.decision.score is None:
-            return "no decision: the router failed, was late, or had no passages"
-        if self.decision.model != router:
-            return f"decided by another router: {self.decision.model}"
-        if self.route == Route.STEPS:
-            return "went in steps, which have a threshold of their own"
-        return "max_latency_ms may overrule thresholds" if self.max_latency_ms is not None else ""
+        decision = self.decision or _Decision(score=None, model="")
+        reasons = {
+            "asked of another collection": self.collection != collection,
+            "route named by the caller": self.asked != Route.AUTO,
+            "no decision: the router failed, was late, or had no passages": decision.score is None,
+            f"decided by another router: {decision.model}": decision.model != router,
+            "went in steps, which have a threshold of their own": self.route == Route.STEPS,
+            "max_latency_ms may overrule thresholds": self.max_latency_ms is not None,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
     def times_ms(self, order: Sequence[Route]) -> list[float]:
         """Milliseconds of work by each of some routes; NaN where the request says nothing.
@@ -194,7 +193,7 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
             same = rated.setdefault(line.request, line)
             if same is None or same.question_id != line.question_id:
                 rated[line.request] = None  # one id for several questions: which was meant?
-        if why := line.uncounted(router.name, collection or line.collection):
+        if why := line.exclusion(router.name, collection or line.collection):
             exclusions[why] += 1
         elif line.decision is not None and line.decision.score is not None:
             scores.append(line.decision.score)
@@ -405,15 +404,13 @@ def tune_on_log(
     if settings.router.thresholds:
         info = replace(info, policy=read_policy(Path(settings.router.thresholds)))
     log, policy = read_log(paths, info, collection), info.policy
-    notes: dict[str, Any] = {
-        "log": {
-            "collection": log.collection,
-            "router": log.router.name,
-            "requests": len(log),
-            "questions with marked passages": len(log.marked),
-        },
-        "instead_of": asdict(policy.thresholds),
+    read = {
+        "collection": log.collection,
+        "router": log.router.name,
+        "requests": len(log),
+        "questions with marked passages": len(log.marked),
     }
+    notes: dict[str, Any] = {"log": read, "instead_of": asdict(policy.thresholds)}
     if index is not None:
         tuning, lost = replay_feedback(
             log, index, settings, cache=cache, measure=measure, progress=progress

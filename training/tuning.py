@@ -141,10 +141,10 @@ class Tuning:
             notes: Notes for the reviewer, beside the thresholds' outcome.
             points: Operating points; None for the router's own.
         """
-        own, result = self.model.policy, outcome(self.outcomes, thresholds)
-        times = self.evaluation_set.median_latency_ms(own.simple)
-        points = own.points if points is None else points
-        policy = Policy(thresholds, own.simple, times, self.model.name, points)
+        current, result = self.model.policy, outcome(self.outcomes, thresholds)
+        times = self.evaluation_set.median_latency_ms(current.simple)
+        points = current.points if points is None else points
+        policy = Policy(thresholds, current.simple, times, self.model.name, points)
         facts = {
             "replays": [f"{r.dataset}, {r.split}" for r in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
