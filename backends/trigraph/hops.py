@@ -2,27 +2,32 @@
 
 "Which shift has the fitter who smelled the oil?" is answered by a row of the staff list that shares
 no word with the report in which the fitter is named. Such a passage is moved towards the head of
-the ranking by the probability that it is evidence. The probability depends on four things: the rank
+the ranking by the probability that it is evidence. The probability depends on five things: the rank
 of the passage that has the name, how near the sentence with the name is to the question, which of
-the question's words the new passage adds, and how rare the name is.
+the question's words that sentence has and which the new passage adds, and how rare the name is. A
+name that few passages mention, such as a number of an order, leads to those as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from wye.backends.documents import split_sentences
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import logistic, ranges
+from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.types import Float64, Int64, Mask, Query, WordCoverage
+from wye.backends.types import Float64, Int64, Mask, Query
 
 FIRST = 5
 """How many of the first passages are searched for names."""
 MOST = 64
 """Most passages that are looked at for one question, those of the likeliest names."""
+RARE = 3
+"""A name that at most so many passages mention leads to these, whatever their titles."""
 COMMON = 100
 """A name that more passages mention leads nowhere."""
 
@@ -31,24 +36,27 @@ COMMON = 100
 class HopModel:
     """A logistic model of whether a named passage is evidence, and how far it is moved.
 
-    The weights are rounded from a fit on train questions of 2WikiMultiHopQA, MuSiQue and HotpotQA
-    (`python -m benchmarks hops`).
+    The weights are rounded from a fit on train questions of 2WikiMultiHopQA, MuSiQue, HotpotQA and
+    `service/demo_work`; `docs/results.md` has its figures.
 
     Attributes:
         bias: Logit for the first passage, its nearest sentence and a name of its own.
         rank: Weight of the number of passages before the one that has the name.
         nearness: Weight of the sentence's cosine minus that of the nearest sentence.
-        words: Weight of the share of the question's words, by idf, that the named passage has and
-            the one that names it lacks.
+        linked: Weight of the share of the question's words, by idf, that the sentence has.
         rarity: Weight of ln(number of passages that mention the name).
+        mention: Added where the passage only mentions the name.
+        words: Weight of the share that the named passage has and the one that names it lacks.
         share: How far a passage is moved towards the best score, for a probability of 1.
     """
 
-    bias: float = 1.8
-    rank: float = -0.45
-    nearness: float = 4.4
-    words: float = 8.4
-    rarity: float = -1.2
+    bias: float = 0.2
+    rank: float = -0.3
+    nearness: float = 3.2
+    linked: float = 2.5
+    rarity: float = -1.4
+    mention: float = -2.8
+    words: float = 11.8
     share: float = 0.8
 
 
@@ -64,7 +72,6 @@ class Hop(NamedTuple):
         name: The name.
         source: Id of the passage that has the name.
         sentence: Row of the sentence that has it.
-        signals: What the probability depends on, in the order of `HopModel`'s weights.
     """
 
     passage: str
@@ -72,7 +79,6 @@ class Hop(NamedTuple):
     name: str
     source: str
     sentence: int
-    signals: tuple[float, float, float, float]
 
 
 def second_hops(
@@ -105,23 +111,33 @@ def second_hops(
     position, entities = graph.mentions.entities.pairs(sentences)
     entities = entities.astype(np.int64)
     degree = filtered.degree(entities)
-    titled, counts = filtered.titles(entities)
-    pair = np.repeat(np.arange(len(entities)), counts)
-    rows, head = titled.astype(np.int64), head_of[position[pair]]
-    is_own = np.zeros(len(entities), bool)  # a name of the passage itself leads to no other
-    is_own[pair[rows == heads[head]]] = True
-    is_hop = ~is_own[pair] & (degree[pair] <= COMMON)
-    pair, rows, head = pair[is_hop], rows[is_hop], head[is_hop]
+    pair, rows, is_titled = _named(filtered, entities, degree)
+    head = head_of[position[pair]]
+    is_own = np.zeros(len(entities), bool)  # of a title of the passage itself, no other is the page
+    is_own[pair[is_titled & (rows == heads[head])]] = True
+    documents = np.array([corpus.documents[row] for row in [*heads.tolist(), *rows.tolist()]])
+    is_other = documents[len(heads) :] != documents[head]
+    is_hop = is_other & (degree[pair] <= COMMON) & ~(is_titled & is_own[pair])
+    pair, rows, head, is_titled = pair[is_hop], rows[is_hop], head[is_hop], is_titled[is_hop]
     nearness = near[position[pair]].astype(np.float64) - float(near.max())
     commonness = np.log(np.maximum(degree[pair], 1))
-    logits = model.rank * head + model.nearness * nearness + model.rarity * commonness
+    weights = {word.term: word.weight for word in lexical.words_in(query.text, (), ())}
+    said = [[*_said(text, weights)] for text in corpus.texts(heads)]
+    keys = [graph.keys[entity] for entity in entities[pair].tolist()]
+    linked = [
+        max((share for sentence, share in said[at] if key in sentence), default=0.0)
+        for at, key in zip(head.tolist(), keys, strict=True)
+    ]
+    known = np.column_stack([head, nearness, linked, commonness, ~is_titled])
+    logits = known @ [model.rank, model.nearness, model.linked, model.rarity, model.mention]
     best = _best_of_each(rows, logits)[:MOST]
-    pair, rows, head, logits = pair[best], rows[best], head[best], logits[best]
+    pair, rows, head = pair[best], rows[best], head[best]
     every = [*heads.tolist(), *rows.tolist()]
     coverage = lexical.words_in(query.text, every, [corpus.titles[row] for row in every])
-    words = _added_words(coverage, len(heads), head)
-    likelihood = logistic(model.bias + logits + model.words * words)
-    signals = np.column_stack([head, nearness[best], words, commonness[best]])
+    has = [{word.term for word in coverage if word.texts >> n & 1} for n in range(len(every))]
+    added = zip(head.tolist(), has[len(heads) :], strict=True)
+    words = np.array([_share(of_row - has[at], weights) for at, of_row in added])
+    likelihood = logistic(model.bias + logits[best] + model.words * words)
     return [
         Hop(
             corpus.ids[rows[n]],
@@ -129,10 +145,23 @@ def second_hops(
             graph.display_names.of(int(entities[pair[n]])),
             corpus.ids[heads[head[n]]],
             int(sentences[position[pair[n]]]),
-            tuple(signals[n].tolist()),
         )
         for n in np.argsort(-likelihood, kind="stable").tolist()
     ]
+
+
+def _named(filtered: FilteredGraph, entities: Int64, degree: Int64) -> tuple[Int64, Int64, Mask]:
+    """Passages that each of some entities is a title of, and those that mention rare ones.
+
+    Returns:
+        (p,) position of the entity, the passage's row, and whether it has the name as a title.
+    """
+    titled, counts = filtered.titles(entities)
+    rare = np.flatnonzero(degree <= RARE)
+    mentioned, _, lengths = filtered.mentions(entities[rare])
+    pair = [np.repeat(np.arange(len(entities)), counts), np.repeat(rare, lengths)]
+    is_titled = np.arange(len(titled) + len(mentioned)) < len(titled)
+    return np.concatenate(pair), np.concatenate([titled, mentioned], dtype=np.int64), is_titled
 
 
 def _best_of_each(rows: Int64, logits: Float64) -> Int64:
@@ -142,16 +171,14 @@ def _best_of_each(rows: Int64, logits: Float64) -> Int64:
     return order[np.sort(first)]
 
 
-def _added_words(coverage: Sequence[WordCoverage], heads: int, head: Int64) -> Float64:
-    """Share of the question's words, by idf, that each named passage has and its head lacks.
+def _said(text: str, weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """The sentences of a text in small letters, with the share of the question's words in each."""
+    for line in text.splitlines():
+        for sentence in split_sentences(line):
+            yield sentence.casefold(), _share({*content_terms(sentence)}, weights)
 
-    Args:
-        coverage: The words of the first passages, then of the named ones.
-        heads: Number of the first passages.
-        head: (m,) position of each named passage's head.
-    """
-    added, total = np.zeros(len(head)), sum(word.weight for word in coverage)
-    for word in coverage:
-        has = np.array([word.texts >> n & 1 for n in range(heads + len(head))], bool)
-        added += word.weight * (has[heads:] & ~has[head])
-    return added / total if total else added
+
+def _share(words: Set[str], weights: Mapping[str, float]) -> float:
+    """The share of weighted words, by weight, that are among some words."""
+    shared = sum([weight for word, weight in weights.items() if word in words])
+    return shared / (sum(weights.values()) or 1.0)

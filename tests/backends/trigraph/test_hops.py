@@ -1,18 +1,19 @@
 """Second hops, beside an obvious version that looks at every name of every sentence."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wye.backends.documents import split_sentences
 from wye.backends.lexical import LexicalRetriever, LexicalSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
-from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, second_hops
+from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, second_hops
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Mask, Passage, Query
@@ -66,25 +67,39 @@ def obvious(
     }
     asked = content_terms(query.text)
     idf = {word: lexical.words_in(word, [], [])[0].weight for word in asked}
+
+    def share(words: Iterable[str]) -> float:
+        return sum(idf[word] for word in words) / sum(idf.values())
+
+    def linked(head: int, key: str) -> float:
+        lines = corpus.texts([head])[0].splitlines()
+        sentences = [sentence for line in lines for sentence in split_sentences(line)]
+        having = [set(content_terms(s)) for s in sentences if key in s.casefold()]
+        return max((share(idf.keys() & of) for of in having), default=0.0)
+
     best: dict[str, tuple[float, float]] = {}
     for rank, head in enumerate(heads):
         for sentence in np.flatnonzero(corpus.sentence_passage == head).tolist():
             for entity in graph.mentions.entities_of(sentence):
-                degree = int(filtered.degree(np.array([entity]))[0])
-                titled = filtered.titles(np.array([entity]))[0].tolist()
-                if head in titled or degree > COMMON:
-                    continue
-                logit = HOPS.bias + HOPS.rank * rank + HOPS.rarity * math.log(max(degree, 1))
-                logit += HOPS.nearness * (near[sentence] - max(near.values()))
-                for row in titled:
-                    new = [w for w in asked if w in words(row) and w not in words(head)]
-                    share = sum(idf[w] for w in new) / sum(idf[w] for w in asked)
-                    known = best.get(corpus.ids[row], (-math.inf, 0.0))
-                    if logit > known[0]:
-                        best[corpus.ids[row]] = (
-                            logit,
-                            1 / (1 + math.exp(-logit - HOPS.words * share)),
-                        )
+                one = np.array([entity])
+                degree = int(filtered.degree(one)[0])
+                titled = filtered.titles(one)[0].tolist()
+                mentioned = filtered.mentions(one)[0].tolist() if degree <= RARE else []
+                pages = titled if head not in titled and degree <= COMMON else []
+                known = HOPS.bias + HOPS.rank * rank + HOPS.rarity * math.log(max(degree, 1))
+                known += HOPS.nearness * (near[sentence] - max(near.values()))
+                known += HOPS.linked * linked(head, graph.keys[entity])
+                for row, added in [
+                    *((r, 0.0) for r in pages),
+                    *((r, HOPS.mention) for r in mentioned),
+                ]:
+                    if corpus.documents[row] == corpus.documents[head]:
+                        continue
+                    logit = known + added
+                    new = [w for w in idf if w in words(row) and w not in words(head)]
+                    if logit > best.get(corpus.ids[row], (-math.inf, 0.0))[0]:
+                        chance = 1 / (1 + math.exp(-logit - HOPS.words * share(new)))
+                        best[corpus.ids[row]] = (logit, chance)
     return {id_: probability for id_, (_, probability) in best.items()}
 
 
@@ -101,8 +116,15 @@ def test_no_passage_leads_to_itself_and_none_without_names(
     arms: tuple[TriGraphRetriever, LexicalRetriever],
 ) -> None:
     query = Query(QUESTION, np.array([1, 0], np.float32))
-    assert second_hops(*arms, query, ["lie"]) == []
+    assert second_hops(*arms, query, ["berg"]) == []
     assert second_hops(*arms, query, []) == []
+
+
+def test_a_name_that_few_passages_mention_leads_to_these(
+    arms: tuple[TriGraphRetriever, LexicalRetriever],
+) -> None:
+    query = Query(QUESTION, np.array([1, 0], np.float32))
+    assert [(h.passage, h.name) for h in second_hops(*arms, query, ["lie"])] == [("log", "Odd Lie")]
 
 
 def test_what_a_filter_keeps_out_is_no_hop(
