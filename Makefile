@@ -58,7 +58,7 @@ test-all: $(stamp) ## Every test, the slow ones too
 test-stanza: ## The constituency decoder beside Stanza's own parser, in an environment of its own
 	test -x $(STANZA)/bin/python || $(PYTHON) -m venv $(STANZA)
 	$(STANZA)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,stanza]'
-	$(STANZA)/bin/python -m pytest tests/featurizer/constituency tests/training/constituency
+	$(STANZA)/bin/python -m pytest tests/featurizer/constituency tests/training/test_constituency.py
 
 test-client: $(stamp) ## The retrievers for LangChain, LlamaIndex and Haystack, in an environment with those
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)

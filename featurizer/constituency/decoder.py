@@ -85,66 +85,17 @@ class Decoder:
         with self._one_thread():
             for begin in range(0, len(order), SIDE_BY_SIDE):
                 rows = order[begin : begin + SIDE_BY_SIDE]
-                if len(rows) == 1:
-                    trees[rows[0]] = self._derive_alone(sentences[rows[0]])
-                    continue
                 derived = self._derive([sentences[row] for row in rows])
                 for row, parse in zip(rows, derived, strict=True):
-                    words = sentences[row]
-                    trees[row] = self._derive_alone(words) if parse.is_close else parse.tree
+                    alone = self._derive([sentences[row]]) if parse.is_close else [parse]
+                    trees[row] = alone[0].tree
         return trees
 
-    def _derive_alone(self, words: Words) -> Tree | None:
-        """The tree of one sentence, by few operations on reused vectors.
-
-        `_derive` does the same for several sentences, and explains the operations.
-        """
-        model, nonlinear, split = self.model, self._nonlinear, self._transitions.size
-        vectors, gates, shares = self._read([words])
-        moves, first = model.transitions, len(model.transitions)
-        state = ParserState(words, model.roots, model.unary_limit)
-        parse = Derivation(state, first, (len(words) + 2) * self.steps_a_word, self._shift)
-        first_gates, stack_gates = gates[:, : 4 * split], gates[:, 4 * split :]
-        now, hidden = np.empty(gates.shape[1], np.float32), self._start[0][0].copy()
-        transitions, stack = now[: 4 * split], now[4 * split :]
-        enter, forget, leave, new = (now[gate::4] for gate in range(4))
-        first_hidden, stack_hidden = hidden[:split], hidden[split:]
-        cell = self._start[1][0]
-        first_weights, stack_weights = self._transitions.recurrent, self._stack.recurrent
-        scale, shift, state_weights = self._units.scale, self._units.shift, self._state_weights
-        (compose, compose_bias), later = model.compose, model.output[1:]
-        while parse.goes_on(moves, model.roots):
-            row = parse.word if parse.move == self._shift else parse.move
-            np.add(first_gates[row], first_hidden.dot(first_weights), out=transitions)
-            if parse.move == self._close:
-                children, below, product = parse.close()
-                vector = nonlinear(children.dot(compose) + compose_bias)
-                np.add(stack_gates[row], vector.dot(self._stack.inputs), out=stack)
-                cell[split:] = below
-            else:
-                vector, below, product = vectors[row], cell[split:], stack_hidden.dot(stack_weights)
-                stack[:] = stack_gates[row]
-                state.apply(moves[parse.move])
-            stack += product
-            parse.items.append((vector, below, product))
-            np.tanh(now, out=now)
-            now *= scale
-            now += shift
-            cell = forget * cell
-            enter *= new
-            cell += enter
-            np.tanh(cell, out=hidden)
-            hidden *= leave
-            scores = nonlinear(hidden).dot(state_weights)
-            scores += shares[parse.word - first]
-            for weights, bias in later:
-                scores = nonlinear(scores).dot(weights)
-                scores += bias
-            parse.move = best_move(state, moves, scores, int(scores.argmax()))
-        return parse.tree
-
     def _derive(self, sentences: Sequence[Words]) -> "list[Derivation]":
-        """The derivations of sentences, which are in descending order of length."""
+        """The derivations of sentences, which are in descending order of length.
+
+        One of several ends early, without a tree, where a decision `is_close`.
+        """
         model, nonlinear = self.model, self._nonlinear
         vectors, gates, shares = self._read(sentences)
         everyone: list[Derivation] = []
@@ -174,7 +125,7 @@ class Decoder:
             for weights, bias in model.output[1:]:
                 scores = np.dot(nonlinear(scores), weights)
                 scores += bias
-            self._choose(live, scores)
+            self._choose(live, scores, is_alone=len(sentences) == 1)
 
     def _sort(self, live: "Sequence[Derivation]") -> tuple[list[int], list[int]]:
         """Rows of the derivations that push an item, and of those that close a phrase.
@@ -222,10 +173,13 @@ class Decoder:
             for row, parse in enumerate(closing):
                 parse.items.append((phrases[row], cells[row], products[row]))
 
-    def _choose(self, live: "Sequence[Derivation]", scores: Float32) -> None:
+    def _choose(self, live: "Sequence[Derivation]", scores: Float32, *, is_alone: bool) -> None:
         """Set the next moves; -1, and `is_close`, where the batch might change the decision."""
         transitions = self.model.transitions
         best = scores.argmax(axis=1).tolist()
+        if is_alone:
+            live[0].move = best_move(live[0].state, transitions, scores[0], best[0])
+            return
         highest = np.partition(scores, -2, axis=1)
         gaps = (highest[:, -1] - highest[:, -2]).tolist()
         for parse, move, gap in zip(live, best, gaps, strict=True):

@@ -19,7 +19,6 @@ from wye.training.errors import TrainingError
 # As the usual scorer, EVALB, does: the root is always right, punctuation is no matter of syntax.
 ROOT_LABELS = frozenset({"ROOT", "TOP"})
 PUNCTUATION = frozenset({",", ":", ".", "``", "''"})
-QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
 
 
 def read_trees(path: Path) -> list[Tree]:
@@ -36,7 +35,7 @@ def read_trees(path: Path) -> list[Tree]:
 
 def is_question(tree: Tree) -> bool:
     """Whether a sentence has a direct question in it."""
-    return any(node.label in QUESTION_LABELS for node in tree.nodes())
+    return any(node.label in ("SBARQ", "SQ") for node in tree.nodes())
 
 
 def retag(tree: Tree, tags: Sequence[str]) -> Tree:
@@ -82,37 +81,21 @@ class Tagger:
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """How many phrases of the parser are those of the treebank; ratios are in percent.
+    """How far the parser's phrases are those of the treebank, in percent.
 
     Attributes:
-        matched: Phrases that both have.
-        predicted: Phrases of the parser.
-        gold: Phrases of the treebank.
-        exact: Sentences without a wrong or missing phrase.
-        sentences: All sentences.
+        precision: Share of the parser's phrases that are right; 0 without any.
+        recall: Share of the treebank's phrases that the parser has; 0 without any.
+        f1: Harmonic mean of both.
+        exact: Number of sentences without a wrong or missing phrase.
+        sentences: Number of all sentences.
     """
 
-    matched: int
-    predicted: int
-    gold: int
+    precision: float
+    recall: float
+    f1: float
     exact: int
     sentences: int
-
-    @property
-    def precision(self) -> float:
-        """Share of the parser's phrases that are right; 0 without any."""
-        return 100 * self.matched / self.predicted if self.predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the treebank's phrases that the parser has; 0 without any."""
-        return 100 * self.matched / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 when nothing matched."""
-        total = self.predicted + self.gold
-        return 100 * 2 * self.matched / total if total else 0.0
 
 
 def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
@@ -149,7 +132,9 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
         gold += theirs.total()
         exact += ours == theirs
         sentences += 1
-    return BracketScore(matched, predicted, gold, exact, sentences)
+    precision, recall = (100 * matched / max(1, total) for total in (predicted, gold))
+    f1 = 200 * matched / max(1, predicted + gold)
+    return BracketScore(precision, recall, f1, exact, sentences)
 
 
 def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, BracketScore]:

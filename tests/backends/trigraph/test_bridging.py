@@ -134,19 +134,6 @@ def test_equation_5_is_the_product_of_matrices(case: Case, steps: int, threshold
     assert not found.bridges
 
 
-def test_two_steps_by_hand() -> None:
-    # 0 -(s0: 0.5)- 1 -(s2: 0.75)- 2, and s1 is farther from the question than s0.
-    found = run([[0, 1], [0, 3], [1, 2]], [0.5, 0.25, 0.75], {0: 1.0}, threshold=0.3)
-    value, weight, level = as_dicts(found)
-    assert value == {0: 1.0, 1: 0.5, 2: 0.375}
-    # The third step comes back to 1; to 0 it adds nothing, for s0 is used and s1 is too far.
-    assert weight == {0: 1.5, 1: 0.875, 2: 0.375}
-    assert level == {0: 1, 1: 2, 2: 3}
-    assert found.bridges[1].sentence == 0
-    assert (found.bridges[2].sentence, found.bridges[2].source) == (2, 1)
-    assert found.bridges[2].similarity == 0.75
-
-
 def test_one_step_stays_at_the_seeds_and_compares_nothing() -> None:
     def never(rows: Int64) -> Float32:
         raise AssertionError
@@ -154,37 +141,6 @@ def test_one_step_stays_at_the_seeds_and_compares_nothing() -> None:
     found = run([[0, 1]], never, {1: 0.4}, steps=1, threshold=0.0)
     assert as_dicts(found) == ({1: 0.4}, {1: 0.4}, {1: 1})
     assert found.bridges == {}
-
-
-def test_without_seeds_nothing_is_active() -> None:
-    found = run([[0, 1]], [1.0], {}, threshold=0.5)
-    assert as_dicts(found) == ({}, {}, {})
-    assert [found.entities.dtype, found.level.dtype] == [np.dtype(np.int64)] * 2
-
-
-@pytest.mark.parametrize(
-    ("sentences", "sigma", "seeds", "threshold", "weight"),
-    [
-        # A value at the threshold counts.
-        ([[0, 1], [1, 2]], [0.5, 0.5], {0: 1.0}, 0.5, {0: 1.5, 1: 0.5}),
-        ([[0, 1], [1, 2]], [0.5, 0.5], {0: 1.0}, np.nextafter(0.5, 1), {0: 1.0}),
-        # A seed below it is active but leads nowhere.
-        ([[0, 1]], [1.0], {0: 0.3}, 0.35, {0: 0.3}),
-        # Of equally similar sentences the first is taken.
-        ([[0, 2], [0, 1], [0, 3]], [0.4, 0.8, 0.8], {0: 1.0}, 0.7, {0: 1.8, 1: 0.8}),
-        # A sentence is used once even when it passes nothing on: the second seed makes do with s1.
-        ([[0, 1, 2], [1, 3]], [0.9, 0.6], {0: 0.5, 1: 1.0}, 0.5, {0: 0.5, 1: 1.6, 3: 0.6}),
-    ],
-)
-def test_borders_by_hand(
-    sentences: list[list[int]],
-    sigma: list[float],
-    seeds: dict[int, float],
-    threshold: float,
-    weight: dict[int, float],
-) -> None:
-    found = run(sentences, sigma, seeds, steps=2, threshold=threshold)
-    assert as_dicts(found)[1] == pytest.approx(weight)
 
 
 def test_only_sentences_next_to_active_entities_are_compared() -> None:
@@ -196,10 +152,3 @@ def test_only_sentences_next_to_active_entities_are_compared() -> None:
 
     run([[0, 1], [2, 3], [1, 4], [3]], similarity, {0: 1.0}, steps=4, threshold=0.1)
     assert set(asked) == {0, 2}
-
-
-def test_adjacency_lists_mirror_the_matrix() -> None:
-    sentences: list[list[int]] = [[2, 0], [], [1, 2]]
-    graph = graph_of(sentences, 4)
-    assert [graph.entities_of(row) for row in range(3)] == [[0, 2], [], [1, 2]]
-    assert [graph.sentences.one(entity).tolist() for entity in range(4)] == [[0], [2], [0, 2], []]

@@ -157,18 +157,13 @@ def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.Monk
     lines = GOLDEN.read_text(encoding="utf-8").splitlines()[1:]
     sentences = [parse_brackets(json.loads(line)["tree"]).tagged_words() for line in lines]
     groups: list[int] = []
-    derive, derive_alone = decoder._derive, decoder._derive_alone
+    derive = decoder._derive
 
     def counted(group: Sequence[Words]) -> list[Derivation]:
         groups.append(len(group))
         return derive(group)
 
-    def counted_alone(words: Words) -> Tree | None:
-        groups.append(1)
-        return derive_alone(words)
-
     monkeypatch.setattr(decoder, "_derive", counted)
-    monkeypatch.setattr(decoder, "_derive_alone", counted_alone)
     monkeypatch.setattr("wye.featurizer.constituency.decoder.SIDE_BY_SIDE", 30)
     side_by_side = decoder.parse_many(sentences)
     assert groups == [30, len(sentences) - 30]

@@ -2,8 +2,11 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.training.constituency.evaluation import (
@@ -15,10 +18,10 @@ from wye.training.constituency.evaluation import (
     score,
     write_manifest,
 )
-from wye.training.constituency.model_files import Recipe
+from wye.training.constituency.model_files import Recipe, export, save_vectors
 from wye.training.errors import TrainingError
 
-SHIPPED = Path(__file__).parents[3] / "models/constituency-en-gum"
+SHIPPED = Path(__file__).parents[2] / "models/constituency-en-gum"
 GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")
 FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")
 
@@ -34,10 +37,9 @@ def test_chains_of_one_label_count_as_often_as_they_stand() -> None:
 
 def test_f1_is_over_the_whole_corpus() -> None:
     result = score([(FLAT, GOLD), (GOLD, GOLD)])
-    assert result == BracketScore(matched=5, predicted=5, gold=6, exact=1, sentences=2)
-    assert result.precision == 100
-    assert result.recall == pytest.approx(100 * 5 / 6)
-    assert result.f1 == pytest.approx(100 * 10 / 11)
+    assert (result.exact, result.sentences) == (1, 2)
+    shares = (result.precision, result.recall, result.f1)
+    assert shares == pytest.approx((100, 100 * 5 / 6, 100 * 10 / 11))
 
 
 def test_nothing_scores_nothing() -> None:
@@ -50,7 +52,7 @@ def test_the_manifest_says_what_was_measured(
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
     shutil.copy(SHIPPED / MODEL_FILE, tmp_path)
-    write_manifest(tmp_path, Recipe(seed=3), {"test": BracketScore(8, 10, 10, 1, 4)}, "tagger 1.0")
+    write_manifest(tmp_path, Recipe(seed=3), {"test": BracketScore(80, 80, 80, 1, 4)}, "tagger 1.0")
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     shipped = json.loads((SHIPPED / "manifest.json").read_text())
     assert manifest["files"] == shipped["files"]
@@ -78,3 +80,40 @@ def test_a_treebank_has_one_tree_a_line(tmp_path: Path) -> None:
     assert read_trees(tmp_path / "a.mrg") == [QUESTION, QUESTION]
     with pytest.raises(TrainingError, match="No treebank"):
         read_trees(tmp_path / "b.mrg")
+
+
+def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
+    words = ["+1 555 0100 200", "@someone", "boat", "www.example.org", "year"]
+    rows = torch.arange(7.0).unsqueeze(1)
+    params = {
+        "model": {"delta_embedding.weight": rows, "delta_tensors": torch.arange(7)},
+        "words": words,
+        "rare_words": ["boat"],
+        "config": {"save_dir": "/somewhere", "wordvec_pretrain_file": "/somewhere/vectors.pt"},
+    }
+    torch.save({"params": params, "best_epoch": 3}, tmp_path / "in.pt")
+    vectors = np.array([[0.5], [2]], np.float16)
+    save_vectors(["<PAD>", "boat"], vectors, tmp_path / "vectors.pt")
+    export(tmp_path / "in.pt", tmp_path / "vectors.pt", tmp_path / "out.safetensors")
+    found = read_safetensors(tmp_path / "out.safetensors")
+    written = found.content["params"]
+    assert written["words"] == ["boat", "year"]
+    assert found.tensors["delta_embedding.weight"].flatten().tolist() == [0, 1, 4, 6]
+    assert written["config"]["wordvec_pretrain_file"] == "vectors.pt"
+    assert written["config"]["save_dir"] == ""
+    assert written["rare_words"] == []
+    assert (found.words, found.lower) == (["<PAD>", "boat"], True)
+    assert found.tensors[VECTORS].dtype == np.float16
+    assert found.tensors[VECTORS].tolist() == vectors.tolist()
+    assert found.content["best_epoch"] == 3
+
+
+def test_stanza_understands_every_argument() -> None:
+    pytest.importorskip("stanza", reason="Stanza is an optional extra")
+    from stanza.models import constituency_parser  # noqa: PLC0415
+
+    args = constituency_parser.parse_args(Recipe(batch=48).stanza_arguments("v.pt", "folder"))
+    assert args["train_batch_size"] == 48
+    assert args["multistage"] is False
+    assert args["retag_package"] is None
+    assert args["rare_word_unknown_frequency"] == 0.25
