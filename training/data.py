@@ -204,19 +204,13 @@ def _read_questions(folder: Path) -> dict[str, Question]:
             "(corpus.jsonl, queries.jsonl, qrels/<split>.tsv)."
         )
     questions: dict[str, Question] = {}
-    for number, line in read_lines(path):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            says = f"{path}:{number} is not JSON ({error}); correct the line."
-            raise DatasetError(says) from None
-        fields = row if isinstance(row, dict) else {}
-        id_, text = fields.get("_id"), fields.get("text")
+    for number, row in read_objects(path):
+        id_, text = row.get("_id"), row.get("text")
         if not isinstance(id_, str) or not isinstance(text, str):
             raise DatasetError(f'{path}:{number} needs "_id" and "text", both strings.')
         if id_ in questions:
             raise DatasetError(f"{path}:{number} has question '{id_}' again; ids must be unique.")
-        questions[id_] = _question(id_, text, fields.get("metadata"))
+        questions[id_] = _question(id_, text, row.get("metadata"))
     return questions
 
 
@@ -303,6 +297,20 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DatasetError(
             f"'{path}' cannot be read ({error}); name folders in BEIR's layout."
         ) from None
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the JSON objects of a file's lines, with 1-based numbers.
+
+    Raises:
+        DatasetError: The file cannot be read, or a line is no JSON object.
+    """
+    for number, line in read_lines(path):
+        try:
+            yield number, dict(json.loads(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            says = f"{path}:{number} is not a JSON object ({error}); correct the line."
+            raise DatasetError(says) from None
 
 
 def words(text: str) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from wye.backends.files import write_atomically
 from wye.backends.types import Progress
 from wye.router.snapshot import Snapshot
-from wye.training.data import contains_any, words
+from wye.training.data import contains_any, read_objects, words
 from wye.training.errors import DatasetError, TrainingError
 from wye.training.judge import JudgeClient
 
@@ -256,15 +256,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         del lines[len(lines) - (not lines[-1].endswith("}")) :]
         with write_atomically(path) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
-    objects = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            objects += [dict(json.loads(line))] if line.strip() else []
-        except (ValueError, TypeError) as error:
-            raise DatasetError(
-                f"{path}:{number} is not a line of JSON ({error}); correct it."
-            ) from None
-    return objects
+    return [row for _, row in read_objects(path)]
 
 
 def _append(path: Path, row: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -110,12 +110,48 @@ class TrainingRun:
     def write(
         self, fitted: Fitted, evaluation: Summary | None, models: Path, name: str
     ) -> tuple[Path, Report]:
-        """See `write_router`."""
+        """Write a router as the next version of a model, with its card, numbers and figures.
+
+        Returns:
+            The version's folder, and the report.
+
+        Raises:
+            ModelFileError: The name cannot be that of a folder.
+        """
         of_passages = fitted.questions.names == PASSAGE_COLUMNS
-        schema = passage_schema() if of_passages else schema_of(self._settings)
-        command, seconds = command_line(sys.argv), self.clock.seconds
-        facts = {"schema_id": schema, "command": command, "seconds": seconds}
-        return write_router(fitted, evaluation, models, name, facts)
+        facts: dict[str, Any] = {
+            "schema_id": passage_schema() if of_passages else schema_of(self._settings),
+            "command": command_line(sys.argv),
+            "seconds": self.clock.seconds,
+            "versions": {"python": platform.python_version()}
+            | {package: version(package) for package in _PACKAGES},
+        }
+        report = make_report(fitted, evaluation, facts)
+        solution, choices = fitted.solution, fitted.choices
+        router = TrainedRouter(
+            scorer=fitted.scorer,
+            policy=fitted.policy,
+            schema_id=facts["schema_id"],
+            card=card(name, report),
+            training={
+                "command": facts["command"],
+                "success": choices.success,
+                "kind": fitted.recipe.kind,
+                "questions": len(fitted.questions),
+                "disagreements": report.disagreements,
+                "features computed": len(fitted.questions.names),
+                "versions": facts["versions"],
+            },
+            notes={
+                "quality": choices.quality,
+                "objective": solution.outcome.quality,
+                "best pair": [solution.best.low, solution.best.high],
+                "plateau": solution.plateau,
+            },
+        )
+        folder = save_router(models, name, router)
+        write_report(folder, report)
+        return folder, report
 
     def _training_set(self, say: Callable[[str], None]) -> tuple[EvaluationSet, Disagreement]:
         choices = self._choices
@@ -145,53 +181,6 @@ class TrainingRun:
                 )
         finally:
             progress.close()
-
-
-def write_router(
-    fitted: Fitted,
-    evaluation: Summary | None,
-    models: Path,
-    name: str,
-    facts: Mapping[str, Any],
-) -> tuple[Path, Report]:
-    """Write a router as the next version of a model, with its card, numbers and figures.
-
-    Args:
-        facts: `schema_id` of the features, `command`, and `seconds` by stage.
-
-    Returns:
-        The version's folder, and the report.
-
-    Raises:
-        ModelFileError: The name cannot be that of a folder.
-    """
-    packages = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    report = make_report(fitted, evaluation, {**facts, "versions": packages})
-    solution, choices = fitted.solution, fitted.choices
-    router = TrainedRouter(
-        scorer=fitted.scorer,
-        policy=fitted.policy,
-        schema_id=facts["schema_id"],
-        card=card(name, report),
-        training={
-            "command": facts["command"],
-            "success": choices.success,
-            "kind": fitted.recipe.kind,
-            "questions": len(fitted.questions),
-            "disagreements": report.disagreements,
-            "features computed": len(fitted.questions.names),
-            "versions": packages,
-        },
-        notes={
-            "quality": choices.quality,
-            "objective": solution.outcome.quality,
-            "best pair": [solution.best.low, solution.best.high],
-            "plateau": solution.plateau,
-        },
-    )
-    folder = save_router(models, name, router)
-    write_report(folder, report)
-    return folder, report
 
 
 def schema_of(settings: Settings) -> str:

@@ -49,8 +49,8 @@ def test_limit_takes_the_first(tmp_path: Path) -> None:
     ("queries", "qrels", "says"),
     [
         (None, HEADER, "no queries.jsonl"),
-        ("{\n", HEADER, "queries.jsonl:1 is not JSON"),
-        ("[1]\n", HEADER, "queries.jsonl:1 needs"),
+        ("{\n", HEADER, "queries.jsonl:1 is not a JSON object"),
+        ("[1]\n", HEADER, "queries.jsonl:1 is not a JSON object"),
         ('{"_id": 3, "text": "x"}\n', HEADER, "queries.jsonl:1 needs"),
         (QUERIES + QUERIES, HEADER, "queries.jsonl:4 has question 'q1' again"),
         (QUERIES, HEADER + "q1 p1 1\n", "test.tsv:2 is not a judgement"),

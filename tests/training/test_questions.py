@@ -257,7 +257,7 @@ def test_other_questions_are_left_alone(writer: Writer, folder: Path) -> None:
     folder.mkdir()
     for line, says in (
         ('{"_id": "q1", "text": "Mine?"}', "'q1' of '.*' was not written here"),
-        ("not JSON", "queries.jsonl:1 is not a line of JSON"),
+        ("not JSON", "queries.jsonl:1 is not a JSON"),
     ):
         (folder / QUERIES).write_text(f"{line}\n", encoding="utf-8")
         with pytest.raises(DatasetError, match=says):
