@@ -40,10 +40,10 @@ from wye.backends.store.corpus import Corpus, Mentions
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import FilteredGraph, MentionGraph, PlainLists, TriGraph
 from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
-from wye.backends.trigraph.promotion import MOST
 from wye.backends.trigraph.retriever import TriGraphBatch, TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed, SeedFinder
 from wye.backends.trigraph.settings import TriGraphSettings
+from wye.backends.trigraph.walk import MOST_NAMING
 from wye.backends.types import Int64, Mask, NameCoverage, Query, Ranking, Scores, bits
 
 NEAR, WORDED, SEEDED, REACHED, TITLES = 50, 50, 50, 50, 10
@@ -470,14 +470,14 @@ class DatasetGraphBatch(TriGraphBatch):
 def titles_in(rows: Sequence[Row]) -> list[int]:
     """Hashes of the names in some rows that are titles of other ones, the rarest first.
 
-    A name that more than `MOST` passages mention leads nowhere.
+    A name that more than `MOST_NAMING` passages mention leads nowhere.
     """
     degree: dict[int, int] = {}
     for row in rows:
         is_own = np.zeros(len(row.hashes), bool)
         is_own[row.titles] = True
         passages, titles = row.counts[:, 0], row.counts[:, 1]
-        leads = (titles > is_own) & (passages <= MOST)
+        leads = (titles > is_own) & (passages <= MOST_NAMING)
         degree.update(zip(row.hashes[leads].tolist(), passages[leads].tolist(), strict=True))
     return sorted(degree, key=lambda hash_: (degree[hash_], hash_))
 

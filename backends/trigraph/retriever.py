@@ -30,10 +30,9 @@ from wye.backends.trigraph.bridging import Activation, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble, counted
 from wye.backends.trigraph.prior import Priors
-from wye.backends.trigraph.promotion import MOST, Promoted, promote
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.trigraph.walk import Masses, QuestionGraphs
+from wye.backends.trigraph.walk import MOST_NAMING, Masses, Promoted, QuestionGraphs, promote
 from wye.backends.types import (
     Float32,
     Float64,
@@ -338,7 +337,7 @@ class TriGraphBatch:
         graph, filtered = self._arm.graph, self.filtered
         owner, entity = graph.entities_of(heads % size)
         question, entity, _ = counted(heads[owner] // size, entity, len(graph))
-        is_rare = filtered.degree(entity) <= MOST
+        is_rare = filtered.degree(entity) <= MOST_NAMING
         titled, lengths = filtered.titles(entity[is_rare])
         titled_keys = np.repeat(question[is_rare] * size, lengths) + titled
         more = without(distinct(titled_keys), keys)

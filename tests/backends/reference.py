@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from wye.backends.trigraph.promotion import FIRST, MOST
+from wye.backends.trigraph.walk import MOST_NAMING, PROMOTING
 from wye.backends.types import Float64
 
 
@@ -272,9 +272,11 @@ def promote(
         share: How far a passage is moved up.
     """
     after = list(mass)
-    for source in sorted(range(len(mass)), key=lambda passage: (-mass[passage], passage))[:FIRST]:
+    for source in sorted(range(len(mass)), key=lambda passage: (-mass[passage], passage))[
+        :PROMOTING
+    ]:
         for entity in mentioned[source]:
-            if source in titled[entity] or degree[entity] > MOST:
+            if source in titled[entity] or degree[entity] > MOST_NAMING:
                 continue
             for passage in titled[entity]:
                 low, high = mass[passage], mass[source]

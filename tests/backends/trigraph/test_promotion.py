@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph import promotion
+from wye.backends.trigraph import walk
 from wye.backends.trigraph.graph import FilteredGraph, counted
-from wye.backends.trigraph.promotion import Promoted, promote, promoted, reach
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.trigraph.walk import Masses
+from wye.backends.trigraph.walk import Masses, Promoted, promote, promoted, reach
 from wye.backends.types import Mask, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
@@ -133,7 +132,7 @@ def test_a_title_that_very_many_passages_mention_promotes_none(
     arm: TriGraphRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
-    monkeypatch.setattr(promotion, "MOST", 2)
+    monkeypatch.setattr(walk, "MOST_NAMING", 2)
     assert [arm.corpus.ids[row] for row in one(arm, before, 0.5).named_in] == ["como"]
 
 
