@@ -17,7 +17,6 @@ from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Coverage, Float32, Float64, Mention, Query, Ranking, Scores
 from wye.featurizer.analyser import Analyser, token_count
-from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.encoder import EncodedText
 from wye.featurizer.plan import Plan, plan_by_dependencies, with_names
 from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
@@ -218,8 +217,8 @@ class Batch:
         with self.stage("seeds", positions):
             self._names.update((p, self.graph.names(p)) for p in positions)
 
-    def syntax(self, positions: Sequence[int], *, trees: bool) -> None:
-        """Have the syntax of some questions, which are parsed if needed."""
+    def syntax(self, positions: Sequence[int], *, trees: bool) -> list[Syntax]:
+        """The syntax of some questions, which are parsed if needed."""
         self.parse(positions, tokens=True)
         cached = self._syntax
         missing = [p for p in positions if p not in cached or (trees and not cached[p].trees)]
@@ -228,10 +227,7 @@ class Batch:
                 parses = [self._parses[position] for position in missing]
                 new = self.models.analyser.syntax_of(parses, trees=trees)
             cached.update(zip(missing, new, strict=True))
-
-    def trees(self, position: int) -> tuple[Tree, ...]:
-        """The trees of a question's sentences; empty if they were not built."""
-        return self._syntax[position].trees if position in self._syntax else ()
+        return [cached[position] for position in positions]
 
     def find_mentions(self, positions: Sequence[int]) -> None:
         """Add the mentions of parsed questions to their queries."""
@@ -265,9 +261,9 @@ class Batch:
         if needs.coverage or (needs.syntax and (needs.signals or self._ahead)):
             self.start()
         if needs.syntax:
-            self.syntax(positions, trees=trees or not TREE_FEATURES.isdisjoint(needs.syntax))
+            trees = trees or not TREE_FEATURES.isdisjoint(needs.syntax)
+            syntaxes = self.syntax(positions, trees=trees)
             with self.stage("features", positions):
-                syntaxes = [self._syntax[position] for position in positions]
                 columns[:, : len(FEATURE_NAMES)] = syntax_matrix(syntaxes, needs.syntax)
         if needs.coverage and not self._has_vectors:
             self._while_encoding(positions, may_step=may_step)

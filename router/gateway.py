@@ -293,13 +293,13 @@ class _Course:
                 decisions[row] = replace(decision, route=Route.STEPS, reason=reason)
         if not ask.explain:
             return decisions
-        batch.syntax(positions, trees=True)
+        syntaxes = batch.syntax(positions, trees=True)
         seeds: Sequence[Sequence[SeedStats] | None] = [None] * len(decisions)
         if model.asks_corpus:
             seeds = batch.seeds(positions)
             batch.find_names(positions)
         return [
-            in_words(decision, batch.trees(row), batch.plan(row), seeds[row])
+            in_words(decision, syntaxes[row].trees, batch.plan(row), seeds[row])
             for row, decision in enumerate(decisions)
         ]
 

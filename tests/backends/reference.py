@@ -272,9 +272,7 @@ def promote(
         share: How far a passage is moved up.
     """
     after = list(mass)
-    for source in sorted(range(len(mass)), key=lambda passage: (-mass[passage], passage))[
-        :PROMOTING
-    ]:
+    for source in sorted(range(len(mass)), key=lambda at: (-mass[at], at))[:PROMOTING]:
         for entity in mentioned[source]:
             if source in titled[entity] or degree[entity] > MOST_NAMING:
                 continue

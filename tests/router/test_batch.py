@@ -299,8 +299,7 @@ def test_columns_that_are_not_named_are_not_computed(models: Naming, named: Batc
     assert models.calls == []
     assert known(["tokens"]) == [["tokens"]] * 3
     assert named.columns(["tokens"])[:, COLUMNS.index("tokens")].tolist() == [3, 3, 1]
-    assert named.trees(0) == ()
     named.columns(["tokens"], trees=True)  # trees can be had without a feature of them
     assert known(["tree_depth"]) == [["tree_depth"]] * 3
     assert models.calls == [("parse", 3), ("trees", 3)]
-    assert str(named.trees(2)[0]) == "(ROOT (X who))"
+    assert str(named.syntax([2], trees=True)[0].trees[0]) == "(ROOT (X who))"
