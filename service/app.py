@@ -1,7 +1,5 @@
 """Builds the web app from the settings."""
 
-import gc
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -43,9 +41,8 @@ from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.metrics import Metrics
 from wye.service.http.openapi import DESCRIPTION, TAGS, describe
-from wye.service.logs import configure
 from wye.service.service import Service
-from wye.service.settings import ServiceSettings, load_settings, router_settings
+from wye.service.settings import ServiceSettings, router_settings
 
 CONSOLE = Path(__file__).parent / "ui"
 
@@ -64,41 +61,11 @@ ROUTERS = (
     operations.router,
 )
 
-# Seconds that the models' thread may keep the interpreter while the event loop wants it. With
-# Python's default of 5 ms, even a refusal would wait many times 5 ms.
-_SWITCH_SECONDS = 0.0005
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _STRICT_TAGS = {"retrieval", "answers", "documents"}
 _STRICT = [Depends(refuse_unknown)]
 
 Opener = Callable[[], Session]
-
-
-def from_environment(ready: Callable[[], None] = lambda: None) -> FastAPI:
-    """Build the app that `wye serve` runs, from the environment alone.
-
-    Args:
-        ready: Called when all collections are loaded.
-    """
-
-    def loaded() -> None:
-        _settle()
-        ready()
-
-    settings = load_settings()
-    configure(settings.serve.logs)
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    return build(settings, loaded=loaded)
-
-
-def _settle() -> None:
-    """Exempt all current objects from garbage collection.
-
-    The models are hundreds of thousands of objects. Traversing them took a quarter of a second
-    every few thousand requests, and nothing else ran meanwhile.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def build(

@@ -47,11 +47,11 @@ _RESERVED = {*Route, "local"}
 _SINGLE = {"simple": "is the simple one of", "graph": "replaces the graph in"}
 
 
-def settings_with_arms(path: Path | None) -> ServiceSettings:
+def settings_with_arms(path: Path | None, preset: str | None = None) -> ServiceSettings:
     """All settings, with an arms file: the given one, that of the settings, or `FILE`."""
-    settings = load_settings(arms=path)
+    settings = load_settings(arms=path, preset=preset)
     if settings.arms is None and Path(FILE).is_file():
-        settings = load_settings(arms=Path(FILE))
+        settings = load_settings(arms=Path(FILE), preset=preset)
     return settings
 
 

@@ -1,13 +1,15 @@
 """`wye serve`, `wye mcp`, `wye doctor` and `wye keys`: run a server, check it, make its keys."""
 
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -27,14 +29,19 @@ from wye.service.errors import ServiceError
 from wye.service.terminal import messages, output, say
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from wye.service.http.edge import Scope
-    from wye.service.settings import ServeSettings
+    from wye.service.settings import ServeSettings, ServiceSettings
 
 MOST_CONNECTIONS = 900
 """A process may often have 1,024 open files, and indexes and jobs need some."""
 FAILED = 1
 """Exit code of `wye doctor` if something is bad."""
 _MARKS = {"good": "ok     ", "warning": "warning", "bad": "BAD    "}
+# Seconds that the models' thread may keep the interpreter while the event loop wants it. With
+# Python's default of 5 ms, even a refusal would wait many times 5 ms.
+_SWITCH_SECONDS = 0.0005
 _POLL_SECONDS = 0.05
 _REPLY_SECONDS = 120.0
 
@@ -55,45 +62,57 @@ def serve(
     """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
     from wye.router.session import ModelCache
-    from wye.service.app import indexes
-    from wye.service.arms.file import read_arms, settings_with_arms
+    from wye.service.app import build, indexes
     from wye.service.collections import check_router
     from wye.service.doctor import refuse_taken_address
-    from wye.service.http.keys import KeyRing, refuse_open_server
     from wye.service.logs import configure
     from wye.service.settings import router_settings
 
-    # The app is built from the environment.
-    flags = {
-        "HOST": host,
-        "PORT": port,
-        "INDEXES": ",".join(index or ()),
-        "ROUTERS": ",".join(router or ()),
-        "THRESHOLDS": ",".join(thresholds or ()),
-    }
-    env = {f"WYE_SERVE__{name}": str(v) for name, v in flags.items() if v not in (None, "")}
-    os.environ.update(env | ({} if preset is None else {"WYE_PRESET": preset}))
-    settings = settings_with_arms(arms)
-    if settings.arms is not None:
-        os.environ["WYE_ARMS"] = str(settings.arms)
-    serve_settings = settings.serve
-    refuse_open_server(serve_settings)
-    refuse_taken_address(serve_settings.host, serve_settings.port)
-    KeyRing(serve_settings.keys, serve_settings.keys_file)
-    collections = indexes(settings, ModelCache())
-    for opener in collections.values():
+    lists = {"indexes": index, "routers": router, "thresholds": thresholds}
+    settings = _settings(arms, lists, preset=preset, host=host, port=port)
+    refuse_taken_address(settings.serve.host, settings.serve.port)
+    app = build(settings, loaded=lambda: _settle(settings.serve))
+    for opener in indexes(settings, ModelCache()).values():
         # Report a missing or foreign index or relevance model now, rather than in a log.
         _ = opener().models.relevance
-    remote = read_arms(settings.arms, list(collections), serve_settings.deadline_ms / 1000)
-    names = dict.fromkeys([*collections, *remote])
-    for name, routing in router_settings(settings, list(names)).items():
+    service = app.state.service
+    for name, routing in router_settings(settings, list(service.collections)).items():
         check_router(name, routing)
-    configure(serve_settings.logs)
+    configure(settings.serve.logs)
     clear_away(Path(tempfile.gettempdir()))
-    for name, group in remote.items():
+    for name, group in service.arms.items():
         say(f"Remote arms of {name}: {', '.join(arm.name for arm in group)} ({settings.arms}).")
-    say(f"Loading {', '.join(names)}.")
-    _run(serve_settings)
+    say(f"Loading {', '.join(service.collections)}.")
+    _run(app, settings.serve)
+
+
+def _settings(
+    arms: Path | None,
+    lists: Mapping[str, list[str] | None],
+    *,
+    preset: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+) -> "ServiceSettings":
+    """All settings, with what a command's options say."""
+    from wye.service.arms.file import settings_with_arms
+
+    settings = settings_with_arms(arms, preset)
+    values: dict[str, Any] = {name: tuple(texts) for name, texts in lists.items() if texts}
+    values |= {} if host is None else {"host": host}
+    values |= {} if port is None else {"port": port}
+    return settings.model_copy(update={"serve": replace(settings.serve, **values)})
+
+
+def _settle(settings: "ServeSettings") -> None:
+    """Say that all collections are loaded, and exempt their objects from garbage collection.
+
+    The models are hundreds of thousands of objects. Traversing them took a quarter of a second
+    every few thousand requests, and nothing else ran meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+    say(f"Ready: {_address(settings)}")
 
 
 def _multiply_on_one_thread() -> None:
@@ -129,19 +148,19 @@ def _is_alive(process: int) -> bool:
     return process != os.getpid()  # in a container, each server has the same id
 
 
-def _run(serve_settings: "ServeSettings") -> None:
+def _run(app: "FastAPI", settings: "ServeSettings") -> None:
     import uvicorn
 
-    from wye.service.app import from_environment
     from wye.service.http.protocol import BoundedHttp
 
+    sys.setswitchinterval(_SWITCH_SECONDS)
     # The web server raises the signal again when it has finished; with this handler the process
     # exits normally, and temporary files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        from_environment(lambda: say(f"Ready: {_address(serve_settings)}")),
-        host=serve_settings.host,
-        port=serve_settings.port,
+        app,
+        host=settings.host,
+        port=settings.port,
         workers=1,
         log_config=None,
         access_log=False,
@@ -151,7 +170,7 @@ def _run(serve_settings: "ServeSettings") -> None:
         http=BoundedHttp,
         ws="none",
         limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=serve_settings.shutdown_seconds,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
     )
 
 
@@ -247,19 +266,10 @@ def doctor(
     Exits with code 1 if something would keep `wye serve` from working.
     """
     from wye.backends.files import plain, rounded_json
-    from wye.service.arms.file import settings_with_arms
     from wye.service.doctor import Health, examine
 
-    settings = settings_with_arms(arms)
-    base = settings.serve
-    serve = replace(
-        base,
-        indexes=tuple(index or base.indexes),
-        routers=tuple(router or base.routers),
-        thresholds=tuple(thresholds or base.thresholds),
-        port=base.port if port is None else port,
-    )
-    settings = settings.model_copy(update={"serve": serve})
+    lists = {"indexes": index, "routers": router, "thresholds": thresholds}
+    settings = _settings(arms, lists, port=port)
     findings = []
     with messages().status("Looking"):
         for finding in examine(settings):

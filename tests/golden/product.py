@@ -122,9 +122,10 @@ def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
 def app(index: Path, **more: str) -> FastAPI:
     """The app over one index, as `wye serve` runs it, with more settings."""
     with patch.dict(os.environ, environment(WYE_INDEX=str(index), **more), clear=True):
-        from wye.service.app import from_environment  # noqa: PLC0415 - imports take seconds
+        from wye.service.app import build  # noqa: PLC0415 - imports take seconds
+        from wye.service.settings import load_settings  # noqa: PLC0415
 
-        return from_environment()
+        return build(load_settings())
 
 
 def features(questions: Sequence[str]) -> tuple[object, list[object]]:

@@ -19,7 +19,7 @@ from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.types import Passage
 from wye.featurizer.analyser import AnalyserSettings
 from wye.service.cli import build
-from wye.service.settings import load_settings
+from wye.service.settings import ServeSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -361,18 +361,15 @@ def test_demo_indexes_and_asks_over_every_route(
 
 
 def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    served: list[int] = []
+    served: list[ServeSettings] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "wye.service.commands.serve._run", lambda wanted: served.append(wanted.port)
-    )
+    monkeypatch.setattr("wye.service.commands.serve._run", lambda _, serve: served.append(serve))
     code, out, err = wye("demo", "--serve", "--port", "8123")
     assert (code, "199 passages" in out) == (0, True)
     assert "Loading demo.\n" in err
-    assert served == [8123]
-    assert load_settings().serve.indexes == ("demo=demo-index",)
+    assert [(serve.port, serve.indexes) for serve in served] == [(8123, ("demo=demo-index",))]
     code, _, err = wye("demo", "--serve", "--port", "0")
-    assert (code, served) == (0, [8123, 0])
+    assert (code, served[-1].port) == (0, 0)
 
 
 def test_version(wye: Run) -> None:

@@ -187,14 +187,15 @@ class Slow(FakeAnalyser):
         super().__init__(settings, delay=0.02)
 
 wye.router.session.Analyser = Slow
-import wye.service.app
 from dataclasses import replace
+from wye.service.app import build
+from wye.service.logs import configure
 from wye.service.settings import load_settings
 
+configure("json")
 settings = load_settings()
 small = replace(settings.documents, group_passages=8)
-wye.service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
-uvicorn.run(wye.service.app.from_environment(), port=0, log_config=None)
+uvicorn.run(build(settings.model_copy(update={"documents": small})), port=0, log_config=None)
 """
 
 
