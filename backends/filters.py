@@ -39,7 +39,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.errors import FilterError, suggestion
-from wye.backends.layers import Layers
 from wye.backends.types import Int32, Int64, Mask, Metadata, Scalar
 
 MAX_DEPTH = 8
@@ -321,28 +320,6 @@ class Columns:
 def _parsed(metadata: Metadata | str) -> Metadata:
     parsed: Metadata = json.loads(metadata) if isinstance(metadata, str) else metadata
     return parsed
-
-
-class LayeredColumns(Columns):
-    """Columns of passages in two layers, which reuse those of the base."""
-
-    def __init__(self, layers: Layers, base: Columns, added: Columns) -> None:
-        self._layers, self._base, self._added = layers, base, added
-
-    def __len__(self) -> int:
-        return len(self._layers)
-
-    def mask(self, comparison: Comparison) -> Mask:
-        """(n,) mask of the passages that satisfy a comparison."""
-        return self._layers.lay(self._base.mask(comparison), self._added.mask(comparison))
-
-    def keys(self) -> set[str]:
-        """Keys that some passage has."""
-        return self._base.keys_without(self._layers.gone) | self._added.keys()
-
-    def _kinds_of(self, key: str) -> set[int]:
-        base_kinds = self._base.column(key).kinds(self._layers.gone)
-        return base_kinds | self._added.column(key).kinds()
 
 
 class Column:

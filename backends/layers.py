@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from wye.backends.filters import Columns, Comparison
 from wye.backends.types import Float16, Float32, Int32, Int64, Mask
 
 _Value = TypeVar("_Value", bound=np.generic)
@@ -139,3 +140,25 @@ class LayeredStrings(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         both = [*self._both[0], *self._both[1]]
         return map(both.__getitem__, self._layers.positions.tolist())
+
+
+class LayeredColumns(Columns):
+    """Columns of passages in two layers, which reuse those of the base."""
+
+    def __init__(self, layers: Layers, base: Columns, added: Columns) -> None:
+        self._layers, self._base, self._added = layers, base, added
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def mask(self, comparison: Comparison) -> Mask:
+        """(n,) mask of the passages that satisfy a comparison."""
+        return self._layers.lay(self._base.mask(comparison), self._added.mask(comparison))
+
+    def keys(self) -> set[str]:
+        """Keys that some passage has."""
+        return self._base.keys_without(self._layers.gone) | self._added.keys()
+
+    def _kinds_of(self, key: str) -> set[int]:
+        base_kinds = self._base.column(key).kinds(self._layers.gone)
+        return base_kinds | self._added.column(key).kinds()

@@ -359,12 +359,14 @@ class DocumentSource:
             on_bad(replace(bad, file=file.shown))
 
         once = partial(ids.once, source=file.shown)
+        absolute = str(file.path.resolve()) if isinstance(file.path, Path) else file.path.key
+        of_record = partial(ids.of_record, source=file.shown, file=absolute)
         try:
             with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:
-                    yield from read_lines(content, note, once, encoding, file.name)
+                    yield from read_lines(content, note, of_record, encoding, file.name)
                 elif file.suffix == PARQUET:
-                    yield from read_parquet(content, note, once)
+                    yield from read_parquet(content, note, of_record)
                 elif file.suffix in self._texts:
                     document, remark = text_document(file.name, content.read(), encoding)
                     if remark:

@@ -11,7 +11,8 @@ from typing import Protocol, Self, cast
 import numpy as np
 
 from wye.backends.dense import DenseRetriever
-from wye.backends.filters import Columns, LayeredColumns, parse_filter
+from wye.backends.filters import Columns, parse_filter
+from wye.backends.layers import LayeredColumns
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from wye.backends.numerics import ranges
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus

@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -41,9 +41,17 @@ OnBad = Callable[[BadLine], None]
 
 
 class Ids:
-    """The ids of the documents that were read, each with the file or the index that it is in."""
+    """The ids of the documents that were read, each with the file or the index that it is in.
 
-    def __init__(self) -> None:
+    Attributes:
+        files: Document -> the file that gives it and its id, if a file gives several such.
+    """
+
+    def __init__(self, former: Mapping[str, str] | None = None) -> None:
+        """Begin with no ids; `former` is what `files` was after earlier runs."""
+        self._former = former or {}
+        self.files: dict[str, str] = {}
+        self._replaced: dict[tuple[str, str], list[str]] = {}
         self._sources: dict[str, str] = {}
         self._files: set[tuple[str, str]] = set()
 
@@ -73,6 +81,25 @@ class Ids:
         """A document whose id no other has; arguments and errors as of `claim`."""
         self.claim(document.id, source, **advice)
         return document
+
+    def of_record(self, document: Passage, source: str, file: str) -> Passage:
+        """As `once`, for one of several documents of a file, given as an absolute path."""
+        self.claim(document.id, source)
+        former = self._former.get(document.id, file)
+        if former != file and Path(former).exists():
+            self._replaced.setdefault((former, file), []).append(document.id)
+        self.files[document.id] = file
+        return document
+
+    @property
+    def replacements(self) -> list[str]:
+        """A sentence for each file with ids that another file, which still exists, gave before."""
+        return [
+            f"{file} has ids of {former}, which was indexed before: {', '.join(ids[:3])} "
+            f"({len(ids):,} in all). The later documents replace those of the former file, so give "
+            "each an id of its own if both are meant"
+            for (former, file), ids in self._replaced.items()
+        ]
 
     def first(self, passages: Iterable[tuple[str, Passage]], on_bad: OnBad) -> Iterator[Passage]:
         """Leave out documents whose id an earlier one has, and name them.

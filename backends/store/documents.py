@@ -11,6 +11,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import parquet
 
 from wye.backends.dataset.build import count_without
 from wye.backends.errors import IndexDamagedError
@@ -18,10 +19,10 @@ from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.corpus import changed_since
 from wye.backends.store.derived import DerivedFiles, most_on_top
-from wye.backends.store.index import PassageStore, fragments_by_size
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, has_columns, to_passages
-from wye.backends.store.versions import reading
+from wye.backends.store.versions import fragments_by_size, reading
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
 
@@ -195,7 +196,7 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     return sorted(ids)
 
 
-_ORIGINS = "sources.json"
+_ORIGINS, _IDS = "sources.json", "ids.parquet"
 
 
 def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
@@ -239,6 +240,20 @@ def record_origins(
         recorded[source] = sorted({*names, *(() if forget else recorded.get(source, ()))})
     with write_atomically(folder / _ORIGINS) as file:
         file.write(json.dumps(recorded).encode())
+
+
+def read_ids(folder: Path) -> dict[str, str]:
+    """Id of each document that a file of several gave in earlier runs -> that file."""
+    with suppress(OSError, pa.ArrowException):
+        return dict(zip(*parquet.read_table(folder / _IDS).to_pydict().values(), strict=True))
+    return {}
+
+
+def record_ids(folder: Path, files: Mapping[str, str]) -> None:
+    """Add to what `read_ids` returns; an `OSError` if it cannot be written."""
+    known = read_ids(folder) | {**files}
+    with write_atomically(folder / _IDS) as file:
+        parquet.write_table(pa.table({"id": [*known], "file": [*known.values()]}), file)
 
 
 def _origins(folder: Path) -> dict[str, list[str]]:

@@ -70,25 +70,6 @@ class EntityVectorCache:
         order: Int32 = encoded.indices.to_numpy()
         return result[order]
 
-    def take(self, other: "EntityVectorCache", surfaces: Sequence[str]) -> list[str]:
-        """Copy vectors from another index's cache, if its analyser is the same.
-
-        The caller holds the write lock.
-
-        Returns:
-            Those of the surfaces that it lacks.
-        """
-        dataset = other.dataset() if other._fingerprint == self._fingerprint else None
-        if dataset is None or not surfaces:
-            return list(surfaces)
-        with reading(other._path.parent):
-            rows = dataset.to_table(filter=any_of("surface", surfaces))
-        copied = rows["surface"].to_pylist()
-        vectors = rows["vector"].combine_chunks().flatten().to_numpy().astype(np.float32)
-        self.add(copied, vectors.reshape(-1, self._dimension))
-        present = set(copied)
-        return [surface for surface in surfaces if surface not in present]
-
     def add(self, surfaces: Sequence[str], vectors: Float32) -> None:
         """Store (n, d) vectors of n `missing` surfaces. The caller holds the write lock."""
         if not surfaces:

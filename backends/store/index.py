@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -38,13 +37,12 @@ from wye.backends.store.schema import (
     dimension_of,
     fingerprint_of,
     passage_schema,
+    require_analyser,
     require_ours,
 )
 from wye.backends.store.versions import (
-    HINT,
     PASSAGES,
-    RECORD,
-    VERSIONS,
+    ROWS_PER_FRAGMENT,
     Mark,
     Record,
     Survey,
@@ -56,6 +54,8 @@ from wye.backends.store.versions import (
     drop_superseded,
     flush,
     flush_files,
+    fragments_by_size,
+    has_versions,
     manifest_name,
     newest_mark,
     numbers_in,
@@ -65,12 +65,6 @@ from wye.backends.store.versions import (
     sizes_of,
 )
 
-# Fragments of this size are not merged further, so that writes never wait long for a merge. With a
-# million rows, larger ones make questions no faster, and a write less than 0.1 s faster.
-ROWS_PER_FRAGMENT = 8_192
-# A write merges fragments below one of these sizes, and leaves larger ones alone. So rows that are
-# written one by one are each rewritten only a few times.
-TIERS = (1_024, ROWS_PER_FRAGMENT)
 KEEP_VERSIONS = timedelta(hours=1)
 
 
@@ -115,11 +109,11 @@ class PassageStore:
         """
         folder = Path(path)
         _refuse_foreign(folder)
-        if not _has_versions(folder):
+        if not has_versions(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with writer_lock(folder):
                 # The former holder of the lock may have created it since the check above.
-                if not _has_versions(folder):
+                if not has_versions(folder):
                     empty = passage_schema(dimension, fingerprint).empty_table()
                     dataset = lance.write_dataset(empty, folder / PASSAGES, mode="create")
                     flush(folder, dataset, Record())
@@ -149,7 +143,7 @@ class PassageStore:
             from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
 
             return RemoteStore.open(folder, fingerprint)
-        if not _has_versions(folder):
+        if not has_versions(folder):
             raise IndexNotFoundError(
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
@@ -168,17 +162,7 @@ class PassageStore:
         Raises:
             IndexMismatchError: It is not; names every difference.
         """
-        differences = [
-            f"{key} is {self.fingerprint.get(key)!r} in the index and {fingerprint.get(key)!r} here"
-            for key in sorted({*self.fingerprint, *fingerprint})
-            if self.fingerprint.get(key) != fingerprint.get(key)
-        ]
-        if differences:
-            raise IndexMismatchError(
-                f"Index {self.path} was written by another analyser: {'; '.join(differences)}. Use "
-                "the models it was written with, or make an index of its documents with these: "
-                f"`wye index {self.path} --index NEW`."
-            )
+        require_analyser(self.path, self.fingerprint, fingerprint)
 
     is_remote = False
     """Whether it is in an object store."""
@@ -332,13 +316,6 @@ class PassageStore:
             yield Writer(self, newest, survey.record)
 
 
-def _has_versions(folder: Path) -> bool:
-    """Whether a folder has a completed commit, or had one."""
-    passages = folder / PASSAGES
-    names = (*(passages / VERSIONS).glob("*.manifest"), passages / RECORD, passages / HINT)
-    return any(path.exists() for path in names)
-
-
 def _refuse_foreign(folder: Path) -> None:
     """Check that a folder is empty, missing or an index.
 
@@ -350,7 +327,7 @@ def _refuse_foreign(folder: Path) -> None:
     ours = {PASSAGES, SURFACES, DERIVED, LOCK, NOTE}
     entries = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
     others = [name for name in entries if name not in ours]
-    if others and not _has_versions(folder):
+    if others and not has_versions(folder):
         raise IndexNotFoundError(
             f"{folder} contains no index but other files ({', '.join(others[:3])}). Give a new or "
             "an empty folder."
@@ -521,11 +498,3 @@ class Writer:
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
         self._record = flush(self.folder, self.dataset, Record(self.version, remaining))
         self.index.surfaces.compact(keep)
-
-
-def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
-    """Size in rows to merge to -> number of fragments of that tier."""
-    sizes = [fragment.metadata.num_rows for fragment in dataset.get_fragments()]
-    return {
-        most: sum(least <= size < most for size in sizes) for least, most in pairwise((0, *TIERS))
-    }

@@ -27,7 +27,7 @@ from wye.backends.store.schema import (
     to_batch,
     to_passages,
 )
-from wye.backends.store.source import IndexedPassage, IndexSource, stored_analyses
+from wye.backends.store.source import IndexedPassage, stored_analyses
 from wye.backends.store.versions import reading
 from wye.backends.text import title_names
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
@@ -176,7 +176,6 @@ class _Ingest:
         self._corpus = corpus
         self._document_of_id: dict[str, str] = {}  # id -> document
         self._begun: set[str] = set()  # documents whose first chunk was seen
-        self._sources: list[IndexSource] = []  # other indexes that passages come from
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
         # The cache is empty if this index never had one, or if it was deleted.
@@ -187,8 +186,6 @@ class _Ingest:
         """Analyse and store a window."""
         new = list(self._first(window))
         indexed = [passage for passage in new if isinstance(passage, IndexedPassage)]
-        sources = dict.fromkeys(passage.source for passage in indexed)
-        self._sources += [source for source in sources if source and source not in self._sources]
         with self._clock.stage("write"):
             stored = self._look_up(new)
         hashes = {id_: hash_ for ids in stored.values() for id_, hash_ in ids.items()}
@@ -333,8 +330,6 @@ class _Ingest:
         for names in _windows(dict.fromkeys(surfaces), 2 * WINDOW):
             with self._clock.stage("write"):
                 missing = self._writer.index.surfaces.missing(names)
-                for source in self._sources:
-                    missing = self._writer.index.surfaces.take(source.index.surfaces, missing)
             with self._clock.stage("analyse"):
                 vectors = self._analyser.encode_surfaces(missing) if missing else None
             with self._clock.stage("write"):

@@ -111,6 +111,25 @@ def require_ours(folder: Path, schema: pa.Schema) -> None:
         )
 
 
+def require_analyser(folder: Path, stored: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """Check that an index was written by the analyser in use, by the fingerprints of both.
+
+    Raises:
+        IndexMismatchError: It was not; names every difference.
+    """
+    differences = [
+        f"{key} is {stored.get(key)!r} in the index and {here.get(key)!r} here"
+        for key in sorted({*stored, *here})
+        if stored.get(key) != here.get(key)
+    ]
+    if differences:
+        raise IndexMismatchError(
+            f"Index {folder} was written by another analyser: {'; '.join(differences)}. Use "
+            "the models it was written with, or make an index of its documents with these: "
+            f"`wye index {folder} --index NEW`."
+        )
+
+
 def fingerprint_of(schema: pa.Schema) -> dict[str, str]:
     """The analyser that a dataset of ours is pinned to."""
     fingerprint: dict[str, str] = json.loads(schema.metadata[FINGERPRINT_KEY])

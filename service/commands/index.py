@@ -193,10 +193,12 @@ def ingest_files(
     """
     import wye
     from wye.backends.readers.records import Ids
+    from wye.backends.store.documents import read_ids, record_ids
 
     # Look at the sources before the models, which take seconds to load.
-    opened = _open_sources(sources, bad, reading)
-    ids = Ids()
+    former = read_ids(folder_of(settings))
+    opened = _open_sources(sources, bad, reading, former)
+    ids = Ids(former)
     passages = bad.counted(
         chain.from_iterable(
             source.passages(**reading, on_bad=bad.note, on_note=bad.remark, ids=ids)
@@ -212,6 +214,10 @@ def ingest_files(
     bar = Bar(lambda: sum(source.expected for source in opened))
     with target, announcing_stops(), _reporting_reuse(opened, target.path):
         report = target.add(chain([first], passages), progress=bar)
+        if ids.files:
+            record_ids(target.path, ids.files)
+        for sentence in ids.replacements:
+            say(sentence)
         if not report.interrupted:
             with messages().status("Saving derived files"):
                 target.keep_derived()
@@ -318,6 +324,7 @@ def _open_sources(
     sources: Sequence[str | Path],
     bad: "BadLines",
     reading: Mapping[str, Any],
+    former: Mapping[str, str] | None = None,
     *,
     is_read: bool = True,
 ) -> "list[DocumentSource | IndexSource]":
@@ -334,9 +341,11 @@ def _open_sources(
     if not bad.is_strict:
         return opened
     with messages().status("Reading"):
-        ids = Ids()
+        ids = Ids(former)
         for source in opened:
             deque(source.passages(**reading, on_bad=bad.note, ids=ids), maxlen=0)
+        if ids.replacements:
+            raise ServiceError(ids.replacements[0])
     return [open_source(source, bad.as_text) for source in sources]
 
 

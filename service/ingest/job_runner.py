@@ -258,15 +258,15 @@ class JobRunner:
 
     def _next(self, jobs: JobStore) -> Job | None:
         """The first job that may run: behind one that pauses, none about the same documents."""
-        pausing: list[Job] = []
+        waiting = set[str]()  # documents of jobs that pause
         for job in jobs.due():
             pauses = self._pauses.get(job.id)
             if job.state.has_ended or (pauses is not None and jobs.is_cancelled(job)):
                 return job
             is_due = pauses is None or pauses.end <= monotonic()
-            if is_due and not (pausing and jobs.shares_documents(job, pausing)):
+            if is_due and not (waiting and waiting & jobs.documents_of(job)):
                 return job
-            pausing.append(job)
+            waiting |= jobs.documents_of(job)
         return None
 
     async def _run(self, writer: CollectionWriter, job: Job) -> None:

@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -28,8 +28,6 @@ FOLDER = "jobs"
 PASSAGES, STATE, ENDED, CANCELLED = "jsonl", "json", "ended", "cancelled"
 """Suffixes of a job's files."""
 UNREADABLE = "It cannot be read (it is damaged). Send its documents again."
-# The database of jobs of former versions.
-_FORMER = "jobs.sqlite3"
 _NAME = re.compile(rf"(job-([0-9]{{8}})-[0-9a-f]{{8}})\.({PASSAGES}|{STATE}|{ENDED}|{CANCELLED})")
 # How long a process waits for another one that accepts a job.
 _PATIENCE_SECONDS = 10.0
@@ -119,8 +117,6 @@ class JobStore:
         """Which jobs are damaged and what to do about it; "" for none."""
         with suppress(OSError):
             names = [job.id for job in self.jobs() if job.error == UNREADABLE]
-            if (self.folder / _FORMER).exists():
-                names.append(f"{_FORMER}, of a former version")
             if names:
                 return (
                     f"Jobs in the index's folder '{FOLDER}' cannot be read: {', '.join(names)}. "
@@ -227,14 +223,9 @@ class JobStore:
         """An unfinished job that writes one of these documents, and which; None if none does."""
         ids = frozenset(documents)
         for job in self.unfinished():
-            if shared := ids & self._documents_of(job):
+            if shared := ids & self.documents_of(job):
                 return job, min(shared)
         return None
-
-    def shares_documents(self, job: Job, others: Sequence[Job]) -> bool:
-        """Whether a job writes a document that another of some jobs writes."""
-        documents = self._documents_of(job)
-        return any(documents & self._documents_of(other) for other in others)
 
     def matching(self, filter_: Filter) -> tuple[Job, str] | None:
         """An unfinished job that writes a document that passes a filter, and which document."""
@@ -279,7 +270,7 @@ class JobStore:
                 return replace(job, state=State.CANCELLED, finished=cancelled, waits_for="")
         return job
 
-    def _documents_of(self, job: Job) -> frozenset[str]:
+    def documents_of(self, job: Job) -> frozenset[str]:
         """Ids of the documents that a job writes; of a damaged file, those that can be read."""
         if job.id not in self._documents:
             ids: set[str] = set()

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wye.backends.errors import FilterError
-from wye.backends.filters import MAX_DEPTH, Column, Columns, Fixed, LayeredColumns, parse_filter
-from wye.backends.layers import Layers
+from wye.backends.filters import MAX_DEPTH, Column, Columns, Fixed, parse_filter
+from wye.backends.layers import LayeredColumns, Layers
 from wye.backends.types import Metadata
 
 Json = Any

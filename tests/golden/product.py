@@ -48,7 +48,7 @@ COMPRESSED = {"WYE_DENSE__KIND": "compressed", "WYE_GRAPH__CANDIDATES": "20"}
 ONLY_IF_LARGE = (
     "wye.backends.dense:_Codes.nearest",
     "wye.backends.dense:_nearest_of_both",
-    "wye.backends.filters:LayeredColumns.mask",
+    "wye.backends.layers:LayeredColumns.mask",
     "wye.backends.layers:LayeredRows.by_layer",
     "wye.backends.layers:LayeredStrings.__getitem__",
     "wye.backends.lexical:LayeredLexicalRetriever.score",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import wye.backends.store.index
 import wye.backends.store.ingest
+import wye.backends.store.versions
 from benchmarks.crash import OPERATIONS, Bench
 from tests.backends.store.conftest import new_index
 from tests.hashing import HashAnalyser
@@ -436,7 +437,7 @@ def test_many_windows_are_compacted_as_they_come(
     ingest(index, corpus(12), analyser, batch_passages=3)
     assert len(index.snapshot().get_fragments()) == 1
     assert index.count() == 12
-    monkeypatch.setattr(wye.backends.store.index, "TIERS", (4, 16))
+    monkeypatch.setattr(wye.backends.store.versions, "TIERS", (4, 16))
     ingest(index, corpus(76), analyser, batch_passages=2)
     sizes = [fragment.count_rows() for fragment in index.snapshot().get_fragments()]
     assert sum(sizes) == 76
@@ -448,7 +449,7 @@ def test_small_writes_are_compacted_without_what_is_large(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
-    monkeypatch.setattr(wye.backends.store.index, "TIERS", (4, 16, 64))
+    monkeypatch.setattr(wye.backends.store.versions, "TIERS", (4, 16, 64))
     sizes = []
     for count in range(1, 41):
         ingest(index, corpus(count), analyser)
@@ -463,7 +464,7 @@ def test_small_writes_are_compacted_without_what_is_large(
 def test_a_write_waits_for_one_group_to_be_merged(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "TIERS", (6, 64))
+    monkeypatch.setattr(wye.backends.store.versions, "TIERS", (6, 64))
     ingest(index, corpus(12), analyser, batch_passages=2)
     monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
     sizes = []

@@ -265,3 +265,20 @@ def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, 
     for wrong in (("--encoding", "nonsense"), ("--as-text", "conf")):
         code, _, err = wye(*given, *wrong)
         assert (code, wrong[1] in err) == (2, True)
+
+
+def test_an_id_of_another_file_of_an_earlier_run_is_named_and_if_strict_refused(
+    tmp_path: Path, wye: Run
+) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text('{"id": "1", "text": "A quay."}\n{"id": "2", "text": "A lock."}\n')
+    second.write_text('{"id": "2", "text": "Another lock."}\n{"id": "3", "text": "A weir."}\n')
+    given = ("--index", tmp_path / "i")
+    why = f"{second} has ids of {first}, which was indexed before: 2 (1 in all)"
+    assert "which was" not in wye("index", first, *given)[2] + wye("index", first, *given)[2]
+    assert why in wye("index", second, *given, "--strict")[2]
+    assert list_documents(tmp_path / "i").total == 2
+    code, out, err = wye("index", second, *given)
+    assert (code, "1 added, 1 updated" in out, why in err) == (0, True, True)
+    second.replace(first)
+    assert "which was" not in wye("index", first, *given)[2]

@@ -204,17 +204,6 @@ def test_a_process_killed_while_a_job_ended_left_an_ended_job(store: JobStore) -
     assert store.due() == []
 
 
-def test_jobs_of_a_former_version_are_named_and_stay(store: JobStore) -> None:
-    store.folder.mkdir()
-    former = [store.folder / name for name in ("jobs.sqlite3", "job-00064f0c2a1b3cde0f.jsonl")]
-    for path in former:
-        path.write_text("x")
-        os.utime(path, (0, 0))
-    store.sweep(0)
-    assert all(path.exists() for path in former)
-    assert "jobs.sqlite3, of a former version" in store.fault
-
-
 @pytest.mark.parametrize(
     "passage", ["{", "[]", "3", '{"id": 3}', '{"id": "a", "title": "", "text": "", "metadata": 1}']
 )
