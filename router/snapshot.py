@@ -15,7 +15,7 @@ from wye.backends.filters import Columns, parse_filter
 from wye.backends.layers import LayeredColumns
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from wye.backends.numerics import ranges
-from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
+from wye.backends.store.corpus import Corpus, latest_files, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
 from wye.backends.store.index import PassageStore
 from wye.backends.trigraph.explanation import Explanation
@@ -81,7 +81,7 @@ class Snapshot:
         below = before.corpus if before else None
         if below is not None and below.two is not None:
             below = below.two.base
-        files = later_files(index, settings, base) if base else index.derived.latest()
+        files = later_files(index, settings, base) if base else latest_files(index)
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
             base, below = Snapshot.of(corpus, files, settings), corpus
         self._begin(read_corpus(index, below), index.derived, settings, base)
@@ -281,10 +281,10 @@ class Snapshot:
     def build(self) -> None:
         """Derive now what the arms need, rather than for the first question; runs no model."""
         if len(self):
-            _ = self.dense, self.lexical
-            if self._settings.graph.seeds.nearest:  # which reads the vectors of all names
-                _ = self.graph
-            self.assemble()
+            _ = self.lexical
+            # An arm that links by vector reads those of all names; few passages have no codes.
+            _ = self.graph if self._settings.graph.seeds.nearest else self.assemble()
+            _ = self._files.is_persistent and self.dense
 
     @property
     def assembled(self) -> TriGraph | None:
@@ -319,12 +319,10 @@ class Snapshot:
 
     def assemble(self) -> TriGraph:
         """The graph; that of a layered version is its base's with a tail. It is built once."""
-        settings = self._settings.graph.assembly
+        settings, two = self._settings.graph.assembly, self.corpus.two
         with self._building:
-            if self._base and self.corpus.two:
-                if self._assembled is None:
-                    base = self._base.assemble()
-                    self._assembled = with_tail(self.corpus.two, base, settings)
+            if self.assembled is None and self._base and two:
+                self._assembled = with_tail(two, self._base.assemble(), settings)
             elif self.assembled is None:
                 graph = assemble(self.corpus, settings, self._files.scratch_folder())
                 self._files.write(_GRAPH, graph.to_arrays(), settings)
@@ -364,7 +362,7 @@ class Snapshot:
 
 def later_files(index: PassageStore, settings: Settings, base: Snapshot) -> DerivedFiles | None:
     """Derived files of a version later than a base, if its lexical and graph arms are on disk."""
-    files = index.derived.latest()
+    files = latest_files(index)
     if files is None or files.version <= base.version:
         return None
     has_all = files.has(_LEXICAL, settings.lexical) and files.has(_GRAPH, settings.graph.assembly)

@@ -153,7 +153,7 @@ class SmallIndex:
             two=None,
             metadata=[],
             _texts=[],
-            _addresses=np.array([row.address for row in rows], np.int64),
+            addresses=np.array([row.address for row in rows], np.int64),
             _fragments={},
             _dataset=version.dataset,
             _index=version.index,

@@ -12,6 +12,7 @@ changed since, by a deletion or a compaction, are matched by id and hash.
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -32,6 +33,7 @@ from wye.backends.store.derived import (
     read_arrays,
     unpack_strings,
     unpack_table,
+    versions_in,
 )
 from wye.backends.store.index import PassageStore
 from wye.backends.store.versions import reading, sizes_in
@@ -46,7 +48,6 @@ Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are
 _MOST = 0.25
 """Largest share of the base's rows that a layered version may remove, or add."""
 _ROW_BITS = 32
-_ADDRESS = "_rowaddr"
 _ORDER = "_places"
 
 
@@ -105,6 +106,7 @@ class Corpus:
         phrases: Noun phrases by sentence.
         metadata: n JSON objects: as Python objects they take ten times the memory.
         hashes: n content hashes of rows; see `schema.content_hash`.
+        addresses: (n,) where each row is in the dataset.
         two: The two corpora of a layered version; else None.
     """
 
@@ -121,8 +123,8 @@ class Corpus:
     hashes: Sequence[str]
     two: "TwoCorpora | None"
     metadata: Sequence[str]
+    addresses: Int64
     _texts: Sequence[str]
-    _addresses: Int64  # address of each row in the dataset
     _fragments: Mapping[int, tuple[str, ...]]  # see `fragments_of`
     _dataset: lance.LanceDataset
     _index: PassageStore
@@ -138,11 +140,6 @@ class Corpus:
     def texts(self, rows: Sequence[int] | Int64) -> list[str]:
         """Texts of passages by row, in the given order."""
         return [self._texts[row] for row in np.asarray(rows, np.int64).tolist()]
-
-    @property
-    def addresses(self) -> Int64:
-        """(n,) where each row is in the dataset."""
-        return self._addresses
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Rows of passages by id, in the given order; unknown ids are left out."""
@@ -219,7 +216,7 @@ class Corpus:
 
     def _sentences(self, rows: Int32 | Int64) -> pa.ListArray:
         """The sentences of passages by row, in the given order, read from disk."""
-        addresses = pa.array(self._addresses[rows], pa.uint64())
+        addresses = pa.array(self.addresses[rows], pa.uint64())
         with reading(self._index.path):
             return self._dataset._take_rows(addresses, ["sentences"])["sentences"].combine_chunks()
 
@@ -279,6 +276,19 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     return stored_corpus(index, index.derived) or corpus
 
 
+def latest_files(index: PassageStore) -> DerivedFiles | None:
+    """The derived files of the version in view or of the last one before it that has its passages.
+
+    Files of another version with that number, as after a backup was put back, do not count.
+    """
+    for version in versions_in(index.path):
+        if version <= index.version:
+            with suppress(IndexDamagedError):  # it was dropped
+                if (files := index.derived_of(version)).has(PASSAGES):
+                    return files
+    return None
+
+
 def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     """The corpus of derived files, to be a base; None if it can no longer be read.
 
@@ -289,8 +299,6 @@ def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
         return None
     try:
         dataset = index.checkout(files.version)
-        if index.derived_of(files.version).folder != files.folder:
-            return None  # a backup was put back, and the version is another one
     except IndexDamagedError:  # dropped, or damaged
         return None
     with reading(index.path):
@@ -370,7 +378,7 @@ def _from_arrays(
         two=None,
         metadata=strings("metadata", KEPT_FROM - 1),
         _texts=strings("_texts", KEPT_FROM - 1),
-        _addresses=addresses,
+        addresses=addresses,
         _fragments=fragments_of(dataset),
         _dataset=dataset,
         _index=index,
@@ -427,7 +435,7 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         two=two,
         metadata=strings("metadata"),
         _texts=strings("_texts"),
-        _addresses=passages.lay(addresses, added._addresses),
+        addresses=passages.lay(addresses, added.addresses),
     )
 
 
@@ -441,8 +449,8 @@ def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int6
     fragments = dataset.get_fragments()
     now = fragments_of(dataset)
     same = [number for number, files in now.items() if base._fragments.get(number) == files]
-    rows = np.flatnonzero(~np.isin(base._addresses >> _ROW_BITS, same))
-    addresses = base._addresses.copy()
+    rows = np.flatnonzero(~np.isin(base.addresses >> _ROW_BITS, same))
+    addresses = base.addresses.copy()
     addresses[rows] = -1
     changed = [each for each in fragments if each.fragment_id not in same]
     if not changed:
@@ -461,5 +469,5 @@ def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int6
 
 def _addresses(table: pa.Table) -> Int64:
     """Addresses of a table's rows."""
-    addresses: Int64 = table[_ADDRESS].to_numpy().astype(np.int64)
+    addresses: Int64 = table["_rowaddr"].to_numpy().astype(np.int64)
     return addresses

@@ -103,27 +103,6 @@ class DerivedFiles:
         """Whether a part has a file, whole or not."""
         return self._file(name, settings)[0].exists()
 
-    def latest(self) -> "DerivedFiles | None":
-        """These files, or else those of the last earlier version that has its passages.
-
-        Its pins are the same, except for the manifest.
-        """
-        if self.has(PASSAGES):
-            return self
-        current = self._about["pins"]
-        older = (path for path in self._folders() if _version_of(path) < self.version)
-        for folder in sorted(older, key=_version_of, reverse=True):
-            try:
-                with (folder / f"{PASSAGES}.arrays").open("rb", buffering=0) as file:
-                    about = _read_header(file)[1]["about"]
-            except (OSError, ValueError):
-                continue
-            pins = about["pins"]
-            files = DerivedFiles(self._index, _version_of(folder), pins, is_persistent=False)
-            if files.folder == folder and pins | {MANIFEST: ""} == current | {MANIFEST: ""}:
-                return files
-        return None
-
     def sizes(self) -> dict[str, int]:
         """Name of each existing part -> bytes."""
         return {file.stem: file.stat().st_size for file in sorted(self.folder.glob("*.arrays"))}
@@ -201,10 +180,10 @@ def quiet_before_base(passages: int) -> float:
     return max(LEAST_QUIET, passages / 200)
 
 
-def latest_version(index: Path) -> int:
-    """The last version whose passages have a file; 0 if there is none."""
+def versions_in(index: Path) -> list[int]:
+    """The versions whose passages have a file, newest first."""
     files = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
-    return max((_version_of(path.parent) for path in files), default=0)
+    return sorted({_version_of(path.parent) for path in files}, reverse=True)
 
 
 def drop_derived(index: Path, versions: Collection[int]) -> None:
@@ -272,7 +251,13 @@ def _map_file(path: Path, about: object) -> Arrays:
         ValueError: It is damaged, or has another key.
     """
     with path.open("rb", buffering=0) as file:
-        pages, header, start = _read_header(file)
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        head = len(_MAGIC) + 8 + _DIGEST
+        start = head + int.from_bytes(pages[len(_MAGIC) : len(_MAGIC) + 8], "little")
+        digest = blake2b(pages[head:start], digest_size=_DIGEST).digest()
+        if pages[: len(_MAGIC)] != _MAGIC or digest != pages[head - _DIGEST : head]:
+            raise ValueError("its header is damaged")
+        header = json.loads(pages[head:start])
         if header["about"] != about:
             raise ValueError("it belongs to other data or settings")
         if len(pages) != start + header["bytes"]:
@@ -285,23 +270,6 @@ def _map_file(path: Path, about: object) -> Arrays:
         name: np.frombuffer(pages, np.dtype(kind), prod(shape), start + offset).reshape(shape)
         for name, (kind, shape, offset, _) in header["arrays"].items()
     }
-
-
-def _read_header(file: FileIO) -> tuple[mmap.mmap, dict[str, Any], int]:
-    """Map a file; returns the map, the header, and the offset of the arrays.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The header is damaged.
-    """
-    pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    head = len(_MAGIC) + 8 + _DIGEST
-    length = int.from_bytes(pages[len(_MAGIC) : len(_MAGIC) + 8], "little")
-    header = pages[head : head + length]
-    digest = blake2b(header, digest_size=_DIGEST).digest()
-    if pages[: len(_MAGIC)] != _MAGIC or digest != pages[head - _DIGEST : head]:
-        raise ValueError("its header is damaged")
-    return pages, json.loads(header), head + length
 
 
 def _checksum_in(file: FileIO, start: int, size: int) -> int:

@@ -17,7 +17,7 @@ from wye.backends.dataset.build import count_without
 from wye.backends.errors import IndexDamagedError
 from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.store.corpus import changed_since
+from wye.backends.store.corpus import changed_since, latest_files
 from wye.backends.store.derived import DerivedFiles, most_on_top
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
@@ -283,7 +283,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
-    files = index.derived.latest() if not index.fault else None
+    files = latest_files(index) if not index.fault else None
     sizes, derived = files.sizes() if files else {}, dict[str, int]()
     if files and sizes:
         derived = {"of version": files.version, "bytes": sum(sizes.values()), **sizes}
@@ -354,15 +354,11 @@ def _mentions(index: PassageStore) -> dict[str, int]:
         named = flat.field("entities").flatten()
         sentences += len(flat)
         mentions += len(named)
-        entities = _distinct(entities, named)
-        phrases = _distinct(phrases, flat.field("phrases").flatten())
+        entities = pc.unique(pa.concat_arrays([entities, named]))
+        phrases = pc.unique(pa.concat_arrays([phrases, flat.field("phrases").flatten()]))
     return {
         "sentences": sentences,
         "entities": len(entities),
         "entity mentions": mentions,
         "noun phrases": len(phrases),
     }
-
-
-def _distinct(ids: pa.Array, more: pa.Array) -> pa.Array:
-    return pc.unique(pa.concat_arrays([ids, more]))

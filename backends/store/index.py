@@ -28,7 +28,7 @@ from wye.backends.store.derived import (
     MANIFEST,
     DerivedFiles,
     drop_derived,
-    latest_version,
+    versions_in,
 )
 from wye.backends.store.entity_vectors import FOLDER as SURFACES
 from wye.backends.store.entity_vectors import EntityVectorCache
@@ -274,7 +274,7 @@ class PassageStore:
             manifest = digest_of(self.path / PASSAGES / name)
         pins = {**self.fingerprint, MANIFEST: manifest}
         # Nothing is written to a damaged index before it is repaired.
-        writes = not self.fault and self.is_large
+        writes = not self.fault and self.is_large and version == self.version
         return DerivedFiles(self.path, version, pins, is_persistent=writes)
 
     def snapshot(self) -> lance.LanceDataset:
@@ -492,7 +492,7 @@ class Writer:
                 self.folder, self.dataset, self._record
             )  # before versions are dropped
             # The newest base stays, since later versions are layered on it.
-            drop_superseded(passages, self.dataset, keep, latest_version(self.folder))
+            drop_superseded(passages, self.dataset, keep, *versions_in(self.folder)[:1])
             drop_derived(self.folder, {*numbers_in(passages)})
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}

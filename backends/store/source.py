@@ -27,7 +27,7 @@ def is_index(folder: Path) -> bool:
     return (folder / PASSAGES).is_dir()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class IndexedPassage(Passage):
     """A passage of an index.
 
@@ -36,9 +36,9 @@ class IndexedPassage(Passage):
         analysed: Title, text and statements that were analysed.
     """
 
-    source: "IndexSource | None" = field(default=None, repr=False)
-    analysis: StoredAnalysis | None = field(default=None, repr=False)
-    analysed: tuple[str, str, tuple[Statement, ...]] = ("", "", ())
+    source: "IndexSource" = field(repr=False)
+    analysis: StoredAnalysis = field(repr=False)
+    analysed: tuple[str, str, tuple[Statement, ...]]
 
 
 class IndexSource:
@@ -131,15 +131,13 @@ def stored_analyses(
     passages: Sequence[Passage], fingerprint: Mapping[str, str]
 ) -> dict[str, StoredAnalysis]:
     """Id -> analysis of the passages that an index with the same analyser has with these texts."""
-    analyses: dict[str, StoredAnalysis] = {}
-    for passage in passages:
-        if (
-            isinstance(passage, IndexedPassage)
-            and passage.source is not None
-            and passage.analysis is not None
-            and passage.analysed == (passage.title, passage.text, passage.statements)
-            and passage.source.index.fingerprint == dict(fingerprint)
-        ):
-            analyses[passage.id] = passage.analysis
-            passage.source.analyses += 1
-    return analyses
+    reusable = [
+        passage
+        for passage in passages
+        if isinstance(passage, IndexedPassage)
+        and passage.analysed == (passage.title, passage.text, passage.statements)
+        and passage.source.index.fingerprint == dict(fingerprint)
+    ]
+    for passage in reusable:
+        passage.source.analyses += 1
+    return {passage.id: passage.analysis for passage in reusable}

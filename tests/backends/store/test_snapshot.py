@@ -17,7 +17,14 @@ import wye.backends.store.corpus
 import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
-from wye.backends.store.corpus import Corpus, Mentions, changed_since, read_corpus, stored_corpus
+from wye.backends.store.corpus import (
+    Corpus,
+    Mentions,
+    changed_since,
+    latest_files,
+    read_corpus,
+    stored_corpus,
+)
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import to_batch
@@ -283,10 +290,23 @@ def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
     index = PassageStore.open(index.path)
     write(index, [replace(passage, text="After that.") for passage in some_passages(9)])
     write(index, [Passage("new", "New", "Anna met Bob.")])
-    files = index.derived.latest()
+    assert latest_files(index) is None
+
+
+def test_the_latest_files_are_of_the_last_version_that_has_its_passages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    index = make(tmp_path, some_passages(9))
+    assert latest_files(index) is None
+    read_corpus(index)
+    version = index.version
+    index.derived.write("other", {})
+    write(index, [Passage("new", "New", "Anna met Bob.")])
+    files = latest_files(index)
     assert files is not None
-    assert stored_corpus(index, files) is None
-    assert changed_since(index, files) is None
+    assert (files.version, files.is_persistent, files.has("other")) == (version, False, True)
+    assert changed_since(index, files) == 1
 
 
 def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
