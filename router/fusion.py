@@ -9,9 +9,11 @@ on scales that can be added. The graph's weight is the router's score, a constan
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from wye.router.errors import FusionError, SettingsError
@@ -29,7 +31,7 @@ GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = (
 ROUNDING = 1e-12
 """Bound on the rounding error of a sum, relative to the highest sum."""
 
-METHODS = ("adaptive", "convex", "rrf")
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def fuse(
@@ -251,18 +253,9 @@ class GraphWeightModel:
     """
 
     bias: float = -5.5
-    seed_title_uniqueness: float = 2.5
-    graph_margin_5: float = 0.5
-    graph_lexical_share: float = 4.0
-
-    def __post_init__(self) -> None:
-        numbers = {"bias": self.bias} | {name: getattr(self, name) for name in GRAPH_WEIGHT_SIGNALS}
-        for name, number in numbers.items():
-            if not math.isfinite(number) or (name != "bias" and number < 0):
-                raise SettingsError(
-                    f"WYE_FUSION__GRAPH_WEIGHT__{name.upper()} is {number}; "
-                    "use a finite number, 0 or more for a weight."
-                )
+    seed_title_uniqueness: Weight = 2.5
+    graph_margin_5: Weight = 0.5
+    graph_lexical_share: Weight = 4.0
 
 
 def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Float64:
@@ -294,18 +287,16 @@ class FusionSettings:
         graph_weight: Model of the graph's weight in "adaptive".
     """
 
-    method: str = "adaptive"
+    method: Literal["adaptive", "convex", "rrf"] = "adaptive"
     lists: tuple[str, ...] = (Route.DENSE, Route.GRAPH)
-    s: float = 0.5
-    rrf_k: float = 60.0
-    depth: int = 100
-    lexical_share: float = 0.35
-    graph_scale: float = 0.3
+    s: Annotated[float, Field(ge=0, le=1)] = 0.5
+    rrf_k: Weight = 60.0
+    depth: Annotated[int, Field(ge=1)] = 100
+    lexical_share: Weight = 0.35
+    graph_scale: Weight = 0.3
     graph_weight: GraphWeightModel = field(default_factory=GraphWeightModel)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise SettingsError(f"WYE_FUSION__METHOD is {self.method}; use {', '.join(METHODS)}.")
         arms = (*ARMS, *FURTHER)
         unknown = [name for name in self.lists if name not in arms]
         if unknown or not self.lists or len(set(self.lists)) < len(self.lists):
@@ -313,15 +304,6 @@ class FusionSettings:
                 f"WYE_FUSION__LISTS is {', '.join(self.lists) or 'empty'}; "
                 f"use some of {', '.join(arms)}, each once."
             )
-        if not 0 <= self.s <= 1:
-            raise SettingsError(f"WYE_FUSION__S is {self.s}; use a number from 0 to 1.")
-        if self.depth < 1:
-            raise SettingsError(f"WYE_FUSION__DEPTH is {self.depth}; use 1 or more.")
-        for name in ("lexical_share", "graph_scale"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise SettingsError(
-                    f"WYE_FUSION__{name.upper()} is {getattr(self, name)}; use 0 or more."
-                )
 
     def rank_weight(self, arm: str, score: float | None = None) -> float:
         """Weight of an arm's list in fusion by rank.

@@ -161,11 +161,9 @@ class TriGraphBatch:
     def _stats(self, seeds: Sequence[Seed]) -> tuple[SeedStats, ...]:
         entities = np.array([seed.entity for seed in seeds], np.int64)
         passages, titles = self.filtered.degree(entities), self.filtered.titles(entities)[1]
+        rows = zip(seeds, passages.tolist(), titles.tolist(), strict=True)
         return tuple(
-            SeedStats(seed.mention, seed.value, seed.origin, *both)
-            for seed, both in zip(
-                seeds, zip(passages.tolist(), titles.tolist(), strict=True), strict=True
-            )
+            SeedStats(one.mention, one.value, one.origin, *counts) for one, *counts in rows
         )
 
     def names_in(
@@ -176,27 +174,20 @@ class TriGraphBatch:
         Args:
             ids: Ids of the passages of each question.
         """
+        rows = [np.array(self._arm.corpus.rows(passage_ids), np.int64) for passage_ids in ids]
         return [
-            self._names_in(position, passage_ids)
-            for position, passage_ids in zip(positions, ids, strict=True)
+            tuple(self._coverage(seed, passages) for seed in self._seeds_in_words(position))
+            for position, passages in zip(positions, rows, strict=True)
         ]
 
-    def _names_in(self, position: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        rows, coverages = np.array(self._arm.corpus.rows(ids), np.int64), []
-        for seed in self._seeds_in_words(position):
-            entity = np.array([seed.entity])
-            mentioned, titled = self.filtered.mentions(entity)[0], self.filtered.titles(entity)[0]
-            coverages.append(
-                NameCoverage(
-                    mention=seed.mention,
-                    value=seed.value,
-                    degree=len(mentioned),
-                    titled=len(titled),
-                    titles=bits(located(rows, titled)[1].tolist()),
-                    texts=bits(located(rows, mentioned)[1].tolist()),
-                )
-            )
-        return tuple(coverages)
+    def _coverage(self, seed: Seed, passages: Int64) -> NameCoverage:
+        entity = np.array([seed.entity])
+        mentioned, titled = self.filtered.mentions(entity)[0], self.filtered.titles(entity)[0]
+        in_titles, in_texts = (
+            bits(located(passages, rows)[1].tolist()) for rows in (titled, mentioned)
+        )
+        counts = len(mentioned), len(titled)
+        return NameCoverage(seed.mention, seed.value, *counts, in_titles, in_texts)
 
     def search(
         self,
@@ -375,12 +366,8 @@ class TriGraphBatch:
 
     def _seeds_of(self, position: int) -> tuple[Seed, ...]:
         if position not in self._seeds:
-            query, degree, named = (
-                self._queries[position],
-                self.filtered.degree,
-                self._seeds_in_words(position),
-            )
-            self._seeds[position] = self._arm.finder.find(query, degree, named)
+            query, words = self._queries[position], self._seeds_in_words(position)
+            self._seeds[position] = self._arm.finder.find(query, self.filtered.degree, words)
         return self._seeds[position]
 
     def _text_scores(
@@ -442,17 +429,17 @@ class TriGraphBatch:
             facts = best_facts(self._arm.units, query, allowed)
             return activate(mentions, *facts, self.filtered.degree)
         values = {seed.entity: seed.value for seed in seeds}
+        steps, threshold = settings.steps, settings.threshold
         if settings.activation == "eq5":
-            return equation_5(
-                mentions, values, similarity, steps=settings.steps, threshold=settings.threshold
-            )
+            return equation_5(mentions, values, similarity, steps=steps, threshold=threshold)
+        most = settings.sentences_per_entity
         return bridge(
             mentions,
             values,
             similarity,
-            steps=settings.steps,
-            threshold=settings.threshold,
-            sentences_per_entity=settings.sentences_per_entity,
+            steps=steps,
+            threshold=threshold,
+            sentences_per_entity=most,
             within=text_sentences,
         )
 
