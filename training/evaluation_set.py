@@ -30,13 +30,10 @@ SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 BLOCK = 64
 """Questions whose features are in one file."""
 _READING = ("parsing", "encoding")
+_ENCODED = (Route.DENSE, Route.HYBRID, Route.GRAPH, Route.FUSION)
 _READS: Mapping[Route, tuple[str, ...]] = {
-    Route.DENSE: ("encoding",),
+    **dict.fromkeys(_ENCODED, ("encoding",)),
     Route.LEXICAL: (),
-    Route.HYBRID: ("encoding",),
-    Route.GRAPH: ("encoding",),
-    Route.FUSION: ("encoding",),
-    Route.STEPS: _READING,
 }
 
 

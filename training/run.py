@@ -20,7 +20,7 @@ from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
-from wye.training.labels import ALL_GOLD, ENOUGH, Disagreement, compared
+from wye.training.labels import ALL_GOLD, ENOUGH, compared
 from wye.training.remote import RemoteAnswers
 from wye.training.replay import Replay, Replays
 from wye.training.report import Report, card, make_report, write_report
@@ -86,10 +86,20 @@ class TrainingRun:
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
         )
-        questions, disagreement = self._training_set(say)
+        choices = self._choices
+        with self.clock.stage("replay of train and dev"):
+            replays = [
+                replay
+                for split in (TRAIN, DEV)
+                for replay in self._replays.training(self._sources, split)
+            ]
+        questions = self._evaluation_set(replays)
+        disagreement = compared(questions, self._simple, choices.success, choices.fusion)
+        say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
+        disagreement.require_both()
         with self.clock.stage("training"):
             try:
-                return fit(questions, disagreement, self._choices, self._progress())
+                return fit(questions, disagreement, choices, self._progress())
             except FitError as error:  # the warnings may explain it
                 raise FitError(" ".join([str(error), *disagreement.warnings])) from error
 
@@ -152,20 +162,6 @@ class TrainingRun:
         folder = save_router(models, name, router)
         write_report(folder, report)
         return folder, report
-
-    def _training_set(self, say: Callable[[str], None]) -> tuple[EvaluationSet, Disagreement]:
-        choices = self._choices
-        with self.clock.stage("replay of train and dev"):
-            replays = [
-                replay
-                for split in (TRAIN, DEV)
-                for replay in self._replays.training(self._sources, split)
-            ]
-        questions = self._evaluation_set(replays)
-        disagreement = compared(questions, self._simple, choices.success, choices.fusion)
-        say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
-        disagreement.require_both()
-        return questions, disagreement
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         progress = self._progress()
