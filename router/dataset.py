@@ -185,6 +185,7 @@ class DatasetSnapshot(Snapshot):
         small = self._dataset_graph.small(rows, is_filtered=predicate is not None)
         arm = small.retriever(self._settings.graph)
         small.lexical.learn([question])
+        self._version.passages(first[:FIRST])  # so that their texts are one read
         hops = second_hops(arm, small.lexical, Query(question, vector), first, allowed=None)
         return [
             hop._replace(sentence=self._passages.sentence(small.corpus, hop.sentence))

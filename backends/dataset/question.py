@@ -9,7 +9,7 @@ from the names stored in the rows, and from then on everything is what it is in 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -106,6 +106,19 @@ class _Tagged(Mentions):
         return self._rows[row].tagged(sentence - int(self._starts[row]))
 
 
+class _Texts(Sequence[str]):
+    """The texts of rows, each read when it is needed."""
+
+    def __init__(self, version: DatasetVersion, rows: Sequence[Row]) -> None:
+        self._version, self._rows = version, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row: Any) -> Any:  # noqa: ANN401 - a slice would be a list
+        return self._version.passages([self._rows[row].id])[0].text
+
+
 class SmallIndex:
     """Some rows as a corpus of their own, with arms whose counts are those of the whole corpus."""
 
@@ -135,7 +148,7 @@ class SmallIndex:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The rows as a corpus, without texts and metadata of passages."""
+        """The rows as a corpus, without metadata."""
         rows, version = self.rows, self.version
         nothing = np.empty((0, version.dimension), np.float16)
         return Corpus(
@@ -152,7 +165,7 @@ class SmallIndex:
             hashes=[],
             two=None,
             metadata=[],
-            _texts=[],
+            _texts=_Texts(version, rows),
             addresses=np.array([row.address for row in rows], np.int64),
             _fragments={},
             _dataset=version.dataset,
