@@ -369,7 +369,7 @@ def _nearest_of_both(
     fetched = k
     while True:
         scores, rows = base(query, fetched)
-        is_present = ~np.isin(rows, layers.gone)
+        is_present = ~np.isin(rows, layers.deleted)
         if is_present.sum() >= k or len(rows) == layers.base:
             break
         fetched *= 2

@@ -335,14 +335,14 @@ class Column:
             for is_kind in [np.equal(kinds, kind)]
         }
 
-    def kinds(self, gone: Int64 | tuple[()] = ()) -> set[int]:
+    def kinds(self, deleted: Int64 | tuple[()] = ()) -> set[int]:
         """The kinds of the values, as `_kind` numbers them, outside the given rows."""
         return {
             kind
             for kind, values in self._values.items()
             # The first rows are usually enough to know.
             if any(
-                np.isin(rows, gone, invert=True).any()
+                np.isin(rows, deleted, invert=True).any()
                 for rows in (values.rows[:1_000], values.rows)
             )
         }

@@ -23,17 +23,17 @@ class Layers:
 
     Attributes:
         base: Number of rows of the base.
-        gone: (g,) removed rows of the base, ascending.
+        deleted: (g,) removed rows of the base, ascending.
         added: (m,) numbers of the added rows, ascending.
         positions: (n,) position of each row in the whole base followed by the added rows.
     """
 
-    def __init__(self, base: int, gone: Int64, added: Int64) -> None:
-        self.base, self.gone, self.added = base, gone, added
-        is_added = np.zeros(base - len(gone) + len(added), bool)
+    def __init__(self, base: int, deleted: Int64, added: Int64) -> None:
+        self.base, self.deleted, self.added = base, deleted, added
+        is_added = np.zeros(base - len(deleted) + len(added), bool)
         is_added[added] = True
         self.positions = np.empty(len(is_added), np.int64)
-        self.positions[~is_added] = np.delete(np.arange(base), gone)
+        self.positions[~is_added] = np.delete(np.arange(base), deleted)
         self.positions[added] = base + np.arange(len(added))
 
     @classmethod
@@ -157,8 +157,8 @@ class LayeredColumns(Columns):
 
     def keys(self) -> set[str]:
         """Keys that some passage has."""
-        return self._base.keys_without(self._layers.gone) | self._added.keys()
+        return self._base.keys_without(self._layers.deleted) | self._added.keys()
 
     def _kinds_of(self, key: str) -> set[int]:
-        base_kinds = self._base.column(key).kinds(self._layers.gone)
+        base_kinds = self._base.column(key).kinds(self._layers.deleted)
         return base_kinds | self._added.column(key).kinds()

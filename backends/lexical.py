@@ -377,8 +377,8 @@ class LayeredLexicalRetriever(LexicalRetriever):
         owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
         pairs = self._terms.astype(np.int64) << 32 | owners
         self._pairs, self._often = np.unique(pairs, return_counts=True)
-        gone_terms = [np.unique(base.terms_of(row)) for row in layers.gone.tolist()]
-        self._gone_terms = np.sort(np.concatenate([np.empty(0, np.int32), *gone_terms]))
+        deleted_terms = [np.unique(base.terms_of(row)) for row in layers.deleted.tolist()]
+        self._deleted_terms = np.sort(np.concatenate([np.empty(0, np.int32), *deleted_terms]))
         k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
         self._norms = [
             k1 * ((1 - b) + b * (arm._lengths - arm._extra).astype(np.float64) / mean)
@@ -390,7 +390,7 @@ class LayeredLexicalRetriever(LexicalRetriever):
         """Mean number of terms of a passage, without notations."""
         base = self._base._lengths - self._base._extra
         added = int((self._lengths - self._extra).sum())
-        total = int(base.sum()) - int(base[self._layers.gone].sum()) + added
+        total = int(base.sum()) - int(base[self._layers.deleted].sum()) + added
         return total / len(self.ids) if len(self.ids) else 0.0
 
     def score(self, query: Query) -> Float32:
@@ -431,7 +431,7 @@ class LayeredLexicalRetriever(LexicalRetriever):
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
-        first, last = np.searchsorted(self._gone_terms, [number, number + 1])
+        first, last = np.searchsorted(self._deleted_terms, [number, number + 1])
         base, added = self._base.passages_with(number), len(self.frequencies_of(number)[0])
         return int(base - (last - first) + added)
 

@@ -118,7 +118,7 @@ class Snapshot:
     def on_top(self) -> int:
         """Number of passages added or deleted since the base."""
         two = self.corpus.two
-        return len(two.passages.added) + len(two.passages.gone) if two else 0
+        return len(two.passages.added) + len(two.passages.deleted) if two else 0
 
     def due(self, quiet: float = 0) -> int:
         """`on_top` if a new base is due, else 0.

@@ -399,8 +399,8 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     if base.version == index.version and base.is_of(dataset):
         return base
     addresses, new = _differences(dataset, base)
-    gone = np.flatnonzero(addresses < 0)
-    if max(len(gone), len(new)) > _MOST * len(base):
+    deleted = np.flatnonzero(addresses < 0)
+    if max(len(deleted), len(new)) > _MOST * len(base):
         return None
     table = dataset._take_rows(pa.array(new, pa.uint64()), COLUMNS)
     order = pc.sort_indices(table["id"])
@@ -409,8 +409,8 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
     before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
     positions = np.array([*map(before, added.ids)], np.int64)
-    positions -= np.searchsorted(gone, positions)
-    passages = Layers(len(base), gone, positions + np.arange(len(positions)))
+    positions -= np.searchsorted(deleted, positions)
+    passages = Layers(len(base), deleted, positions + np.arange(len(positions)))
     two = TwoCorpora.of(base, added, passages)
 
     def strings(name: str) -> Sequence[str]:

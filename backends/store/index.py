@@ -374,13 +374,13 @@ class Writer:
         if len({*ids, *stale}) != len(ids) + len(stale):
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
         # Lance's own merge also reads the ids of all passages where every row is a new one.
-        gone = [*(ids if replaced is None else replaced), *stale]
+        former = [*(ids if replaced is None else replaced), *stale]
         with reading(self.folder, also=()):
             written = write_fragments(
                 pa.Table.from_batches([rows]), self.dataset, mode="append", return_transaction=True
             )
         new = cast(lance.LanceOperation.Append, written.operation).fragments
-        stored, updated, emptied = self._without(gone)
+        stored, updated, emptied = self._without(former)
         self._commit(
             lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )

@@ -350,16 +350,20 @@ def _with_statements(
     out, as sentences are.
     """
     texts = [
-        Passage(f"{passage.id} {number}", "", one if isinstance(one, str) else " ".join(one))
+        Passage(
+            f"{passage.id} {number}",
+            "",
+            statement if isinstance(statement, str) else " ".join(statement),
+        )
         for passage in passages
-        for number, one in enumerate(passage.statements)
+        for number, statement in enumerate(passage.statements)
     ]
     parts = iter(zip(texts, list(analyser.analyse(texts)), strict=True))
     for passage, whole in zip(passages, list(analyser.analyse(passages)), strict=True):
         sentences = []
-        for one, (text, analysis) in zip(passage.statements, parts, strict=False):
+        for statement, (text, analysis) in zip(passage.statements, parts, strict=False):
             of_text = chain.from_iterable(each.entities for each in analysis.sentences)
-            entities = tuple(of_text) if isinstance(one, str) else (one[0], one[2])
+            entities = tuple(of_text) if isinstance(statement, str) else statement[::2]
             phrases = tuple(chain.from_iterable(each.phrases for each in analysis.sentences))
             if entities or phrases:
                 sentences.append(StoredSentence(text.text, entities, phrases, analysis.vector))

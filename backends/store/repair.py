@@ -221,17 +221,17 @@ def _perform(folder: Path, plan: Repair) -> None:
     with reading(folder, also=()):
         dataset = lance.dataset(passages, version=plan.version)
         if plan.without:
-            condition, gone = any_of("document", plan.half), [*plan.without]
+            condition, emptied = any_of("document", plan.half), [*plan.without]
             updated: list[lance.FragmentMetadata] = []
             for fragment in dataset.get_fragments() if plan.half else ():
                 if fragment.fragment_id in plan.without:
                     continue
                 if (metadata := fragment.delete(condition)) is None:
-                    gone.append(fragment.fragment_id)
+                    emptied.append(fragment.fragment_id)
                 else:
                     updated.append(metadata)
             flush_files(folder, updated)
-            change = lance.LanceOperation.Delete(updated, gone, condition)
+            change = lance.LanceOperation.Delete(updated, emptied, condition)
             dataset = lance.LanceDataset.commit(dataset, change, read_version=plan.version)
         # A new number, so that no reader takes the result for a damaged version that it has read.
         while dataset.version <= plan.newest and plan.version != plan.newest:

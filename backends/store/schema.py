@@ -216,13 +216,15 @@ def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
     has_statements = STATEMENTS in rows.schema.names
     columns.append(rows.column(STATEMENTS).to_pylist() if has_statements else [None] * len(rows))
     return [
-        Passage(id_, title, text, json.loads(metadata), document, chunk, _read_statements(given))
-        for id_, document, chunk, title, text, metadata, given in zip(*columns, strict=True)
+        Passage(
+            id_, title, text, json.loads(metadata), document, chunk, _read_statements(statements)
+        )
+        for id_, document, chunk, title, text, metadata, statements in zip(*columns, strict=True)
     ]
 
 
-def _read_statements(given: str | None) -> tuple[Statement, ...]:
-    items = json.loads(given) if given else ()
+def _read_statements(text: str | None) -> tuple[Statement, ...]:
+    items = json.loads(text) if text else ()
     return tuple(item if isinstance(item, str) else tuple(item) for item in items)
 
 

@@ -3,7 +3,7 @@
 The tail is assembled by itself, at the cost of its few passages, and knows the base's names: its
 sentences mention what they would in a graph of all passages. The base is not looked at again, so
 its sentences do not mention a name that only the tail has until both are assembled together, which
-the next derivation does. Passages that are gone are left out of every list at once.
+the next derivation does. Deleted passages are left out of every list at once.
 
 Entities of the base keep their numbers, and those that are new follow, so nothing is numbered anew.
 """
@@ -42,17 +42,19 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
     Args:
         base: The graph of the first, with the same settings and without a tail.
     """
-    left = _without_gone(base, two.passages.gone)
+    remaining = _without_deleted(base, two.passages.deleted)
     phrases: Literal["on", "off"] = "on" if wants_phrases(settings, two.base) else "off"
-    tail = assemble(two.added, replace(settings, noun_phrases=phrases), base=left)
-    entities = np.array([*map(left.keys.find, tail.keys)], np.int64)
+    tail = assemble(two.added, replace(settings, noun_phrases=phrases), base=remaining)
+    entities = np.array([*map(remaining.keys.find, tail.keys)], np.int64)
     new = np.flatnonzero(entities < 0)
     entities[new] = len(base) + np.arange(len(new))
-    keys = TailedKeys(left.keys, [tail.keys[entity] for entity in new.tolist()])
-    degrees = np.concatenate([left.degrees, np.zeros(len(new), np.int32)])
+    keys = TailedKeys(remaining.keys, [tail.keys[entity] for entity in new.tolist()])
+    degrees = np.concatenate([remaining.degrees, np.zeros(len(new), np.int32)])
     degrees[entities] += tail.degrees
-    is_named = np.concatenate([~left.is_phrase & (left.degrees > 0), np.zeros(len(new), bool)])
-    is_phrase = np.concatenate([left.is_phrase, np.ones(len(new), bool)])
+    is_named = np.concatenate(
+        [~remaining.is_phrase & (remaining.degrees > 0), np.zeros(len(new), bool)]
+    )
+    is_phrase = np.concatenate([remaining.is_phrase, np.ones(len(new), bool)])
     is_phrase[entities] = tail.is_phrase & ~is_named[entities]
     size = len(keys)
     return TriGraph(
@@ -72,14 +74,14 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
         titled=RowsOfEntities(two.passages, base.titled, tail.titled, entities, size),
         titles=EntitiesOfRows(two.passages, base.titles, _renumbered(tail.titles, entities)),
         owners=two.owners(),
-        names=TailedTrie(left.names, tail.names, entities),
-        display_names=TailedNames(size, left, tail, entities),
+        names=TailedTrie(remaining.names, tail.names, entities),
+        display_names=TailedNames(size, remaining, tail, entities),
     )
 
 
-def _without_gone(base: TriGraph, gone: Int64) -> TriGraph:
+def _without_deleted(base: TriGraph, deleted: Int64) -> TriGraph:
     """A base whose degrees and names leave out some passages; its lists still have them."""
-    passage, entity = base.entities_of(gone)
+    passage, entity = base.entities_of(deleted)
     _, entity, _ = counted(passage, entity, len(base))
     degrees = base.degrees.copy()
     np.subtract.at(degrees, entity, 1)
@@ -157,8 +159,8 @@ class RowsOfEntities:
         base_owners, rows = self._base.pairs(chosen[of_base])
         owners = of_base[base_owners]
         numbers = self._rows.numbers[rows]
-        is_left = numbers >= 0
-        owners, numbers = owners[is_left], numbers[is_left]
+        is_present = numbers >= 0
+        owners, numbers = owners[is_present], numbers[is_present]
         position, is_in_tail = located(chosen, self._in_tail)
         if not is_in_tail.any():
             return owners, numbers
@@ -222,20 +224,20 @@ class TailedTrie(NameTrie):
 class TailedNames(DisplayNames):
     """Display names of a base, and of what only its tail mentions."""
 
-    def __init__(self, size: int, left: TriGraph, tail: TriGraph, entities: Int64) -> None:
+    def __init__(self, size: int, remaining: TriGraph, tail: TriGraph, entities: Int64) -> None:
         """Join two graphs' names.
 
         Args:
             size: Number of entities in both together.
-            left: The base, without what is gone.
+            remaining: The base, without deleted passages.
             entities: Number of each entity of the tail.
         """
-        self._size, self._left, self._tail = size, left, tail
+        self._size, self._remaining, self._tail = size, remaining, tail
         self._in_tail = {number: entity for entity, number in enumerate(entities.tolist())}
 
     def of(self, entity: int) -> str:
         """See `DisplayNames`."""
-        is_in_base = entity < len(self._left) and self._left.degrees[entity] > 0
+        is_in_base = entity < len(self._remaining) and self._remaining.degrees[entity] > 0
         if not is_in_base and entity in self._in_tail:
             return self._tail.display_names.of(self._in_tail[entity])
-        return self._left.display_names.of(entity)
+        return self._remaining.display_names.of(entity)

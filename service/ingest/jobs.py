@@ -166,10 +166,8 @@ class JobStore:
         files = self._files()
         ended = {id_ for id_, _, suffix in files if suffix == ENDED}
         ids = sorted({id_ for id_, _, suffix in files if suffix == STATE} - ended)
-        jobs = (self.job(id_) for id_ in ids)
-        return [
-            job for job in jobs if job and (job.state == State.CANCELLED or not job.state.has_ended)
-        ]
+        jobs = filter(None, map(self.job, ids))
+        return [job for job in jobs if job.state == State.CANCELLED or not job.state.has_ended]
 
     def unfinished(self) -> list[Job]:
         """Jobs that are queued or running, in the order of acceptance."""

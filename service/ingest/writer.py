@@ -32,7 +32,7 @@ from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import Refresher
 from wye.service.http.metrics import DocumentMetrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
-from wye.service.ingest.jobs import Job, JobStore
+from wye.service.ingest.jobs import FOLDER, Job, JobStore
 from wye.service.search import Collection
 from wye.service.settings import DocumentSettings, ServiceSettings
 
@@ -330,7 +330,8 @@ class CollectionWriter:
         self, documents: Iterable[str], filter_: object | None = None
     ) -> None:
         """Refuse a change that an unfinished job would undo."""
-        match = self.jobs.writing(documents)
+        has_jobs = (self.collection.session.folder / FOLDER).exists()
+        match = self.jobs.writing(documents) if has_jobs else None
         if match is None and filter_ is not None:
             match = self.jobs.matching(parse_filter(filter_))
         if match is not None:

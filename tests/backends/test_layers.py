@@ -25,7 +25,7 @@ def layers(draw: st.DrawFn) -> Layers:
 
 def one_list(given: Layers) -> list[tuple[bool, int]]:
     """Which layer each row is of, and its row there, one by one."""
-    left = iter([row for row in range(given.base) if row not in given.gone])
+    left = iter([row for row in range(given.base) if row not in given.deleted])
     added = {number: row for row, number in enumerate(given.added.tolist())}
     return [(True, added[n]) if n in added else (False, next(left)) for n in range(len(given))]
 

@@ -257,7 +257,7 @@ def check_origin(later: Corpus, before: Corpus) -> None:
     now = dict(zip(later.ids, later.hashes, strict=True))
     assert [i for i in later.ids if stored.get(i) != now[i]] == [*added.ids]
     gone = [row for row, id_ in enumerate(before.ids) if now.get(id_) != stored[id_]]
-    assert layers.gone.tolist() == gone
+    assert layers.deleted.tolist() == gone
 
 
 def test_only_what_changed_is_read_and_the_earlier_version_stays(
