@@ -41,7 +41,6 @@ from wye.backends.types import (
     RowHits,
     Scores,
     WordCoverage,
-    bits,
 )
 
 _OFTEN = "frequencies"
@@ -271,7 +270,10 @@ class LexicalRetriever:
         coverages = []
         for word in content_terms(text):
             number = self._words.find(word)
-            in_titles, in_texts = bits(word in h for h in heads), bits(number in t for t in texts)
+            in_titles, in_texts = (
+                sum(1 << position for position, members in enumerate(sets) if item in members)
+                for item, sets in ((word, heads), (number, texts))
+            )
             coverages.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
         return tuple(coverages)
 

@@ -118,6 +118,7 @@ class Batch:
         self._plans: dict[int, Plan] = {}
         self._has_mentions: set[int] = set()
         self._scores: dict[Route, dict[int, Scores]] = {Route.DENSE: {}, Route.LEXICAL: {}}
+        self._text_arms: dict[Route, DenseRetriever | LexicalRetriever] = {}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
         self._hybrid: dict[int, tuple[int, Ranking]] = {}
         self._coverage: dict[int, Coverage] = {}
@@ -334,7 +335,7 @@ class Batch:
             with self.stage(arm, missing):
                 rankings = self._search(arm, missing, depth)
             cached.update((p, (depth, new)) for p, new in zip(missing, rankings, strict=True))
-        return [_cut(cached[position][1], depth) for position in positions]
+        return [_first(*cached[position], depth) for position in positions]
 
     def results(
         self, arms: Sequence[Route], positions: Sequence[int], depth: int, *, seeds: bool = False
@@ -364,7 +365,7 @@ class Batch:
             with self.stage("fusing", missing):
                 rankings = fuse_text(results, self.fusion, k)
             cached.update((p, (k, new)) for p, new in zip(missing, rankings, strict=True))
-        return [_cut(cached[position][1], k) for position in positions]
+        return [_first(*cached[position], k) for position in positions]
 
     def arms_of(self, position: int) -> dict[str, Ranking]:
         """Each arm's ranking for one question, by name, to the depth that it was searched to."""
@@ -428,7 +429,9 @@ class Batch:
         return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).deepest > 0
 
     def _text_arm(self, arm: Route) -> "DenseRetriever | LexicalRetriever":
-        return self.arms.dense if arm == Route.DENSE else self.arms.lexical
+        if arm not in self._text_arms:
+            self._text_arms[arm] = self.arms.dense if arm == Route.DENSE else self.arms.lexical
+        return self._text_arms[arm]
 
 
 def plan_of(question: str, parse: Parse, names: Sequence[str] = ()) -> Plan:
@@ -484,5 +487,6 @@ def _mentions(parse: Parse, vectors: Mapping[str, Float32]) -> tuple[Mention, ..
     )
 
 
-def _cut(ranking: Ranking, depth: int) -> Ranking:
-    return ranking if len(ranking.hits) <= depth else replace(ranking, hits=ranking.hits[:depth])
+def _first(width: int, ranking: Ranking, depth: int) -> Ranking:
+    """The first `depth` hits of a ranking of at most `width`."""
+    return ranking if width <= depth else replace(ranking, hits=ranking.hits[:depth])

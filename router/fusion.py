@@ -83,7 +83,10 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     parts = []
     for ranking, weight in _weighted(rankings, weights):
         values = scaled(ranking)
-        floor = _floor(ranking, values)
+        # A passage that is missing from the list has at most the last value.
+        floor = float(values[-1]) if len(values) else 0.0
+        if ranking.retriever == Route.LEXICAL and len(values) >= ranking.candidates:
+            floor = 0.0
         parts.append((ranking, weight * (values - floor)))
     return rank_sums(parts, k)
 
@@ -108,14 +111,6 @@ _SCALES: Mapping[str, Callable[[Float64], Float64]] = {
     Route.LEXICAL: lambda scores: scores / (scores.max(initial=0.0) or 1.0),
     Route.GRAPH: lambda scores: log_share(scores, scores.max(initial=0.0)),
 }
-
-
-def _floor(ranking: Ranking, values: Float64) -> float:
-    """The highest value that a passage missing from the list can have."""
-    if not len(values):
-        return 0.0
-    whole = len(ranking.hits) >= ranking.candidates
-    return 0.0 if whole and ranking.retriever == Route.LEXICAL else float(values[-1])
 
 
 def rank_sums(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
@@ -203,16 +198,15 @@ def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[In
     lists = [ranking.hits for ranking in rankings]
     by_row = [hits for hits in lists if isinstance(hits, RowHits)]
     if len(by_row) == len(lists) and all(hits.ids is by_row[0].ids for hits in by_row):
-        ids = by_row[0].ids
-        all_rows = np.concatenate([hits.rows for hits in by_row])
-        rows, numbers = np.unique(all_rows, return_inverse=True)
+        ids, rows_of = by_row[0].ids, [hits.rows for hits in by_row]
+        rows, numbers = np.unique(np.concatenate(rows_of), return_inverse=True)
+        lengths = [*map(len, rows_of)]
     else:
         ids = sorted({hit.id for hits in lists for hit in hits})
         rows, row_of = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
         numbers = np.array([row_of[hit.id] for hits in lists for hit in hits], int)
-    ends = np.cumsum([len(hits) for hits in lists]).tolist()
-    of_lists = [numbers[end - len(hits) : end] for end, hits in zip(ends, lists, strict=True)]
-    return ids, rows, of_lists
+        lengths = [*map(len, lists)]
+    return ids, rows, np.split(numbers, np.cumsum(lengths)[:-1])
 
 
 def _foremost(totals: Float64, k: int) -> Int64:
