@@ -133,6 +133,9 @@ KINDS = f"{', '.join((PROSE, *READERS, *LINES, *TEXTS[1:7], PARQUET))}, or sourc
 _SMALL = 1 << 16
 _LOOK_AHEAD = 256
 
+# Names of hidden files, and of those by which Office locks others.
+_HIDDEN = (".", "~$")
+
 _ONE_FOLDER = "index the folder that holds both files, or rename one"
 
 # For estimating the number of passages of a file that is one document.
@@ -393,11 +396,16 @@ class DocumentSource:
             note(BadLine("", None, str(error)))
 
     def _path_metadata(self, file: _File) -> Metadata:
-        """Metadata on the path and the modification date of a document of a folder; {} for rows."""
-        if not self._is_folder or file.suffix in (*ROWS, PARQUET):
+        """Metadata on the path of a document of a folder, and when it was modified if it is a file.
+
+        Empty for lines of JSON and rows of Parquet, whose metadata is their own.
+        """
+        if not self._is_folder or file.suffix in (*LINES, PARQUET):
             return {}
         folder = PurePath(file.name).parent.as_posix()
         metadata = {"path": file.name, "folder": "" if folder == "." else folder}
+        if file.suffix in ROWS:  # one row of them may change
+            return metadata
         try:
             changed = file.modified()
         except OSError:  # reported when the file is read
@@ -414,7 +422,7 @@ class DocumentSource:
             )
             for name in sorted(files):
                 path = Path(directory, name)
-                if not name.startswith(".") and self._is_read(name):
+                if not name.startswith(_HIDDEN) and self._is_read(name):
                     yield path.relative_to(folder).as_posix(), path
 
 

@@ -69,7 +69,8 @@ def _guessed(content: bytes) -> tuple[str, bool]:
     """The likely encoding of bytes, "" if there is none, and whether it is certain."""
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    best = from_bytes(content[:_SAMPLE]).best()
+    matches = from_bytes(content[:_SAMPLE])
+    best = matches.best()
     if best is None or b"\0" in content or best.encoding.startswith("utf"):
         return "", False
     guess, is_sure = best.encoding, best.coherence >= _SURE
@@ -81,7 +82,10 @@ def _guessed(content: bytes) -> tuple[str, bool]:
     is_western = 0 < len(accented) < 0.2 * letters and all(
         letter.isalpha() or letter in _PUNCTUATION for letter in accented
     )
-    if is_western and (_WESTERN in best.could_be_from_charset or not is_sure):
+    is_tie = any(
+        match.encoding == _WESTERN and match.coherence >= best.coherence for match in matches
+    )
+    if is_western and (is_tie or _WESTERN in best.could_be_from_charset or not is_sure):
         guess, is_sure = _WESTERN, True
     return guess, is_sure and len(content) >= _FEWEST_BYTES
 

@@ -24,8 +24,15 @@ from wye.backends.readers.markup import html_blocks
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 _QUOTED = re.compile(r"\s?>")
 _INTRODUCTION = re.compile(r"\b(?:wrote|schrieb|écrit)\b[^:]{0,80}:\s*$")
-# What programs write above the whole mail that is answered.
+# What programs write above the whole mail that is answered: a line, or the mail's own header.
 _ORIGINAL = re.compile(r"\s*-{2,}\s*(?:Original Message|Ursprüngliche Nachricht)\s*-{2,}\s*", re.I)
+_SENDER = re.compile(r"[\s*]*(?:From|Von|De|Da|Van|Från|Fra)\s*:[\s*]*\S")
+_SENT = re.compile(
+    r"[\s*]*(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato|Data|Verzonden|Skickat|Sendt)\s*:"
+)
+_HEADER_LINES = 4
+# A text beside so much longer HTML is a stub, such as "See the HTML part".
+_STUB = 0.5
 _DEEPEST = 20
 _MOST_PEOPLE = 64
 
@@ -110,9 +117,7 @@ def _parts(
     """The text of a mail, of those that it forwards, and the names of attached files."""
     if depth > _DEEPEST:
         raise BadFileError("is nested too deeply")
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        yield from _body(cast("EmailMessage", body), is_quote_known)
+    yield from _body(message, is_quote_known)
     for part in message.iter_attachments() if message.is_multipart() else ():
         if part.get_content_type() == "message/rfc822":
             for forwarded in cast("list[EmailMessage]", part.get_payload()):
@@ -124,22 +129,49 @@ def _parts(
             files.append(name)
 
 
-def _body(part: EmailMessage, is_quote_known: bool) -> Iterator[Block]:
+def _body(message: EmailMessage, is_quote_known: bool) -> Iterator[Block]:
+    """What a mail says itself, and what it quotes under a heading."""
+    new, quoted = _without_quotes(_content(message, "plain"))
+    blocks = [*_paragraphs(new)], [*_paragraphs(quoted)]
+    html_quotes: list[Block] = []
+    html = [*html_blocks(_content(message, "html"), html_quotes)]
+    start = _forwarded_from([text for _, text in html])
+    html, html_quotes = html[:start], html[start:] + html_quotes
+    if _words(blocks[0] + blocks[1]) < _STUB * _words(html + html_quotes):
+        blocks = html, html_quotes
+    yield from blocks[0]
+    if blocks[1] and not is_quote_known:
+        yield 1, "Quoted from an earlier mail"
+        yield from ((min(level, 0), text) for level, text in blocks[1])
+
+
+def _content(message: EmailMessage, kind: str) -> str:
+    """The text of a mail's body in plain text or HTML; "" without such a part."""
+    part = cast("EmailMessage | None", message.get_body((kind,)))
+    if part is None:
+        return ""
     try:
-        text = part.get_content()
+        return str(part.get_content())
     except (LookupError, UnicodeError):  # an unknown charset
         payload = part.get_payload(decode=True)
-        text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
-    if part.get_content_subtype() == "html":
-        yield from html_blocks(text)
-        return
-    new, quoted = _without_quotes(text)
-    yield from ((0, paragraph) for paragraph in re.split(r"\n\s*\n", new) if paragraph.strip())
-    if quoted.strip() and not is_quote_known:
-        yield 1, "Quoted from an earlier mail"
-        yield from (
-            (0, paragraph) for paragraph in re.split(r"\n\s*\n", quoted) if paragraph.strip()
-        )
+        return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
+
+
+def _words(blocks: list[Block]) -> int:
+    return sum(len(text.split()) for _, text in blocks)
+
+
+def _paragraphs(text: str) -> Iterator[Block]:
+    return ((0, paragraph) for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip())
+
+
+def _forwarded_from(lines: list[str]) -> int:
+    """Number of lines before the header of an earlier mail, such as "From: …", "Sent: …"."""
+    for number, line in enumerate(lines):
+        below = lines[number + 1 : number + _HEADER_LINES]
+        if _ORIGINAL.fullmatch(line) or (_SENDER.match(line) and any(map(_SENT.match, below))):
+            return number
+    return len(lines)
 
 
 def _without_quotes(text: str) -> tuple[str, str]:
@@ -147,10 +179,8 @@ def _without_quotes(text: str) -> tuple[str, str]:
     new: list[str] = []
     quoted: list[str] = []
     lines = text.replace("\r\n", "\n").split("\n")
-    for number, line in enumerate(lines):
-        if _ORIGINAL.fullmatch(line):
-            quoted += lines[number + 1 :]
-            break
+    end = _forwarded_from(lines)
+    for line in lines[:end]:
         if line == "-- ":
             continue  # a signature follows, which says who writes
         if _QUOTED.match(line):
@@ -163,4 +193,5 @@ def _without_quotes(text: str) -> tuple[str, str]:
             quoted.append(line.lstrip("> "))
         else:
             new.append(line)
+    quoted += [line for line in lines[end:] if not _ORIGINAL.fullmatch(line)]
     return "\n".join(new), "\n".join(quoted)

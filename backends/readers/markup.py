@@ -161,6 +161,9 @@ _BLOCKS = frozenset(
     figure header hr li main ol p pre section summary tbody tfoot thead ul""".split()  # noqa: SIM905 - names read better as words
 )
 _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
+# What mails quote, by the marks of the programs that people write them with; the outermost.
+_QUOTE = "self::blockquote or contains(@class, 'gmail_quote') or contains(@class, 'yahoo_quoted')"
+_QUOTES = f".//*[{_QUOTE}][not(ancestor::*[{_QUOTE}])]"
 _INVISIBLE = re.compile(
     r"\b(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0)\b", re.I
 )
@@ -209,8 +212,11 @@ def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
     return root
 
 
-def html_blocks(source: str | bytes) -> Iterator[Block]:
+def html_blocks(source: str | bytes, quotes: list[Block] | None = None) -> Iterator[Block]:
     """The main text of a page; bytes are decoded as the page states.
+
+    Args:
+        quotes: Gets the blocks that a mail quotes, which are then not among the others.
 
     Raises:
         BadFileError: It is nested too deeply.
@@ -226,6 +232,10 @@ def html_blocks(source: str | bytes) -> Iterator[Block]:
     if len(mains) == 1 and "".join(mains[0].itertext()).strip():
         root = mains[0]
     page = _Page()
+    if quotes is not None:
+        for quote in root.xpath(_QUOTES):
+            quotes += html_blocks(etree.tostring(quote, encoding="unicode", with_tail=False))
+            quote.clear(keep_tail=True)
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         is_skipped = element.tag in _LEFT_OUT or _is_unseen(element)

@@ -3,9 +3,11 @@
 import csv as csv_module
 import datetime
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any, BinaryIO
 
 from wye.backends.readers.decode import decoded
@@ -36,6 +38,11 @@ _ANSWERS = ("answer", "a", "antwort", "response", "reply")
 _LONG = 80
 _LONGEST_NAME = 60
 _MOST_METADATA = 60
+_HEAD_LINES = 20
+_REGULAR = 0.8
+_MERGED = re.compile(rb'<mergeCell [^>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
+_MOST_MERGED = 1_000
+"""Merged cells of a sheet, and rows or columns of one, beyond which they stay as stored."""
 _LONGEST_VALUE = 240
 _YEARS = range(1900, 2101)
 
@@ -47,8 +54,7 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
         BadFileError: It has no rows, a field is too long, or a quote is never closed.
     """
     text, note = decoded(file.read(), options.encoding)
-    first = text.partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=first.count)
+    delimiter = _delimiter(text.split("\n", _HEAD_LINES)[:_HEAD_LINES])
     csv_module.field_size_limit(limits.characters)
     lines = chain(io.StringIO(text, newline=""), [_END])
     rows: list[Row] = []
@@ -72,11 +78,20 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
         note = ""
 
 
+def _delimiter(head: Sequence[str]) -> str:
+    """What separates the cells of the first line, or of the lines below one that is a caption."""
+    counts = {each: [line.count(each) for line in head if line.strip()] for each in _DELIMITERS}
+    first = max(_DELIMITERS, key=lambda each: counts[each][:1])
+    if any(counts[first][:1]):
+        return first
+    return max(_DELIMITERS, key=lambda each: sorted(counts[each])[len(counts[each]) // 2 :][:1])
+
+
 def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
     """An Excel file with one document per row of its sheets that are not hidden.
 
-    The value of a formula is the one that Excel computed last. Lines above a table with a single
-    cell are taken for its caption.
+    The value of a formula is the one that Excel computed last. A merged cell's value is in each of
+    its cells. Rows say their sheet if others are shown.
 
     Raises:
         BadFileError: It is no such file, or too large when decompressed.
@@ -87,21 +102,24 @@ def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator
     book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
     hidden = [sheet.title for sheet in book.worksheets if sheet.sheet_state != "visible"]
     note = f"left out: {', '.join(hidden)}, hidden" if hidden else ""
-    for sheet in book.worksheets:
-        if sheet.title in hidden:
-            continue
+    sheets = [sheet for sheet in book.worksheets if sheet.title not in hidden]
+    notes: dict[str, None] = {}
+    for sheet in sheets:
         rows = _cells(sheet)
-        captions: list[str] = []
-        while len(rows) > 1 and _filled(rows[0]) == 1 < max(map(_filled, rows)):
-            captions.append("".join(rows.pop(0)[1]))
-        caption = {"caption": one_line(" ".join(captions))} if captions else {}
-        for draft in documents_of_rows(rows, options) if rows else ():
+        if not rows:
+            continue
+        width = max(len(row) for _, row in rows)
+        rows = [(number, row + [""] * (width - len(row))) for number, row in rows]
+        label = {"sheet": sheet.title} if len(sheets) > 1 else {}
+        for draft in documents_of_rows(rows, options, label):
+            new = "" if draft.note in notes else draft.note  # sheets are often of one form
+            notes[draft.note] = None
             yield replace(
                 draft,
                 id=f"{sheet.title}:{draft.id or draft.line}",
                 error=f"{draft.error} (sheet {sheet.title})" if draft.error else "",
-                metadata={**draft.metadata, "sheet": sheet.title, **caption},
-                note="; ".join(filter(None, (note, draft.note))),
+                metadata={**draft.metadata, "sheet": sheet.title},
+                note="; ".join(filter(None, (note, new))),
             )
             note = ""
     if note:
@@ -109,16 +127,31 @@ def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator
 
 
 def _filled(row: Row) -> int:
-    """How many cells of a row are not empty."""
-    return sum(map(bool, row[1]))
+    """How many different values the cells of a row have; those of a merged cell are one."""
+    return len({*filter(None, row[1])})
 
 
 def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
     """The rows of a sheet that are not empty, without empty columns at the end."""
+    from openpyxl.utils.cell import range_boundaries  # noqa: PLC0415
+
     sheet.reset_dimensions()  # they may be stated wrongly
+    with sheet._get_source() as content:
+        names = _MERGED.findall(content.read())
+    merged: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for left, top, right, bottom in map(range_boundaries, map(bytes.decode, names[:_MOST_MERGED])):
+        for number in range(top, min(bottom, top + _MOST_MERGED) + 1):
+            merged[number].append((left - 1, min(right, left + _MOST_MERGED), top))
+    values: dict[tuple[int, int], str] = {}  # of the first cells of merged ones
     rows = []
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
         cells = [_as_text(value) for value in row]
+        for left, right, top in merged.get(number, ()):
+            cells += [""] * (right - len(cells))
+            value = values.setdefault((top, left), cells[left])
+            cells[left:right] = [value] * (right - left)
+        if number in merged and len({*filter(None, cells)}) == 1:  # a heading across the sheet
+            cells = [next(filter(None, cells))]
         while cells and not cells[-1]:
             cells.pop()
         if cells:
@@ -152,7 +185,9 @@ class _Columns:
     metadata: Sequence[tuple[int, bool]]  # with whether all are numbers or booleans
 
 
-def documents_of_rows(rows: Sequence[Row], options: Options) -> Iterator[Draft]:
+def documents_of_rows(
+    rows: Sequence[Row], options: Options, labels: Mapping[str, str] = {}
+) -> Iterator[Draft]:
     """A document for each row of a table, with all of its columns.
 
     The title is a question if there are answers, or else the first of `TITLES`, or else the first
@@ -160,29 +195,60 @@ def documents_of_rows(rows: Sequence[Row], options: Options) -> Iterator[Draft]:
     texts; other columns follow as "column: value". They are metadata too; numbers and booleans keep
     their types where a whole column is of these.
 
+    Lines above the table with a single value are its caption, which its rows repeat at their end.
+    A header with names that repeat, as of merged cells, goes on in the next line.
+
     Args:
         rows: At least one; the first names the columns unless it looks like all others.
+        labels: What all rows say at their end.
 
     Raises:
         BadFileError: A column that the options name is missing.
     """
+    top = _caption_lines(rows)
+    caption = one_line(" ".join(next(filter(None, row)) for _, row in rows[:top]))
+    rows = rows[top:]
     has_header = options.has_header
     if has_header is None:
         has_header = not _is_data(rows)
     header, body = rows[0][1], rows[1:] if has_header else rows
+    if has_header and len(body) > 1 and _is_split(header, body[0][1]):
+        pairs = zip_longest(header, body[0][1], fillvalue="")
+        header, body = [" ".join(dict.fromkeys(filter(None, pair))) for pair in pairs], body[1:]
     names = _names(header) if has_header else [f"column {n + 1}" for n in range(len(header))]
     body = [row for row in body if row[1] != header] if has_header else body
     columns = _columns(names, body, options, has_header=has_header)
     note = _note(names, columns, is_assumed=not has_header and options.has_header is None)
+    labels = {**labels, **({"table": caption} if caption else {})}
     for line, row in body:
         if len(row) > len(names) and any(row[len(names) :]):
             error = f"has {len(row)} fields, but the header has {len(names)}"
             draft = Draft(line=line, error=error)
         else:
             cells = row[: len(names)] + [""] * (len(names) - len(row))
-            draft = _document(line, cells, columns, has_header=has_header)
+            draft = _document(line, cells, columns, labels, has_header=has_header)
+        if caption:
+            draft = replace(draft, metadata={**draft.metadata, "caption": caption})
         yield replace(draft, note=note)
         note = ""
+
+
+def _caption_lines(rows: Sequence[Row]) -> int:
+    """How many lines above a table, most of whose rows are as long as its header, are a caption."""
+    widest = max(map(_filled, rows))
+    top = 0
+    while top < len(rows) - 1 and _filled(rows[top]) == 1 < widest:
+        top += 1
+    regular = sum(len(row) == len(rows[top][1]) for _, row in rows[top:])
+    return top if regular >= _REGULAR * (len(rows) - top) else 0
+
+
+def _is_split(header: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether names of columns repeat side by side and the line below tells them apart."""
+    pairs = [n for n in range(1, len(header)) if header[n] and header[n] == header[n - 1]]
+    return bool(pairs) and all(
+        n < len(below) and below[n] and below[n] != below[n - 1] for n in pairs
+    )
 
 
 def _is_data(rows: Sequence[Row]) -> bool:
@@ -203,11 +269,15 @@ def _is_data(rows: Sequence[Row]) -> bool:
 
 def _names(header: Sequence[str]) -> list[str]:
     """A name of its own for each column."""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    times = Counter[str]()
     for column, cell in enumerate(header, 1):
-        name = one_line(cell) or f"column {column}"
-        names.append(f"{name} {column}" if name in names else name)
-    return names
+        base = name = one_line(cell) or f"column {column}"
+        while name in names:
+            times[base] += 1
+            name = f"{base} {times[base] + 1}"
+        names[name] = None
+    return [*names]
 
 
 def _columns(
@@ -280,7 +350,14 @@ def _note(names: Sequence[str], columns: _Columns, *, is_assumed: bool) -> str:
     )
 
 
-def _document(line: int, cells: Sequence[str], columns: _Columns, *, has_header: bool) -> Draft:
+def _document(
+    line: int,
+    cells: Sequence[str],
+    columns: _Columns,
+    labels: Mapping[str, str],
+    *,
+    has_header: bool,
+) -> Draft:
     title = " ".join(cells[n] for n in columns.title if cells[n])
     blocks = [(0, cells[n]) for n in columns.text if cells[n]]
     is_alone = len(columns.names) - (columns.id >= 0) == 1
@@ -289,10 +366,11 @@ def _document(line: int, cells: Sequence[str], columns: _Columns, *, has_header:
         for n in columns.others
         if cells[n]
     ]
+    if not blocks and not others and not title:
+        return Draft(line=line, error="text is empty")
+    others += [f"{label}: {value}" for label, value in labels.items()]
     if others:
         blocks.append((0, "; ".join(others)))
-    if not blocks and not title:
-        return Draft(line=line, error="text is empty")
     metadata = {
         columns.names[n] or f"column {n + 1}": scalar(cells[n]) if is_typed else cells[n]
         for n, is_typed in columns.metadata[:_MOST_METADATA]

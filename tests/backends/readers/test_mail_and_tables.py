@@ -16,7 +16,7 @@ from wye.backends.readers.extract import READERS
 from wye.backends.readers.mail import eml, mbox
 from wye.backends.readers.office import pptx as slides
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.readers.tables import xlsx
+from wye.backends.readers.tables import csv, xlsx
 
 LIMITS = Limits(characters=10_000, unpacked_bytes=1 << 20)
 
@@ -54,6 +54,48 @@ def test_a_mail_says_its_own_before_what_it_quotes() -> None:
         list(eml(io.BytesIO(b"\nNo header."), LIMITS))
 
 
+STUB_AND_PAGE = [
+    ("See the HTML part.", "<p>The lid comes on <b>9 May</b>, eleven kilos, by Ohm.</p>"),
+    ("", "<p>The lid comes on 9 May, eleven kilos, by Ohm.</p>"),
+]
+QUOTES = [
+    "<blockquote><p>When does it come?</p></blockquote>",
+    "<div class='gmail_quote'>On Tuesday Tam wrote: When does it come?</div>",
+    "<p>Von: Tam Ober<br>Gesendet: Dienstag<br>Betreff: Deckel</p><p>When does it come?</p>",
+]
+
+
+@pytest.mark.parametrize(("stub", "page"), STUB_AND_PAGE)
+@pytest.mark.parametrize("quote", QUOTES)
+def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
+    stub: str, page: str, quote: str
+) -> None:
+    made = mail(3, stub)
+    made.add_alternative(f"<html><body>{page}{quote}</body></html>", subtype="html")
+    [draft] = eml(io.BytesIO(bytes(made)), LIMITS)
+    text = document_of(draft, "a.eml").text
+    order = ["The lid comes on 9 May", "Quoted", "When does it come?"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Von: Tam Ober\nGesendet: Dienstag\nAn: Rosa Quill",
+        "De : Tam Ober\nEnvoyé : mardi",
+        "From: Tam Ober\nTo: Rosa Quill\nDate: Tuesday",
+        "*From:* Tam Ober\n*Sent:* Tuesday",
+    ],
+)
+def test_a_mail_below_a_header_is_quoted(header: str) -> None:
+    [draft] = eml(io.BytesIO(bytes(mail(3, f"On 9 May.\n\n{header}\n\nWhen?\n"))), LIMITS)
+    text = document_of(draft, "a.eml").text
+    order = ["On 9 May", "Quoted", "Tam Ober\n", "When?"]
+    assert [text.index(part) for part in order[:2]] < [text.rindex(part) for part in order[2:]]
+    [plain] = eml(io.BytesIO(bytes(mail(3, "From: Oslo, by rail.\nTo: Bergen.\n"))), LIMITS)
+    assert "Quoted" not in document_of(plain, "a.eml").text
+
+
 def test_a_mailbox_is_its_mails_and_quotes_none_twice() -> None:
     one = bytes(mail(1, "When is it cold?\n>From here it looks hot.\n"))
     box = b"From a\n" + one + b"\nFrom b\n" + bytes(mail(2, REPLY, answers=1))
@@ -81,7 +123,7 @@ def test_rows_of_sheets_that_are_shown() -> None:
     book["Old"].sheet_state = "hidden"
     [draft] = xlsx(saved(book), LIMITS)
     assert (draft.id, draft.title) == ("Kilns:3", "Vesta")
-    assert draft.blocks == [(0, "Place: yard; Degrees: 900")]
+    assert draft.blocks == [(0, "Place: yard; Degrees: 900; table: Kilns in use")]
     assert draft.metadata == {
         "Place": "yard",
         "Degrees": 900,
@@ -89,6 +131,65 @@ def test_rows_of_sheets_that_are_shown() -> None:
         "caption": "Kilns in use",
     }
     assert "left out: Old, hidden" in draft.note
+
+
+def test_rows_say_their_sheet_where_there_are_several() -> None:
+    book = openpyxl.Workbook()
+    for town in ("Ulm", "Kiel"):
+        sheet = book.create_sheet(town)
+        sheet.append(["Month", "Visitors"])
+        sheet.append(["May", 40])
+    book.remove(book.worksheets[0])
+    first, second = xlsx(saved(book), LIMITS)
+    assert first.blocks == [(0, "Visitors: 40; sheet: Ulm")]
+    assert second.blocks == [(0, "Visitors: 40; sheet: Kiel")]
+    assert (bool(first.note), second.note) == (True, "")  # sheets of one form, one note
+
+
+def test_merged_cells_are_in_each_of_their_rows_and_columns() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (
+        ["Firings", None, None, None, None],
+        ["Yard", "Name", "May", None, "June"],
+        [None, None, "early", "late"],
+        ["north", "Vesta", 1, 2, 3],
+        [None, "Brand", 4, 5, 6, "broken"],
+        ["closed in July"],
+    ):
+        sheet.append(row)
+    for cells in ("A1:E1", "C2:D2", "A4:A5", "A6:E6"):
+        sheet.merge_cells(cells)
+    vesta, brand, closed = xlsx(saved(book), LIMITS)
+    assert (vesta.title, brand.title) == ("Vesta", "Brand")
+    north = "Yard: north; May early: {}; May late: {}; June: {}"
+    assert vesta.blocks == [(0, north.format(1, 2, 3) + "; table: Firings")]
+    assert brand.blocks == [(0, north.format(4, 5, 6) + "; column 6: broken; table: Firings")]
+    assert closed.blocks == [(0, "Yard: closed in July; table: Firings")]
+
+
+@pytest.mark.parametrize("captions", ["Museum of Clocks;;\n", "Museum of Clocks\nBy month\n"])
+def test_lines_above_a_table_are_its_caption(captions: str) -> None:
+    table = f"{captions}month;adults;children\nMay;812;240\nJune;765;311\nJuly;3;4\n"
+    drafts = [*csv(io.BytesIO(table.encode()), LIMITS)]
+    caption = captions.replace(";", "").strip().replace("\n", " ")
+    assert [draft.title for draft in drafts] == ["May", "June", "July"]
+    assert drafts[0].blocks == [(0, f"adults: 812; children: 240; table: {caption}")]
+    assert drafts[0].metadata["caption"] == caption
+
+
+def test_one_column_of_texts_has_no_caption() -> None:
+    drafts = [*csv(io.BytesIO(b"text\nHello, world\nGoodbye\nFar, far, away\n"), LIMITS)]
+    assert [draft.error for draft in drafts] == [
+        "has 2 fields, but the header has 1",
+        "",
+        "has 3 fields, but the header has 1",
+    ]
+
+
+def test_columns_of_one_name_are_counted() -> None:
+    [draft] = csv(io.BytesIO(b"Name,Name,Name 2\nIlse,Ohm,Kiel\n"), LIMITS)
+    assert draft.blocks == [(0, "Name 2: Ohm; Name 2 2: Kiel")]
 
 
 def test_each_slide_is_a_passage_with_its_notes() -> None:
@@ -149,6 +250,9 @@ def test_a_text_is_decoded_by_its_mark_or_by_what_is_certain(encoding: str) -> N
         text,
         f"read as {encoding}, since it is not UTF-8" if encoding.startswith("cp") else "",
     )
+    # Which of two encodings fit alike is told by which one programs write.
+    table = "Nummer;Bezeichnung;Lieferung\nT-1;Ofenrohr Ø 24;Montag\nT-2;Kachel weiß;Dienstag\n"
+    assert decoded(table.encode("cp1252")) == (table, "read as cp1252, since it is not UTF-8")
     with pytest.raises(BadFileError, match="is not UTF-8: byte 3"):
         decoded(b"caf\xe9")
     assert decoded(b"caf\xe9", "latin-1") == ("café", "")
