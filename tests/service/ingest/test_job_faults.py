@@ -26,6 +26,7 @@ from wye.backends.store import index as index_module
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.ingest import ingest
 from wye.router.session import Session
+from wye.router.snapshot import Snapshot
 from wye.service.app import build
 from wye.service.ingest.job_runner import JobRunner
 from wye.service.ingest.jobs import Job, JobStore, State
@@ -40,7 +41,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (CollectionWriter, "analyse"),
     (CollectionWriter, "commit"),
     (PassageStore, "open"),
-    (Session, "passages"),
+    (Snapshot, "passages"),
     (HashAnalyser, "analyse_in_steps"),
     (wye.service.ingest.writer, "ingest"),
     (PassageStore, "writer"),
