@@ -216,7 +216,7 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
-def in_words(
+def with_explanation(
     decision: Decision, trees: Sequence[Tree], plan: Plan, seeds: Sequence[SeedStats] | None
 ) -> Decision:
     """Add a summary in words and the question's trees and plan to a decision."""

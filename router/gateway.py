@@ -19,7 +19,7 @@ from wye.featurizer.plan import Plan
 from wye.router import wording
 from wye.router.batch import Batch, Models
 from wye.router.errors import QuestionError
-from wye.router.explain import in_words
+from wye.router.explain import with_explanation
 from wye.router.fusion import FusionSettings, fuse_all
 from wye.router.policy import FORCED, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
@@ -61,7 +61,7 @@ def check(questions: Sequence[str], k: int = 1) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Begun:
+class BatchReplies:
     """Questions, identified by position, of which those that go in steps wait for `finish`.
 
     Attributes:
@@ -109,12 +109,12 @@ class Gateway:
             PolicyError: No route can meet the latency.
         """
         replies: list[Reply] = []
-        for begun in self.begin(questions, ask):
-            by_position = {**begun.replies, **begun.finish(begun.in_steps)}
+        for batch in self.begin(questions, ask):
+            by_position = {**batch.replies, **batch.finish(batch.in_steps)}
             replies += [by_position[position] for position in range(len(by_position))]
         return replies
 
-    def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[Begun]:
+    def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[BatchReplies]:
         """`search` in parts, leaving the questions that go in steps, the slowest, for later.
 
         Raises:
@@ -141,14 +141,14 @@ class Gateway:
                 if not len(arms) or wording.asks_nothing(question)
             }
             if len(silent) == len(part):
-                yield Begun(silent)
+                yield BatchReplies(silent)
                 continue
-            course = self._course(arms, part, ask, ahead, start)
+            pipeline = self._pipeline(arms, part, ask, ahead, start)
             rows = [row for row in range(len(part)) if row not in silent]
-            at_once = [row for row in rows if course.routes[row] != Route.STEPS]
-            in_steps = [row for row in rows if course.routes[row] == Route.STEPS]
-            replies = course.replies(course.rank(at_once))
-            yield Begun({**silent, **replies}, in_steps, course.finish)
+            at_once = [row for row in rows if pipeline.routes[row] != Route.STEPS]
+            in_steps = [row for row in rows if pipeline.routes[row] == Route.STEPS]
+            replies = pipeline.replies(pipeline.rank(at_once))
+            yield BatchReplies({**silent, **replies}, in_steps, pipeline.finish)
 
     def decide(self, questions: Sequence[str], ask: Ask = JUST_DECIDE) -> list[Decision]:
         """Decide which route `search` would take for each question with `Route.AUTO`.
@@ -167,7 +167,7 @@ class Gateway:
             return [Decision(self.route, None, None, None, FORCED)] * len(questions)
         ask = replace(ask, route=Route.AUTO)
         parts = batches(questions, len(arms))
-        return [one for part in parts for one in self._course(arms, part, ask).decisions]
+        return [one for part in parts for one in self._pipeline(arms, part, ask).decisions]
 
     def retrieve_all(
         self,
@@ -202,7 +202,7 @@ class Gateway:
             batch.encode()
             # Search before steps, which otherwise do so while they encode.
             batch.results(lists, positions, max(depth, self.fusion.depth))
-            stepped = _Course(self, batch, ask, part).take_steps(positions, depth)
+            stepped = _Pipeline(self, batch, ask, part).take_steps(positions, depth)
             coverage = batch.coverage(positions)
             results = batch.results(every, positions, depth)
             for row, result in enumerate(results):
@@ -212,21 +212,21 @@ class Gateway:
                 replays.append(TimedArmResults(whole, batch.seconds[row], steps, is_open))
         return replays
 
-    def _course(
+    def _pipeline(
         self,
         arms: "Snapshot",
         questions: Sequence[str],
         ask: Ask,
         ahead: Sequence[Route] = (),
         start: float = 0.0,
-    ) -> "_Course":
-        texts, fusion = [*map(wording.asked_in, questions)], self.fusion
+    ) -> "_Pipeline":
+        texts, fusion = [*map(wording.question_in, questions)], self.fusion
         batch = Batch(arms, self.models, texts, fusion, filter=ask.filter, ahead=ahead)
-        return _Course(self, batch, ask, questions, start)
+        return _Pipeline(self, batch, ask, questions, start)
 
 
 @dataclass(eq=False)
-class _Course:
+class _Pipeline:
     """The way of one batch through the stages: decide, rank or take steps, order, judge.
 
     Attributes:
@@ -299,7 +299,7 @@ class _Course:
             seeds = batch.seeds(positions)
             batch.find_names(positions)
         return [
-            in_words(decision, syntaxes[row].trees, batch.plan(row), seeds[row])
+            with_explanation(decision, syntaxes[row].trees, batch.plan(row), seeds[row])
             for row, decision in enumerate(decisions)
         ]
 

@@ -19,7 +19,7 @@ from wye.router.batch import plan_of
 from wye.router.dataset import DatasetSnapshot, build_indices, searches_dataset
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id, without_corpus
-from wye.router.explain import in_words
+from wye.router.explain import with_explanation
 from wye.router.gateway import JUST_DECIDE, Gateway, check
 from wye.router.model_files import load_router, read_policy
 from wye.router.policy import Policy, RoutingModel
@@ -439,7 +439,7 @@ def decide_without_index(
     if not ask.explain:
         return decisions
     return [
-        in_words(decision, syntax.trees, plan_of(parse.text, parse), None)
+        with_explanation(decision, syntax.trees, plan_of(parse.text, parse), None)
         for decision, syntax, parse in zip(decisions, syntaxes, parses, strict=True)
     ]
 

@@ -100,7 +100,7 @@ def asks_nothing(turn: str) -> bool:
     return _THANKS.fullmatch(turn) is not None
 
 
-def asked_in(text: str) -> str:
+def question_in(text: str) -> str:
     """The question in a long text, such as a pasted log, with the last codes of the rest.
 
     It is the last sentence with a question mark, or that begins with a request. A text without one,

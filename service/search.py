@@ -16,7 +16,7 @@ from wye.backends.filters import Fixed
 from wye.backends.types import Passage
 from wye.featurizer.analyser import Analyser, token_count
 from wye.router.errors import QuestionError
-from wye.router.gateway import Begun
+from wye.router.gateway import BatchReplies
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.types import Ask, Decision, Reply, Route
@@ -202,7 +202,7 @@ class _Rest:
     session: Session
     seconds: float
     batch: int
-    positions: dict[Entry[QueuedQuestion], tuple[Begun, int]]
+    positions: dict[Entry[QueuedQuestion], tuple[BatchReplies, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,7 @@ class Searcher:
                 replace(params, route=route, max_latency_ms=limit),
             )
             replies: dict[Entry[QueuedQuestion], Reply] = {}
-            positions: dict[Entry[QueuedQuestion], tuple[Begun, int]] = {}
+            positions: dict[Entry[QueuedQuestion], tuple[BatchReplies, int]] = {}
             iterator = iter(entries)
             for part in begun:
                 batch = [*islice(iterator, len(part.replies) + len(part.in_steps))]
@@ -384,7 +384,7 @@ class Searcher:
     ) -> list[SearchResult | Later | Exception]:
         """Answer some of the questions of a batch that go in steps."""
         started = perf_counter()
-        entries_by_part: dict[Begun, dict[int, Entry[QueuedQuestion]]] = {}
+        entries_by_part: dict[BatchReplies, dict[int, Entry[QueuedQuestion]]] = {}
         for entry in entries:
             part, row = rest.positions.pop(entry)
             entries_by_part.setdefault(part, {})[row] = entry

@@ -18,7 +18,7 @@ from wye.router.wording import (
     MOST_PASSAGES,
     NEWEST,
     are_copies,
-    asked_in,
+    question_in,
     words_as_written,
 )
 
@@ -187,13 +187,13 @@ LOG = """09:14:02 gate GTE-2218 opened
 
 
 def test_the_question_of_a_pasted_log_is_found_with_the_codes_of_the_rest() -> None:
-    asked = asked_in(f"{LOG}Why does the gate stop half way?")
+    asked = question_in(f"{LOG}Why does the gate stop half way?")
     assert asked == "Why does the gate stop half way? (PLC_STALL_7, GTE-2218)"
-    assert asked_in(f"What is wrong here?\n{LOG}") == "What is wrong here? (PLC_STALL_7, GTE-2218)"
-    assert asked_in(f"{LOG}Please explain this message.").startswith("Please explain this")
-    assert asked_in(LOG) == LOG
+    assert question_in(f"What is wrong?\n{LOG}") == "What is wrong? (PLC_STALL_7, GTE-2218)"
+    assert question_in(f"{LOG}Please explain this message.").startswith("Please explain this")
+    assert question_in(LOG) == LOG
     short = "The gate stops half way. Why?"
-    assert asked_in(short) == short
+    assert question_in(short) == short
 
 
 def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:

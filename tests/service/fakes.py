@@ -32,7 +32,7 @@ from wye.backends.types import Passage, RankedHit, Ranking, Source
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.router.errors import ModelFileError
 from wye.router.fusion import FusionSettings
-from wye.router.gateway import Begun, Gateway
+from wye.router.gateway import BatchReplies, Gateway
 from wye.router.policy import Policy
 from wye.router.relevance import likely
 from wye.router.rerank import Reranker
@@ -193,7 +193,7 @@ class Library(Session, Gateway):
     def close(self) -> None:
         self.closed = True
 
-    def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[Begun]:
+    def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[BatchReplies]:
         route = ask.route
         self.batches.append((route, list(questions)))
         self.allowed_ms.append(ask.max_latency_ms)
@@ -237,7 +237,8 @@ class Library(Session, Gateway):
                 raise RuntimeError("steps are broken")
             return {place: replies_by_row[place] for place in places}
 
-        yield Begun({p: one for p, one in replies_by_row.items() if p not in later}, later, finish)
+        at_once = {p: one for p, one in replies_by_row.items() if p not in later}
+        yield BatchReplies(at_once, later, finish)
 
     def decide(self, questions: Sequence[str], ask: Ask = Ask()) -> list[Decision]:  # noqa: B008
         if self.poison and any(self.poison in question for question in questions):
