@@ -99,7 +99,7 @@ class DatasetSnapshot(Snapshot):
         """Nothing is derived."""
 
     @property
-    def on_top(self) -> int:
+    def changes(self) -> int:
         """Nothing is layered."""
         return 0
 

@@ -16,7 +16,7 @@ from wye.backends.layers import LayeredColumns
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from wye.backends.numerics import ranges
 from wye.backends.store.corpus import Corpus, latest_files, read_corpus, read_whole, stored_corpus
-from wye.backends.store.derived import DerivedFiles, most_on_top, quiet_before_base
+from wye.backends.store.derived import DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import TriGraph, assemble
@@ -115,19 +115,19 @@ class Snapshot:
         self._further: dict[Route, FurtherArm] = {}
 
     @property
-    def on_top(self) -> int:
+    def changes(self) -> int:
         """Number of passages added or deleted since the base."""
         two = self.corpus.two
         return len(two.passages.added) + len(two.passages.deleted) if two else 0
 
     def due(self, quiet: float = 0) -> int:
-        """`on_top` if a new base is due, else 0.
+        """`changes` if a new base is due, else 0.
 
         Args:
             quiet: Seconds since the index was last written.
         """
-        is_due = self.on_top > most_on_top(len(self)) or quiet > quiet_before_base(len(self))
-        return self.on_top if is_due and self._files.is_persistent else 0
+        is_due = self.changes > most_changes(len(self)) or quiet > seconds_before_base(len(self))
+        return self.changes if is_due and self._files.is_persistent else 0
 
     @property
     def base(self) -> "Snapshot":

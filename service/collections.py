@@ -63,7 +63,7 @@ class IndexCollection(Collection):
         self._seen: tuple[object, ...] = ()  # marks of the files that were last looked at
         self._due_at = 0.0  # when they are looked at even if their marks are the same
         self._changed_at = monotonic()  # when the version last changed
-        self._passages_on_top = 0  # of the base, when `_deriving` was started
+        self._changes = 0  # of the base, when `_deriving` was started
 
     def load(self) -> None:
         """Open the index and warm it up with one question over each route.
@@ -84,7 +84,7 @@ class IndexCollection(Collection):
             self.faults[INDEX] = str(error)
             raise
         self._session = session
-        give_back()
+        release_memory()
         self.faults[INDEX] = ""
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
         if fault := session.index.fault:
@@ -137,14 +137,14 @@ class IndexCollection(Collection):
         """Start to derive a newer base if the present one was outgrown, or after a quiet time."""
         if self._deriving is not None and self._deriving.is_alive():
             return
-        on_top = session.snapshot.due(monotonic() - self._changed_at)
+        changes = session.snapshot.due(monotonic() - self._changed_at)
         # A base that could not be kept is tried again once twice as many passages are on top.
-        if on_top > 2 * self._passages_on_top:
+        if changes > 2 * self._changes:
             process = self._attempt(BASE, lambda: _start_deriving(session))
             if process is not None:
-                self._passages_on_top, self._deriving = on_top, process
-        elif not on_top:
-            self._passages_on_top, self.faults[BASE] = 0, ""
+                self._changes, self._deriving = changes, process
+        elif not changes:
+            self._changes, self.faults[BASE] = 0, ""
 
     def _check_files(self, session: Session) -> None:
         """Update `read_fault`: whether the texts of passages can still be read."""
@@ -165,7 +165,7 @@ class IndexCollection(Collection):
             return False
         self._session = session
         self._changed_at = monotonic() if subject == INDEX else self._changed_at
-        give_back()
+        release_memory()
         seconds = round(perf_counter() - started, 3)
         LOG.info("refreshed", extra={**self.facts(), "of": subject, "seconds": seconds})
         return True
@@ -308,7 +308,7 @@ def _start_deriving(session: Session) -> BaseProcess:
         ) from None
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return freed memory to the system: a third of what opening an index allocates."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it

@@ -49,7 +49,7 @@ LEAST_OUTGROWN = 500
 MOST_SHARE = 0.001
 """See `LEAST_OUTGROWN`; a share of all passages."""
 LEAST_QUIET = 60.0
-"""Seconds; see `quiet_before_base`."""
+"""Seconds; see `seconds_before_base`."""
 
 _STRINGS = {
     "ids": "id",
@@ -167,12 +167,12 @@ class DerivedFiles:
         return self.folder / f"{name}.arrays", about
 
 
-def most_on_top(passages: int) -> int:
+def most_changes(passages: int) -> int:
     """How many passages may be added or deleted before an index of this size needs a new base."""
     return int(max(LEAST_OUTGROWN, MOST_SHARE * passages))
 
 
-def quiet_before_base(passages: int) -> float:
+def seconds_before_base(passages: int) -> float:
     """After how many seconds without a write an index of this size gets a new base.
 
     That is some twenty times as long as deriving it takes.

@@ -18,7 +18,7 @@ from wye.backends.errors import IndexDamagedError
 from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.corpus import changed_since, latest_files
-from wye.backends.store.derived import DerivedFiles, most_on_top
+from wye.backends.store.derived import DerivedFiles, most_changes
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, has_columns, to_passages
@@ -325,16 +325,16 @@ def _waits(index: PassageStore, files: DerivedFiles | None) -> dict[str, str]:
     Args:
         files: Derived files of the present base; None if there is none.
     """
-    on_top = changed_since(index, files) if files else None
-    most, fragments = most_on_top(index.count()), fragments_by_size(index.snapshot())
+    changes = changed_since(index, files) if files else None
+    most, fragments = most_changes(index.count()), fragments_by_size(index.snapshot())
     if not index.derived.is_persistent:
         base = "nothing: so few passages need none"
-    elif on_top is None:
+    elif changes is None:
         base = "the next process that opens the index"
-    elif on_top > most:
-        base = f"a server, or a build: {on_top:,} passages were added or deleted"
+    elif changes > most:
+        base = f"a server, or a build: {changes:,} passages were added or deleted"
     else:
-        base = f"{on_top:,} of {most:,} passages to be added or deleted"
+        base = f"{changes:,} of {most:,} passages to be added or deleted"
     return {
         "base": base,
         "merge": f"{max(fragments.values())} of {COMPACT_FROM} fragments of about one size",

@@ -380,7 +380,7 @@ class Writer:
                 pa.Table.from_batches([rows]), self.dataset, mode="append", return_transaction=True
             )
         new = cast(lance.LanceOperation.Append, written.operation).fragments
-        stored, updated, emptied = self._without(former)
+        stored, updated, emptied = self._delete_rows(former)
         self._commit(
             lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
         )
@@ -394,13 +394,13 @@ class Writer:
         """
         if not ids:
             return 0
-        stored, updated, emptied = self._without(ids)
+        stored, updated, emptied = self._delete_rows(ids)
         if stored:
             condition = any_of("id", ids)
             self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
         return len(stored)
 
-    def _without(
+    def _delete_rows(
         self, ids: Sequence[str]
     ) -> tuple[set[str], list[lance.FragmentMetadata], list[int]]:
         """Delete ids from fragments, without a commit.
@@ -452,7 +452,7 @@ class Writer:
         for path in (self.folder / PASSAGES / "_indices").rglob("*"):
             sync(path)
 
-    def crowded(self, fragments: int) -> int:
+    def size_to_merge(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.
 
         0 if there are not so many.

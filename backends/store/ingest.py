@@ -219,7 +219,7 @@ class _Ingest:
                 self.commit()
         self.commit(stale)
         with self._clock.stage("write"):
-            if rows := self._writer.crowded(COMPACT_FROM):
+            if rows := self._writer.size_to_merge(COMPACT_FROM):
                 self._writer.compact(rows=rows, groups=1)
 
     def _unchanged(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
