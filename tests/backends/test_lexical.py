@@ -57,12 +57,12 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
     n = len(texts)
     mean = sum(lengths) / n or 1.0
     scores = [0.0] * n
-    asked = terms(question, chosen.stemmer, stopwords)
+    wanted = terms(question, chosen.stemmer, stopwords)
     # A word with an umlaut counts once where a passage has it.
     is_known = any(passage["ol"] for passage in passages)
     twice = {"oel"} if "Öl" in question and is_known else set()
-    asked += [term for term in further(question, question_notations) if term not in twice]
-    for term in asked:
+    wanted += [term for term in further(question, question_notations) if term not in twice]
+    for term in wanted:
         df = sum(term in passage for passage in passages)
         for row, passage in enumerate(passages):
             if tf := passage[term]:
@@ -190,11 +190,11 @@ def test_settings_that_mean_nothing_are_refused(name: str, value: object, messag
 def test_in_two_layers_it_ranks_the_same(
     old: list[str], new: list[str], data: st.DataObject, question: str
 ) -> None:
-    gone = data.draw(st.sets(st.integers(0, len(old) - 1)) if old else st.just(set()))
-    left = [one for row, one in enumerate(old) if row not in gone]
-    order = data.draw(st.permutations([True] * len(new) + [False] * len(left)))
+    deleted = data.draw(st.sets(st.integers(0, len(old) - 1)) if old else st.just(set()))
+    remaining = [one for row, one in enumerate(old) if row not in deleted]
+    order = data.draw(st.permutations([True] * len(new) + [False] * len(remaining)))
     added = np.flatnonzero(np.array(order, bool))
-    layers = Layers(len(old), np.array(sorted(gone), np.int64), added)
+    layers = Layers(len(old), np.array(sorted(deleted), np.int64), added)
     base, ids = LexicalRetriever(ids_of(len(old)), old), ids_of(len(order))
     after = LayeredLexicalRetriever(ids, layers, base, new)
     alone = LexicalRetriever(ids, [*LayeredStrings(layers, old, new)])
@@ -215,12 +215,12 @@ def test_in_two_layers_it_ranks_the_same(
 def test_words_of_a_question_are_found_in_titles_and_texts() -> None:
     retriever = LexicalRetriever(ids_of(len(TEXTS)), TEXTS)
     titles = [text.partition("\n")[0] for text in TEXTS]
-    found = retriever.words_in("Who is Ada's unknown machine?", [0, 2], [titles[0], titles[2]])
-    assert [(word.term, word.titles, word.texts) for word in found] == [
+    result = retriever.words_in("Who is Ada's unknown machine?", [0, 2], [titles[0], titles[2]])
+    assert [(word.term, word.titles, word.texts) for word in result] == [
         ("ada", 0b01, 0b11),
         ("unknown", 0, 0),
         ("machine", 0, 0b10),
     ]
     # In two, no and one of five passages.
     weights = [log(1 + (5 - df + 0.5) / (df + 0.5)) for df in (2, 0, 1)]
-    assert [word.weight for word in found] == pytest.approx(weights)
+    assert [word.weight for word in result] == pytest.approx(weights)

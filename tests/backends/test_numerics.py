@@ -17,7 +17,6 @@ from wye.backends.numerics import (
     ragged,
     require_k,
     require_mask,
-    sums,
     top_rows,
     without,
 )
@@ -77,8 +76,8 @@ def test_every_finite_half_is_read_exactly() -> None:
     finite = HALVES[np.isfinite(HALVES)]
     one = np.ones(1, np.float32)
     rows = np.arange(len(finite), dtype=np.int64)
-    found = half_products(np.ascontiguousarray(finite[:, None]), rows, one)
-    assert np.array_equal(found, finite.astype(np.float32))
+    result = half_products(np.ascontiguousarray(finite[:, None]), rows, one)
+    assert np.array_equal(result, finite.astype(np.float32))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.sampled_from([1, 3, 24]))
@@ -119,12 +118,8 @@ def test_they_are_sets_in_ascending_order(some: list[int], others: list[int]) ->
 def test_ragged_names_the_elements_of_lists(lengths: list[int], data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))
     ends = np.cumsum(lengths).tolist()
-    expected = [place for row in order for place in range(ends[row] - lengths[row], ends[row])]
-    found = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
-    assert found.tolist() == expected
-
-
-def test_sums_of_nothing_are_floats() -> None:
-    nothing = sums(np.empty(0, np.int32), np.empty(0), 3)
-    assert nothing.dtype == np.float64
-    assert nothing.tolist() == [0.0, 0.0, 0.0]
+    expected = [
+        position for row in order for position in range(ends[row] - lengths[row], ends[row])
+    ]
+    result = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
+    assert result.tolist() == expected

@@ -307,12 +307,12 @@ def test_a_text_is_blank_if_each_of_its_characters_is(unseen: str, last: str, gl
 def test_each_character_of_a_long_blank_text_is_looked_up_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    characters = []
 
     def category(one: str) -> str:
-        asked.append(one)
+        characters.append(one)
         return unicodedata.category(one)
 
     monkeypatch.setattr("wye.backends.text.unicodedata", SimpleNamespace(category=category))
     assert is_blank(" \u200b" * 10_000)
-    assert sorted(asked) == [" ", "\u200b"]
+    assert sorted(characters) == [" ", "\u200b"]

@@ -16,21 +16,21 @@ def learner(seed: int) -> ExtraTreesRegressor:
 
 def worth_of(hybrid_is_right: Float64) -> Float64:
     """Hybrid has 1 where it is right, and steps have 1 elsewhere; the others have nothing."""
-    found = np.zeros((len(hybrid_is_right), len(ROUTES)))
-    found[:, 0], found[:, -1] = hybrid_is_right, 1 - hybrid_is_right
-    return found
+    result = np.zeros((len(hybrid_is_right), len(ROUTES)))
+    result[:, 0], result[:, -1] = hybrid_is_right, 1 - hybrid_is_right
+    return result
 
 
-def gain(told: list[str]) -> float:
-    return float(told[0].split()[0])
+def gain(row: list[str]) -> float:
+    return float(row[0].split()[0])
 
 
 def test_what_a_column_tells_is_gained() -> None:
     worth = worth_of((FEATURES[:, 2] > 0).astype(np.float64))
-    told = chosen(predicted(FEATURES, worth, learner, 0), worth, 0.0, 0)
-    assert gain(told) > 0.4
-    assert 0.4 < float(told[1]) < 0.6
-    assert abs(sum(map(float, told[1:])) - 1) < 0.02
+    row = chosen(predicted(FEATURES, worth, learner, 0), worth, 0.0, 0)
+    assert gain(row) > 0.4
+    assert 0.4 < float(row[1]) < 0.6
+    assert abs(sum(map(float, row[1:])) - 1) < 0.02
 
 
 def test_noise_gains_nothing_and_a_wide_margin_keeps_steps() -> None:

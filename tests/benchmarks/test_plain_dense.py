@@ -7,14 +7,14 @@ from benchmarks.plain_dense import WARM_UP
 
 
 def test_systems_take_turns_and_each_is_first_as_often() -> None:
-    asked: list[str] = []
+    order: list[str] = []
 
     def system(name: str) -> Callable[[str], object]:
-        return lambda question: asked.append(name + question)
+        return lambda question: order.append(name + question)
 
     times = plain_dense.in_turns({name: system(name) for name in "ab"}, ["0", "1", "2", "3"])
-    assert asked[: -2 * 4] == [f"{name}{number}" for name in "ab" for number in range(4)]
-    assert asked[-2 * 4 :] == ["a0", "b0", "b1", "a1", "a2", "b2", "b3", "a3"]
+    assert order[: -2 * 4] == [f"{name}{number}" for name in "ab" for number in range(4)]
+    assert order[-2 * 4 :] == ["a0", "b0", "b1", "a1", "a2", "b2", "b3", "a3"]
     assert {name: len(own) for name, own in times.items()} == {"a": 4, "b": 4}
     assert WARM_UP >= 4
 

@@ -60,13 +60,13 @@ async def test_a_question_is_timed(target: Remote) -> None:
     target.reply = {"arms": {"remote": {"remote": {"calls": 1}}}}
     try:
         async with httpx2.AsyncClient(base_url=target.url) as client:
-            asked = await ask(client, "Which?", route="graph")
+            reply = await ask(client, "Which?", route="graph")
             target.mode = 503
             refused = await ask(client, "Which?")
     finally:
         target.close()
-    assert asked.called
-    assert asked.seconds > 0
+    assert reply.called
+    assert reply.seconds > 0
     assert target.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}
     assert refused == ArmReply(503, refused.seconds, {})
     assert not refused.called

@@ -227,8 +227,8 @@ def by_hand(table: str, brackets: str) -> Syntax:
     rows = [line.split() for line in table.strip().splitlines()]
     labels = ["", *(row[6] if len(row) > 6 else "" for row in rows)]
     tokens, start = [], 0
-    for place, (text, lemma, tag, pos, dep, head, *_) in enumerate(rows):
-        label = labels[place + 1]
+    for position, (text, lemma, tag, pos, dep, head, *_) in enumerate(rows):
+        label = labels[position + 1]
         tokens.append(
             Token(
                 text=text,
@@ -239,7 +239,7 @@ def by_hand(table: str, brackets: str) -> Syntax:
                 head=int(head),
                 span=(start, start + len(text)),
                 entity=label,
-                begins_entity=bool(label) and labels[place] != label,
+                begins_entity=bool(label) and labels[position] != label,
                 is_stop=pos in ("ADP", "DET", "AUX"),
                 like_num=pos == "NUM",
             )

@@ -83,8 +83,8 @@ def make(parser: SpacyParser, encoder: Encoder) -> Make:
     return lambda **settings: Analyser(AnalyserSettings(**settings), parser=parser, encoder=encoder)
 
 
-def analyse(chosen: Analyser, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
-    return [*chosen.analyse([Passage(title, text) for title, text in items])]
+def analyse(analyser: Analyser, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
+    return [*analyser.analyse([Passage(title, text) for title, text in items])]
 
 
 def texts_of(analysis: PassageAnalysis) -> list[str]:
@@ -95,23 +95,25 @@ def vectors_of(analysis: PassageAnalysis) -> Float32:
     return np.stack([sentence.vector for sentence in analysis.sentences])
 
 
-def plain(found: object) -> object:
+def plain(result: object) -> object:
     """An analysis with lists for arrays, such that `==` compares every bit."""
-    if isinstance(found, np.ndarray):
-        return found.tolist()
-    if isinstance(found, tuple | list):
-        return [plain(part) for part in found]
-    return [plain(getattr(found, f.name)) for f in fields(found)] if is_dataclass(found) else found
+    if isinstance(result, np.ndarray):
+        return result.tolist()
+    if isinstance(result, tuple | list):
+        return [plain(part) for part in result]
+    return (
+        [plain(getattr(result, f.name)) for f in fields(result)] if is_dataclass(result) else result
+    )
 
 
 def test_sentences_keep_what_they_mention_and_those_without_are_dropped(make: Make) -> None:
-    found = analyse(make(), ITEMS)
-    assert texts_of(found[0]) == [
+    result = analyse(make(), ITEMS)
+    assert texts_of(result[0]) == [
         "Selma Berg sailed to Lisbon.",
         "A copper lamp hung over the harbour.",
         "Otto Lind met Selma Berg and Selma Berg's sister in Rome.",
     ]
-    first, lamp, last = found[0].sentences
+    first, lamp, last = result[0].sentences
     assert first.entities == ("Selma Berg", "Lisbon")
     assert lamp.entities == ()
     assert lamp.phrases == ("copper lamp", "harbour")
@@ -119,9 +121,9 @@ def test_sentences_keep_what_they_mention_and_those_without_are_dropped(make: Ma
     names = [name.removesuffix("'s") for name in last.entities]
     assert names == ["Otto Lind", "Selma Berg", "Selma Berg", "Rome"]
     assert "selma berg sister" in last.phrases
-    assert found[1].sentences[0].entities == ("Otto Lind", "Oslo")
-    assert [analysis.sentences for analysis in found[2:4]] == [(), ()]
-    for analysis in found:
+    assert result[1].sentences[0].entities == ("Otto Lind", "Oslo")
+    assert [analysis.sentences for analysis in result[2:4]] == [(), ()]
+    for analysis in result:
         for vector in (analysis.vector, *(s.vector for s in analysis.sentences)):
             assert vector.dtype == np.float32
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
@@ -130,53 +132,53 @@ def test_sentences_keep_what_they_mention_and_those_without_are_dropped(make: Ma
 def test_passages_of_title_and_text_and_sentences_pooled_in_the_same_pass(
     make: Make, encoder: Encoder, spy: Spy
 ) -> None:
-    found = analyse(make(), ITEMS)
+    result = analyse(make(), ITEMS)
     assert spy.asked == WHOLE
-    starts = [(WHOLE[0].index(sentence), len(sentence)) for sentence in texts_of(found[0])]
+    starts = [(WHOLE[0].index(sentence), len(sentence)) for sentence in texts_of(result[0])]
     spans = [(start, start + length) for start, length in starts]
     (expected,) = encoder.encode_spans(WHOLE[:1], [spans])[1]
-    assert np.array_equal(vectors_of(found[0]), expected)
-    assert np.array_equal(np.stack([a.vector for a in found]), encoder.encode(WHOLE))
+    assert np.array_equal(vectors_of(result[0]), expected)
+    assert np.array_equal(np.stack([a.vector for a in result]), encoder.encode(WHOLE))
 
 
 @pytest.mark.parametrize(("mode", "head"), [("contextual", "The copper lamp: "), ("plain", "")])
 def test_passages_of_title_and_text_and_sentences_by_themselves(
     make: Make, encoder: Encoder, mode: str, head: str
 ) -> None:
-    found = analyse(make(sentence_vectors=mode), ITEMS)
-    expected = encoder.encode([head + text for text in texts_of(found[0])])
-    assert np.array_equal(vectors_of(found[0]), expected)
-    assert np.array_equal(np.stack([a.vector for a in found]), encoder.encode(WHOLE))
+    result = analyse(make(sentence_vectors=mode), ITEMS)
+    expected = encoder.encode([head + text for text in texts_of(result[0])])
+    assert np.array_equal(vectors_of(result[0]), expected)
+    assert np.array_equal(np.stack([a.vector for a in result]), encoder.encode(WHOLE))
     # Where there is no title there is nothing to put before a sentence.
     untitled = encoder.encode(["Otto Lind lives in Oslo."])[0]
-    assert np.array_equal(found[1].sentences[0].vector, untitled)
+    assert np.array_equal(result[1].sentences[0].vector, untitled)
 
 
 @pytest.mark.parametrize("mode", ["pooled", "contextual"])
 def test_an_analysis_does_not_depend_on_what_is_analysed_beside(make: Make, mode: str) -> None:
-    chosen = make(sentence_vectors=mode)
+    analyser = make(sentence_vectors=mode)
     items = [*ITEMS, ("Long", NEVER * 26 + "Otto Lind slept in Lisbon. " * 6)]
-    together = plain(analyse(chosen, items))
-    assert together == plain(analyse(chosen, items[::-1])[::-1])
-    assert together == plain([analyse(chosen, [item])[0] for item in items])
-    assert analyse(chosen, []) == []
+    together = plain(analyse(analyser, items))
+    assert together == plain(analyse(analyser, items[::-1])[::-1])
+    assert together == plain([analyse(analyser, [item])[0] for item in items])
+    assert analyse(analyser, []) == []
 
 
 def test_passages_are_analysed_in_slices_that_grow(
     make: Make, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = make()
+    analyser = make()
     items = [
         (title, f"{text} Eva Berg saw Oslo {n} times.") for n in range(3) for title, text in ITEMS
     ]
-    whole = plain(analyse(chosen, items))
+    whole = plain(analyse(analyser, items))
     monkeypatch.setattr(wye.featurizer.analyser, "FIRST_SLICE", 2)
     monkeypatch.setattr(wye.featurizer.analyser, "SLICE_PASSAGES", 8)
     before = len(spy.asked)
-    found = chosen.analyse([Passage(title, text) for title, text in items])
-    asked = [(next(found), len(spy.asked) - before)[1] for _ in items]
-    assert asked == [2] * 2 + [6] * 4 + [14] * 8 + [15]
-    assert plain(analyse(chosen, items)) == whole
+    result = analyser.analyse([Passage(title, text) for title, text in items])
+    slices = [(next(result), len(spy.asked) - before)[1] for _ in items]
+    assert slices == [2] * 2 + [6] * 4 + [14] * 8 + [15]
+    assert plain(analyse(analyser, items)) == whole
 
 
 LONG = {
@@ -198,23 +200,23 @@ def test_every_sentence_of_a_passage_beyond_the_encoders_reach_has_a_vector(
     make: Make, encoder: Encoder, name: str
 ) -> None:
     title, text = LONG[name]
-    (found,) = analyse(make(), [(title, text)])
-    assert found.sentences
-    lengths = [np.linalg.norm(sentence.vector) for sentence in found.sentences]
+    (result,) = analyse(make(), [(title, text)])
+    assert result.sentences
+    lengths = [np.linalg.norm(sentence.vector) for sentence in result.sentences]
     assert lengths == pytest.approx([1] * len(lengths), abs=1e-6)
     head = f"{title}\n" if title else ""
-    assert np.array_equal(found.vector, encoder.encode([head + text])[0])
-    place = 0
-    for sentence in found.sentences:
-        place = text.index(sentence.text, place) + len(sentence.text)
+    assert np.array_equal(result.vector, encoder.encode([head + text])[0])
+    position = 0
+    for sentence in result.sentences:
+        position = text.index(sentence.text, position) + len(sentence.text)
 
 
 def test_a_sentence_behind_the_first_page_knows_its_title_and_what_follows(
     make: Make, encoder: Encoder
 ) -> None:
     title, text = LONG["nothing named for pages"]
-    (found,) = analyse(make(), [(title, text)])
-    (sentence,) = [s for s in found.sentences if "Otto" in s.text]
+    (result,) = analyse(make(), [(title, text)])
+    (sentence,) = [s for s in result.sentences if "Otto" in s.text]
     start = text.index("Otto")
     window = f"{title}\n{text[start:]}"
     first = len(title) + 1
@@ -235,17 +237,17 @@ def test_work_on_a_long_passage_grows_with_its_length_only(make: Make, spy: Spy)
 def test_an_analysis_in_steps_is_the_same_bit_for_bit(
     make: Make, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    chosen = make(sentence_vectors=mode)
+    analyser = make(sentence_vectors=mode)
     items = [*ITEMS, ("Long", f"{ITEMS[0][1]} {NEVER}" * 30), ("t" * 3_000, "Otto is in Rome.")]
     passages = [Passage(title, text) for title, text in items]
-    whole = [*chosen.analyse(passages)]
+    whole = [*analyser.analyse(passages)]
     monkeypatch.setattr(wye.featurizer.analyser, "STEP_TOKENS", 300)
-    assert plain(finished(chosen.analyse_in_steps(passages))) == plain(whole)
+    assert plain(finished(analyser.analyse_in_steps(passages))) == plain(whole)
     names = ["Otto Lind", "OSLO", "", "x" * 999]
     assert np.array_equal(
-        finished(chosen.encode_surfaces_in_steps(names)), chosen.encode_surfaces(names)
+        finished(analyser.encode_surfaces_in_steps(names)), analyser.encode_surfaces(names)
     )
-    assert finished(chosen.encode_surfaces_in_steps([])).shape == (0, chosen.dimension)
+    assert finished(analyser.encode_surfaces_in_steps([])).shape == (0, analyser.dimension)
 
 
 @pytest.mark.parametrize(
@@ -255,11 +257,11 @@ def test_an_analysis_in_steps_is_the_same_bit_for_bit(
 )
 def test_no_step_takes_long_however_long_a_passage(make: Make, text: str) -> None:
     """Of 2,000 words that count as 16 letters each, the most that a client may ask for."""
-    chosen = make()
+    analyser = make()
     longest = float("inf")
     # Neighbours on a shared machine only ever add to a step: the quietest of four runs.
     for _ in range(4):
-        steps = chosen.analyse_in_steps([Passage("T" * 500, text)])
+        steps = analyser.analyse_in_steps([Passage("T" * 500, text)])
         run = 0.0
         while True:
             started = process_time()
@@ -276,15 +278,15 @@ def test_no_step_takes_long_however_long_a_passage(make: Make, text: str) -> Non
     # Four times what it may be on an idle machine.
     assert longest < 1.0
     assert analysis is not None
-    assert analysis.vector.shape == (chosen.dimension,)
+    assert analysis.vector.shape == (analyser.dimension,)
 
 
 def test_prefixes_that_the_encoder_was_trained_with(make: Make, encoder: Encoder, spy: Spy) -> None:
     settings = EncoderSettings(question_prefix="query: ", passage_prefix="passage: ")
-    chosen = make(encoder=settings)
-    analyse(chosen, [("Oslo", "Otto Lind lives there.")])
-    chosen.encode_questions(["Where is Otto Lind?"])
-    chosen.encode_surfaces(["Otto Lind"])
+    analyser = make(encoder=settings)
+    analyse(analyser, [("Oslo", "Otto Lind lives there.")])
+    analyser.encode_questions(["Where is Otto Lind?"])
+    analyser.encode_surfaces(["Otto Lind"])
     assert spy.asked == [
         "passage: Oslo\nOtto Lind lives there.",
         "query: Where is Otto Lind?",
@@ -301,56 +303,56 @@ QUESTIONS = [
 
 
 def test_a_question_alone_is_read_as_in_a_batch(make: Make, encoder: Encoder) -> None:
-    chosen = make()
-    vectors, parses = chosen.encode_questions(QUESTIONS), chosen.parse_questions(QUESTIONS)
+    analyser = make()
+    vectors, parses = analyser.encode_questions(QUESTIONS), analyser.parse_questions(QUESTIONS)
     assert np.array_equal(vectors, encoder.encode(QUESTIONS))
     for question, vector, parse in zip(QUESTIONS, vectors, parses, strict=True):
-        assert np.array_equal(chosen.encode_questions([question])[0], vector)
-        assert chosen.parse_questions([question]) == [parse]
-    assert chosen.parse_questions([]) == []
-    assert chosen.encode_questions([]).shape == (0, chosen.dimension)
+        assert np.array_equal(analyser.encode_questions([question])[0], vector)
+        assert analyser.parse_questions([question]) == [parse]
+    assert analyser.parse_questions([]) == []
+    assert analyser.encode_questions([]).shape == (0, analyser.dimension)
 
 
 def test_states_give_the_same_vectors_and_those_of_parts(make: Make, encoder: Encoder) -> None:
-    chosen = make()
+    analyser = make()
     text = QUESTIONS[0]
     spans = [(0, len(text) // 2), (len(text) // 2, len(text))]
-    found = chosen.encode_with_states(QUESTIONS)
-    vectors = chosen.encode_questions(QUESTIONS)
-    assert np.array_equal([one.vector for one in found], vectors)
+    result = analyser.encode_with_states(QUESTIONS)
+    vectors = analyser.encode_questions(QUESTIONS)
+    assert np.array_equal([one.vector for one in result], vectors)
     (expected,) = encoder.encode_spans([text], [spans])[1]
-    assert np.array_equal(chosen.encode_parts(found[0], spans), expected)
+    assert np.array_equal(analyser.encode_parts(result[0], spans), expected)
 
 
 def test_work_beside_gives_what_comes_of_it(make: Make) -> None:
-    chosen = make()
-    assert chosen.beside(lambda: chosen.encode_questions(["Oslo"])).result().shape == (1, 384)
+    analyser = make()
+    assert analyser.beside(lambda: analyser.encode_questions(["Oslo"])).result().shape == (1, 384)
     with pytest.raises(TypeError, match="must be str"):
-        chosen.beside(lambda: chosen.encode_surfaces([None])).result()  # type: ignore[list-item]
+        analyser.beside(lambda: analyser.encode_surfaces([None])).result()  # type: ignore[list-item]
 
 
 def test_what_was_encoded_ahead_is_not_encoded_again_and_the_same(
     make: Make, encoder: Encoder, spy: Spy
 ) -> None:
-    chosen = make()
+    analyser = make()
     expected = encoder.encode(QUESTIONS)
     spy.asked.clear()
     for texts in (QUESTIONS[:2], QUESTIONS[1:3]):
-        chosen.encode_ahead(texts)
+        analyser.encode_ahead(texts)
         while not spy.asked or spy.asked[-1] != texts[-1]:
             sleep(0.001)
-    assert np.array_equal(chosen.encode_questions(QUESTIONS), expected)
+    assert np.array_equal(analyser.encode_questions(QUESTIONS), expected)
     assert spy.asked == QUESTIONS
     # Of two calls ago, and of the last one.
-    chosen.encode_ahead(())
-    chosen.encode_questions([QUESTIONS[0], QUESTIONS[2]])
+    analyser.encode_ahead(())
+    analyser.encode_questions([QUESTIONS[0], QUESTIONS[2]])
     assert spy.asked[len(QUESTIONS) :] == [QUESTIONS[0]]
 
 
 def test_what_waits_or_fails_ahead_is_encoded_when_it_is_asked(
     make: Make, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = make()
+    analyser = make()
     expected = encoder.encode(QUESTIONS)
     real, begun, gate = encoder.encode_with_states, Event(), Event()
 
@@ -362,69 +364,69 @@ def test_what_waits_or_fails_ahead_is_encoded_when_it_is_asked(
         return real(texts)
 
     monkeypatch.setattr(encoder, "encode_with_states", encode_with_states)
-    chosen.encode_ahead(QUESTIONS[:1])
+    analyser.encode_ahead(QUESTIONS[:1])
     begun.wait(10)
-    chosen.encode_ahead(QUESTIONS[1:])
-    assert np.array_equal(chosen.encode_questions(QUESTIONS[1:]), expected[1:])
+    analyser.encode_ahead(QUESTIONS[1:])
+    assert np.array_equal(analyser.encode_questions(QUESTIONS[1:]), expected[1:])
     gate.set()
-    assert np.array_equal(chosen.encode_questions(QUESTIONS), expected)
-    chosen.close()
+    assert np.array_equal(analyser.encode_questions(QUESTIONS), expected)
+    analyser.close()
 
 
 def test_a_title_can_be_read_as_part_of_the_text(make: Make, encoder: Encoder) -> None:
-    chosen = make(sentence_vectors="plain", title_in_text=True)
-    (found,) = analyse(chosen, [("Otto Lind", "He lives in Oslo.")])
-    assert "Otto Lind" in found.sentences[0].entities
-    assert np.array_equal(found.vector, encoder.encode(["Otto Lind\nHe lives in Oslo."])[0])
-    assert chosen.fingerprint["title_in_text"] == "true"
+    analyser = make(sentence_vectors="plain", title_in_text=True)
+    (result,) = analyse(analyser, [("Otto Lind", "He lives in Oslo.")])
+    assert "Otto Lind" in result.sentences[0].entities
+    assert np.array_equal(result.vector, encoder.encode(["Otto Lind\nHe lives in Oslo."])[0])
+    assert analyser.fingerprint["title_in_text"] == "true"
     (without,) = analyse(make(sentence_vectors="plain"), [("Otto Lind", "He lives in Oslo.")])
     assert without.sentences[0].entities == ("Oslo",)
 
 
 def test_syntax_is_made_of_a_parse_with_tokens(make: Make, questions: SyntaxParser) -> None:
-    chosen = make()
-    parses = chosen.parse_questions(QUESTIONS, tokens=True)
-    assert chosen.syntax_of(parses) == questions.parse(QUESTIONS)
+    analyser = make()
+    parses = analyser.parse_questions(QUESTIONS, tokens=True)
+    assert analyser.syntax_of(parses) == questions.parse(QUESTIONS)
     without = [replace(parse, tokens=(), token_sentences=()) for parse in parses]
-    assert chosen.parse_questions(QUESTIONS) == without
-    assert chosen.syntax_fingerprint == questions.fingerprint
-    assert not set(chosen.fingerprint) & {"constituency", "syntax"}
+    assert analyser.parse_questions(QUESTIONS) == without
+    assert analyser.syntax_fingerprint == questions.fingerprint
+    assert not set(analyser.fingerprint) & {"constituency", "syntax"}
 
 
 def test_the_constituency_model_is_loaded_only_for_trees(make: Make) -> None:
-    chosen = make(constituency=ConstituencySettings("no/such/model"))
-    analyse(chosen, ITEMS)
-    parses = chosen.parse_questions(QUESTIONS, tokens=True)
-    assert [found.trees for found in chosen.syntax_of(parses, trees=False)] == [()] * 4
-    assert chosen.fingerprint
+    analyser = make(constituency=ConstituencySettings("no/such/model"))
+    analyse(analyser, ITEMS)
+    parses = analyser.parse_questions(QUESTIONS, tokens=True)
+    assert [result.trees for result in analyser.syntax_of(parses, trees=False)] == [()] * 4
+    assert analyser.fingerprint
     with pytest.raises(ModelError, match="'no/such/model' has no file"):
-        chosen.syntax_of(parses)
+        analyser.syntax_of(parses)
 
 
 def test_the_fingerprint_holds_all_that_stored_rows_depend_on(
     make: Make, parser: SpacyParser, encoder: Encoder
 ) -> None:
-    chosen = make(sentence_vectors="contextual")
-    assert chosen.fingerprint == {
+    analyser = make(sentence_vectors="contextual")
+    assert analyser.fingerprint == {
         **parser.fingerprint,
         **encoder.fingerprint,
         "sentence_vectors": "contextual",
         "analysis": ANALYSIS_VERSION,
     }
-    assert chosen.dimension == 384
+    assert analyser.dimension == 384
 
 
 def test_seconds_add_up_by_stage(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(100))
     monkeypatch.setattr("wye.featurizer.analyser.perf_counter", lambda: float(next(ticks)))
-    chosen = make()
-    assert chosen.seconds == {"parsing": 0, "encoding": 0}
-    analyse(chosen, ITEMS[:1])
-    assert chosen.seconds == {"parsing": 1, "encoding": 1}
+    analyser = make()
+    assert analyser.seconds == {"parsing": 0, "encoding": 0}
+    analyse(analyser, ITEMS[:1])
+    assert analyser.seconds == {"parsing": 1, "encoding": 1}
     # Time is counted even when a stage fails.
     with pytest.raises(TypeError, match="must be str"):
-        chosen.encode_surfaces([None])  # type: ignore[list-item]
-    assert chosen.seconds == {"parsing": 1, "encoding": 2}
+        analyser.encode_surfaces([None])  # type: ignore[list-item]
+    assert analyser.seconds == {"parsing": 1, "encoding": 2}
 
 
 def test_sentence_vectors_that_are_unknown_or_beyond_the_encoder_are_refused(

@@ -100,8 +100,8 @@ def test_tokens_are_those_of_transformers(
 def test_groups_hold_every_text_once_with_others_of_its_padded_length(bert: Bert) -> None:
     lengths = [3, 17, 8, 1, 250, 9, 16, 5, 7, 60, 8, 251, 8, 8]
     groups = bert.together(lengths)
-    assert sorted(place for group in groups for place in group) == [*range(len(lengths))]
-    sizes = [{-(-lengths[place] // 8) for place in group} for group in groups]
+    assert sorted(position for group in groups for position in group) == [*range(len(lengths))]
+    sizes = [{-(-lengths[position] // 8) for position in group} for group in groups]
     assert all(len(own) == 1 for own in sizes)
     assert [len(group) for group in groups] == [1, 1, 1, 1, 2, 8]
     assert bert.together([]) == []
@@ -127,8 +127,8 @@ def test_states_are_the_same_to_the_last_bit_alone_and_in_every_group(exact: boo
             texts = [source.integers(1000, 30_000, size=length).tolist() for length in lengths]
             alone = [bert.run(ids) for ids in texts]
             for start in range(0, len(texts), count):
-                found = bert.run_together(texts[start : start + count])
-                for one, other in zip(found, alone[start:], strict=False):
+                result = bert.run_together(texts[start : start + count])
+                for one, other in zip(result, alone[start:], strict=False):
                     assert np.array_equal(one[0], other[0])
                     assert np.array_equal(one[1], other[1])
             assert count == 1 or bert._same[count, size], "computed one by one"
@@ -182,8 +182,8 @@ def test_texts_go_one_by_one_where_a_group_is_summed_otherwise(
     texts = [[101, 2054, 102], [101, 102]]
     for expected in ([2, 1, 1], [1, 1]):
         calls.clear()
-        for found, ids in zip(bert.run_together(texts), texts, strict=True):
-            assert np.array_equal(found[1], right([ids])[0][1])
+        for result, ids in zip(bert.run_together(texts), texts, strict=True):
+            assert np.array_equal(result[1], right([ids])[0][1])
         assert calls == expected
     assert "one by one" in caplog.text
 
@@ -196,9 +196,9 @@ def test_pages_of_its_file_are_given_back_and_states_stay(
     assert float(bert._words.sum()) != 0
     assert resident_around(bert._words) > 40_000
     monkeypatch.setattr(wye.featurizer.bert, "TEXTS_BETWEEN", 1)
-    found, _ = bert.run([101, 2054, 102])
+    result, _ = bert.run([101, 2054, 102])
     assert resident_around(bert._words) < 20_000
-    assert np.array_equal(found, expected)
+    assert np.array_equal(result, expected)
 
 
 def resident_around(array: np.ndarray) -> int:

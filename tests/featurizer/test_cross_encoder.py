@@ -30,8 +30,8 @@ def write(folder: Path, kind: str = "bert", labels: int = 1) -> Path:
     model.save_pretrained(folder)
     for file in ("tokenizer.json", "vocab.txt"):
         (folder / file).write_bytes((MODEL / file).read_bytes())
-    told = json.loads((MODEL / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**told, "model_max_length": 36}))
+    config_ = json.loads((MODEL / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config_, "model_max_length": 36}))
     return folder
 
 
@@ -39,11 +39,11 @@ def test_it_scores_as_the_library_does_and_each_text_by_itself(tmp_path: Path) -
     folder = write(tmp_path / "model")
     ours, theirs = CrossEncoder(folder), Theirs(str(folder), device="cpu", local_files_only=True)
     assert ours.engine == "openvino"
-    found = ours.score(QUESTION, TEXTS)
+    result = ours.score(QUESTION, TEXTS)
     expected = [theirs.predict([(QUESTION, text)], show_progress_bar=False)[0] for text in TEXTS]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert len({round(float(score), 3) for score in found}) > 2
-    np.testing.assert_array_equal(ours.score(QUESTION, TEXTS[::-1]), found[::-1])
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+    assert len({round(float(score), 3) for score in result}) > 2
+    np.testing.assert_array_equal(ours.score(QUESTION, TEXTS[::-1]), result[::-1])
     assert ours.score(QUESTION, []).shape == (0,)
 
 

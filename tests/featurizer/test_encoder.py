@@ -14,7 +14,6 @@ from wye.featurizer.encoder import (
     DEFAULT_ENCODER,
     Encoder,
     EncoderSettings,
-    pool_spans,
     weights_digest,
 )
 from wye.featurizer.errors import ModelError
@@ -117,7 +116,7 @@ def test_a_stretchs_vector_is_the_mean_of_its_tokens_within_the_text(
     encoded = original.tokenizer(text, return_offsets_mapping=True)
     states = original.encode([text], output_value="token_embeddings")[0]
     assert len(states) == len(encoded["offset_mapping"])
-    for place, (start, end) in enumerate(spans):
+    for position, (start, end) in enumerate(spans):
         inside = [
             np.asarray(state, np.float64)
             for state, (a, b) in zip(states, encoded["offset_mapping"], strict=True)
@@ -125,7 +124,7 @@ def test_a_stretchs_vector_is_the_mean_of_its_tokens_within_the_text(
         ]
         expected = np.mean(inside, axis=0) if inside else np.zeros(384)
         expected /= np.linalg.norm(expected) or 1
-        np.testing.assert_allclose(part[place], expected, atol=1e-5)
+        np.testing.assert_allclose(part[position], expected, atol=1e-5)
     assert not part[5].any()
 
 
@@ -133,16 +132,6 @@ def test_a_stretch_beyond_the_maximum_length_has_no_vector(encoder: Encoder) -> 
     text = "lamp " * 300
     (part,) = encoder.encode_spans([text], [[(0, 20), (254 * 5, 299 * 5), (250 * 5, 260 * 5)]])[1]
     assert np.linalg.norm(part, axis=1).tolist() == pytest.approx([1, 0, 1])
-
-
-def test_pooling_a_few_states_by_hand() -> None:
-    states = np.array([[9, 9], [3, 0], [0, 3], [4, 3], [9, 9]], np.float32)
-    offsets = [(0, 0), (0, 2), (3, 5), (5, 6), (0, 0)]
-    pooled = pool_spans(states, offsets, [(0, 2), (0, 5), (3, 6), (6, 9), (2, 3)])
-    root = np.sqrt(0.5)
-    expected = [[1, 0], [root, root], np.array([2, 3]) / np.sqrt(13), [0, 0], [0, 0]]
-    np.testing.assert_allclose(pooled, np.array(expected), atol=1e-6)
-    assert pool_spans(states, offsets, []).shape == (0, 2)
 
 
 def test_the_fingerprint_names_the_weights_and_not_how_they_are_computed(

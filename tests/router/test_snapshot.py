@@ -71,7 +71,7 @@ def twenty(folder: Path, chance: random.Random) -> PassageStore:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def persisted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of what is derived are kept of the smallest index."""
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
 
@@ -83,10 +83,10 @@ def answers(snapshot: Snapshot) -> list[object]:
     graph = snapshot.graph.batch(questions)
     places = range(len(questions))
     walks = graph.search(places, 5)
-    found: list[object] = [*of_texts(snapshot), *walks, *graph.seeds(places)]
-    found += [graph.explain(place, walks[place]) for place in places]
-    found += graph.names_in(places, [snapshot.corpus.ids] * len(places))
-    return [*found, snapshot.graph.graph.display_names.all()]
+    result: list[object] = [*of_texts(snapshot), *walks, *graph.seeds(places)]
+    result += [graph.explain(position, walks[position]) for position in places]
+    result += graph.names_in(places, [snapshot.corpus.ids] * len(places))
+    return [*result, snapshot.graph.graph.display_names.all()]
 
 
 def of_texts(snapshot: Snapshot) -> list[object]:
@@ -94,11 +94,11 @@ def of_texts(snapshot: Snapshot) -> list[object]:
     vectors = HASHES.encode_surfaces(PEOPLE)
     questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
     arms = Route.DENSE, Route.LEXICAL
-    found: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in arms]
+    result: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in arms]
     texts = [query.text for query in questions]
-    found += snapshot.words_in(texts, [snapshot.corpus.ids[:5]] * len(texts))
-    found += [snapshot.corpus.passages(snapshot.corpus.ids), [*snapshot.corpus.iter_texts()]]
-    return [*found, [*snapshot.corpus.iter_sentence_texts()]]
+    result += snapshot.words_in(texts, [snapshot.corpus.ids[:5]] * len(texts))
+    result += [snapshot.corpus.passages(snapshot.corpus.ids), [*snapshot.corpus.iter_texts()]]
+    return [*result, [*snapshot.corpus.iter_sentence_texts()]]
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -111,7 +111,7 @@ COMPRESSED = Settings(dense=DenseSettings(kind="compressed"))
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("local", [False, True])
 def test_a_version_made_after_others_answers_as_one_made_from_nothing(
-    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, *, seed: int, local: bool
+    tmp_path: Path, persisted: None, monkeypatch: pytest.MonkeyPatch, *, seed: int, local: bool
 ) -> None:
     """Whatever was added, replaced, deleted, merged, reopened and derived on the way."""
     monkeypatch.setattr(wye.backends.store.corpus, "_MOST", 0.5)
@@ -145,7 +145,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
 
 
 def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_time(
-    tmp_path: Path, kept: None
+    tmp_path: Path, persisted: None
 ) -> None:
     index = twenty(tmp_path, random.Random(5))
     before = Snapshot(index, Settings())
@@ -179,7 +179,7 @@ def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_ti
 )
 def test_what_is_mapped_answers_as_what_was_built(
     tmp_path: Path,
-    kept: None,
+    persisted: None,
     *,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -210,7 +210,7 @@ LAYOUTS = {8: "225d0ced8ed9ec48cfb4ce5d19e7b9f6"}
 """Digest of what is kept of an index, by the layout; another digest needs another layout."""
 
 
-def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) -> None:
+def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, persisted: None) -> None:
     index = twenty(tmp_path, random.Random(3))
     answers(Snapshot(index, COMPRESSED))
     assembly = COMPRESSED.graph.assembly
@@ -226,7 +226,7 @@ def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) 
     assert digest.hexdigest() == LAYOUTS[LAYOUT]
 
 
-def test_other_settings_have_files_of_their_own(tmp_path: Path, kept: None) -> None:
+def test_other_settings_have_files_of_their_own(tmp_path: Path, persisted: None) -> None:
     index = twenty(tmp_path, random.Random(3))
     plain, weighted = Settings(), Settings(lexical=LexicalSettings(k1=2.0))
     expected = answers(Snapshot(index, weighted))
@@ -236,7 +236,7 @@ def test_other_settings_have_files_of_their_own(tmp_path: Path, kept: None) -> N
 
 
 def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
-    tmp_path: Path, kept: None
+    tmp_path: Path, persisted: None
 ) -> None:
     chance = random.Random(4)
     index = twenty(tmp_path, chance)
@@ -247,28 +247,28 @@ def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
     after = Snapshot(index, Settings())
     assert after.corpus.two
     assert after.corpus.two.added.ids == ["p3", "p99"]
-    found = answers(after)
+    result = answers(after)
     assert files_in(tmp_path) == before
     shutil.rmtree(tmp_path / "derived")
-    assert answers(Snapshot(index, Settings())) == found
+    assert answers(Snapshot(index, Settings())) == result
 
 
-def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, kept: None) -> None:
+def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(5)
     index = twenty(tmp_path, chance)
     first = answers(Snapshot(index, Settings()))
     before = files_in(tmp_path)
     ingest(index, [passage(number, chance) for number in range(100, 130)], HASHES)
     index.refresh()
-    found = answers(Snapshot(index, Settings()))
-    assert found != first
+    result = answers(Snapshot(index, Settings()))
+    assert result != first
     assert {*files_in(tmp_path)}.isdisjoint(before)
     assert len(files_in(tmp_path)) == len(before)
-    assert answers(Snapshot(index, Settings())) == found
+    assert answers(Snapshot(index, Settings())) == result
 
 
 def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
-    tmp_path: Path, kept: None
+    tmp_path: Path, persisted: None
 ) -> None:
     chance = random.Random(6)
     index = twenty(tmp_path, chance)
@@ -287,7 +287,9 @@ def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
     assert answers(Snapshot(index, Settings(), before)) == expected
 
 
-def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, kept: None) -> None:
+def test_files_go_with_their_version_and_that_of_the_base_stays(
+    tmp_path: Path, persisted: None
+) -> None:
     chance = random.Random(8)
     index = twenty(tmp_path, chance)
     answers(Snapshot(index, Settings()))
@@ -300,10 +302,10 @@ def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, 
     index.refresh()
     later = Snapshot(index, Settings())
     assert later.base.version == 2
-    found = answers(later)
+    result = answers(later)
     Snapshot.derive(index, Settings())
     assert {*files_in(tmp_path)}.isdisjoint(base)
-    assert answers(Snapshot(index, Settings())) == found
+    assert answers(Snapshot(index, Settings())) == result
     with index.writer() as writer:
         writer.delete(["p2"])
         writer.compact(keep=timedelta(0))
@@ -312,7 +314,7 @@ def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, 
 
 
 def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
-    folder: Path, kept: None, monkeypatch: pytest.MonkeyPatch
+    folder: Path, persisted: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.backends.store.derived, "LEAST_OUTGROWN", 1)
     first = Session.open(load_settings(), folder)
@@ -360,7 +362,7 @@ def test_a_base_that_cannot_be_made_is_told(
 
 @pytest.mark.parametrize("whole", range(3))
 def test_a_base_of_which_parts_are_missing_is_none(
-    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, whole: int
+    tmp_path: Path, persisted: None, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """Its process was killed; dense codes, the graph and BM25 come before passages."""
     chance = random.Random(whole)
@@ -393,7 +395,7 @@ def test_a_base_of_which_parts_are_missing_is_none(
     assert {file.parent.name for file in files_in(tmp_path)} == {index.derived.folder.name}
 
 
-def test_one_process_derives_at_a_time(folder: Path, kept: None) -> None:
+def test_one_process_derives_at_a_time(folder: Path, persisted: None) -> None:
     Session.open(load_settings(), folder).build()
     files = files_in(folder)
     add(folder, "p9")
@@ -415,7 +417,7 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
     assert not files_in(tmp_path)
 
 
-def test_only_what_changed_is_read_again(tmp_path: Path, kept: None) -> None:
+def test_only_what_changed_is_read_again(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(1)
     index = twenty(tmp_path, chance)
     before = Snapshot(index, Settings())

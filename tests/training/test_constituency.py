@@ -95,17 +95,17 @@ def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
     vectors = np.array([[0.5], [2]], np.float16)
     save_vectors(["<PAD>", "boat"], vectors, tmp_path / "vectors.pt")
     export(tmp_path / "in.pt", tmp_path / "vectors.pt", tmp_path / "out.safetensors")
-    found = read_safetensors(tmp_path / "out.safetensors")
-    written = found.content["params"]
+    files = read_safetensors(tmp_path / "out.safetensors")
+    written = files.content["params"]
     assert written["words"] == ["boat", "year"]
-    assert found.tensors["delta_embedding.weight"].flatten().tolist() == [0, 1, 4, 6]
+    assert files.tensors["delta_embedding.weight"].flatten().tolist() == [0, 1, 4, 6]
     assert written["config"]["wordvec_pretrain_file"] == "vectors.pt"
     assert written["config"]["save_dir"] == ""
     assert written["rare_words"] == []
-    assert (found.words, found.lower) == (["<PAD>", "boat"], True)
-    assert found.tensors[VECTORS].dtype == np.float16
-    assert found.tensors[VECTORS].tolist() == vectors.tolist()
-    assert found.content["best_epoch"] == 3
+    assert (files.words, files.lower) == (["<PAD>", "boat"], True)
+    assert files.tensors[VECTORS].dtype == np.float16
+    assert files.tensors[VECTORS].tolist() == vectors.tolist()
+    assert files.content["best_epoch"] == 3
 
 
 def test_stanza_understands_every_argument() -> None:

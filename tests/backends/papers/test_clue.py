@@ -67,12 +67,12 @@ class Slow:
 
     def score(self, query: Query, taken: tuple[int, ...]) -> float:
         words = [self.words[row] for row in taken]
-        found = reference.overlap(content_terms(query.text), words, self.of_passages)
+        result = reference.overlap(content_terms(query.text), words, self.of_passages)
         if self.clues.score == "overlap":
-            return found
+            return result
         total = self.vectors[[*taken]].sum(axis=0)
         cosine = float(total @ query.vector / np.linalg.norm(total))
-        return cosine + (OVERLAP_SHARE * found if self.clues.score == "mix" else 0)
+        return cosine + (OVERLAP_SHARE * result if self.clues.score == "mix" else 0)
 
     def search(self, query: Query) -> Float64:
         clues, graph = self.clues, self.graph
@@ -126,11 +126,11 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
     allowed = np.random.default_rng(seed).random(16) < share
     allowed[seed] = True
     mask = None if allowed.all() else allowed
-    asked = questions(5, seed)
+    queries = questions(5, seed)
     slow = Slow(graph, allowed, clues)
     rows = {id_: row for row, id_ in enumerate(graph.corpus.ids)}
-    found = ClueRetriever(graph, clues).search(asked, 99, mask)
-    for query, ranking in zip(asked, found, strict=True):
+    result = ClueRetriever(graph, clues).search(queries, 99, mask)
+    for query, ranking in zip(queries, result, strict=True):
         expected = slow.search(query)
         if not expected.any():
             assert ranking.degraded == NO_CLUE
@@ -155,11 +155,11 @@ def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf) -> N
     whole = graph_of(corpus_of, passages)
     allowed = np.random.default_rng(3).random(32) < 0.5
     allowed[:2] = True
-    kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
-    alone = ClueRetriever(graph_of(corpus_of, kept, passages))
-    asked = questions(20)
-    filtered = ClueRetriever(whole).search(asked, 50, allowed)
-    for one, other in zip(filtered, alone.search(asked, 50), strict=True):
+    remaining = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
+    alone = ClueRetriever(graph_of(corpus_of, remaining, passages))
+    queries = questions(20)
+    filtered = ClueRetriever(whole).search(queries, 50, allowed)
+    for one, other in zip(filtered, alone.search(queries, 50), strict=True):
         assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
         assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-5)
 
@@ -171,12 +171,12 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     passages = many_passages(50)
     arm = ClueRetriever(graph_of(corpus_of, passages))
     allowed = np.random.default_rng(0).random(50) < 0.7 if filtered else None
-    asked = questions(30)
-    together = arm.search(asked, 10, allowed)
-    assert together == [arm.search([query], 10, allowed)[0] for query in asked]
+    queries = questions(30)
+    together = arm.search(queries, 10, allowed)
+    assert together == [arm.search([query], 10, allowed)[0] for query in queries]
     random.Random(0).shuffle(passages)
     shuffled = ClueRetriever(graph_of(corpus_of, passages))
-    assert together[::-1] == shuffled.search(asked[::-1], 10, allowed)
+    assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
 def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
@@ -189,27 +189,31 @@ def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
     graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
     query = Query("Where was the husband of Ada born?", graph.corpus.vectors[:1][0])
     arm = ClueRetriever(graph, ClueSettings(units=False))
-    (found,) = arm.search([query], 3)
-    told = arm.explain(query, found)
-    assert [seed.entity for seed in told.seeds] == ["Ada"]
-    assert {note.entity: note.level for note in told.entities} == {"Ada": 1, "Bo": 2, "Como": 3}
-    ways = {note.entity: note.bridge for note in told.entities if note.bridge}
+    (result,) = arm.search([query], 3)
+    explanation = arm.explain(query, result)
+    assert [seed.entity for seed in explanation.seeds] == ["Ada"]
+    assert {note.entity: note.level for note in explanation.entities} == {
+        "Ada": 1,
+        "Bo": 2,
+        "Como": 3,
+    }
+    ways = {note.entity: note.bridge for note in explanation.entities if note.bridge}
     assert {name: (way.source, way.sentence) for name, way in ways.items()} == {
         "Bo": ("Ada", "Ada married Bo."),
         "Como": ("Bo", "Bo was born in Como."),
     }
-    assert [note.id for note in told.passages] == [hit.id for hit in found.hits]
-    assert sum(note.prior for note in told.passages) == pytest.approx(1)
+    assert [note.id for note in explanation.passages] == [hit.id for hit in result.hits]
+    assert sum(note.prior for note in explanation.passages) == pytest.approx(1)
 
 
 def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: CorpusOf) -> None:
     graph = graph_of(corpus_of, [Passage(id_, "", "nothing named.") for id_ in "abc"])
     query = questions(1)[0]
     arm = ClueRetriever(graph)
-    (found,) = arm.search([query], 2)
+    (result,) = arm.search([query], 2)
     near = graph.corpus.vectors @ query.vector
-    assert found.degraded == NO_CLUE
-    assert [hit.id for hit in found.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
+    assert result.degraded == NO_CLUE
+    assert [hit.id for hit in result.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
     (none,) = arm.search([query], 2, np.zeros(3, bool))
     assert none.hits == ()
     with pytest.raises(RequestError, match="k is 0"):

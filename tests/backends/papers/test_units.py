@@ -31,11 +31,11 @@ def test_it_activates_what_the_slow_version_does(
 ) -> None:
     facts = sorted(range(len(sentences)), key=lambda row: -scores[row])
     values = [scores[row] for row in facts]
-    found = activate(
+    result = activate(
         mention_graph(sentences),
         np.array(facts),
         np.array(values),
-        lambda chosen: np.array(passages_of)[chosen],
+        lambda entities: np.array(passages_of)[entities],
         entities,
     )
     expected = reference.activate_facts(
@@ -43,9 +43,9 @@ def test_it_activates_what_the_slow_version_does(
         passages_of,
         entities,
     )
-    assert dict(zip(found.entities.tolist(), found.value.tolist(), strict=True)) == expected
-    assert set(found.level.tolist()) <= {1}
-    for entity, bridge in found.bridges.items():
+    assert dict(zip(result.entities.tolist(), result.value.tolist(), strict=True)) == expected
+    assert set(result.level.tolist()) <= {1}
+    for entity, bridge in result.bridges.items():
         assert entity in sentences[bridge.sentence]
         assert (bridge.similarity, bridge.source) == (expected[entity], QUESTION)
 

@@ -43,13 +43,13 @@ ZOOMS = st.builds(
 
 def similar(vectors: Float64, zoom: ZoomSettings) -> Float64:
     """Edges between passages, row by row."""
-    found = np.zeros((len(vectors), len(vectors)))
+    result = np.zeros((len(vectors), len(vectors)))
     for row, vector in enumerate(vectors):
         near = vectors @ vector
         above = np.flatnonzero(near > near.mean() + zoom.deviations * near.std())
         best = sorted(above.tolist(), key=lambda other: (-near[other], other))[: zoom.neighbours]
-        found[row, best] = np.exp(near[best])
-    return found
+        result[row, best] = np.exp(near[best])
+    return result
 
 
 @given(zoom=ZOOMS, seed=st.integers(0, 5), share=st.sampled_from([1.0, 0.6]))
@@ -65,10 +65,10 @@ def test_walks_side_by_side_equal_single_walks_with_and_without_a_filter(
     filtered = FilteredGraph(graph.graph, mask)
     counts = counts_of(graph.graph, graph.corpus, allowed)[:, : len(graph.graph)]
     vectors = np.asarray(graph.corpus.vectors, np.float64)[rows]
-    asked = questions(5, seed)
-    found = ZoomRetriever(graph, zoom).search(asked, 99, mask)
+    queries = questions(5, seed)
+    result = ZoomRetriever(graph, zoom).search(queries, 99, mask)
     row_of = {id_: row for row, id_ in enumerate(graph.corpus.ids)}
-    for query, ranking in zip(asked, found, strict=True):
+    for query, ranking in zip(queries, result, strict=True):
         seeds = graph.finder.find(query, filtered.degree)
         near = vectors @ query.vector
         named = [seed.entity for seed in seeds if seed.value >= zoom.least]
@@ -100,11 +100,11 @@ def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf) -> N
     whole = graph_of(corpus_of, passages)
     allowed = np.random.default_rng(3).random(32) < 0.5
     allowed[:2] = True
-    kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
-    alone = ZoomRetriever(graph_of(corpus_of, kept, passages), LOW)
-    asked = questions(20)
-    filtered = ZoomRetriever(whole, LOW).search(asked, 50, allowed)
-    for one, other in zip(filtered, alone.search(asked, 50), strict=True):
+    remaining = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
+    alone = ZoomRetriever(graph_of(corpus_of, remaining, passages), LOW)
+    queries = questions(20)
+    filtered = ZoomRetriever(whole, LOW).search(queries, 50, allowed)
+    for one, other in zip(filtered, alone.search(queries, 50), strict=True):
         assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
         assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-9)
 
@@ -118,28 +118,28 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     zoom = ZoomSettings(deviations=1.0, neighbours=neighbours)
     arm = ZoomRetriever(graph_of(corpus_of, passages), zoom)
     allowed = np.random.default_rng(0).random(50) < 0.7 if filtered else None
-    asked = questions(40)
-    together = arm.search(asked, 10, allowed)
-    assert together == [arm.search([query], 10, allowed)[0] for query in asked]
+    queries = questions(40)
+    together = arm.search(queries, 10, allowed)
+    assert together == [arm.search([query], 10, allowed)[0] for query in queries]
     monkeypatch.setattr("wye.backends.papers.zoom.CELLS", 500)
-    assert together == arm.search(asked, 10, allowed)
+    assert together == arm.search(queries, 10, allowed)
     random.Random(0).shuffle(passages)
     shuffled = ZoomRetriever(graph_of(corpus_of, passages), zoom)
-    assert together[::-1] == shuffled.search(asked[::-1], 10, allowed)
+    assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
 def test_it_tells_what_the_question_is_tied_to(corpus_of: CorpusOf) -> None:
     graph = graph_of(corpus_of, many_passages(20))
     query = questions(3)[2]
     arm = ZoomRetriever(graph, LOW)
-    (found,) = arm.search([query], 5)
-    told = arm.explain(query, found)
-    assert {seed.entity for seed in told.seeds} == {
-        note.entity for note in told.entities if note.level == 1
+    (result,) = arm.search([query], 5)
+    explanation = arm.explain(query, result)
+    assert {seed.entity for seed in explanation.seeds} == {
+        note.entity for note in explanation.entities if note.level == 1
     }
-    assert told.seeds
-    assert [note.id for note in told.passages] == [hit.id for hit in found.hits]
-    shares = [note.pagerank for note in told.passages]
+    assert explanation.seeds
+    assert [note.id for note in explanation.passages] == [hit.id for hit in result.hits]
+    shares = [note.pagerank for note in explanation.passages]
     assert shares == sorted(shares, reverse=True)
     assert 0 < sum(shares) <= 1
 
@@ -148,10 +148,10 @@ def test_a_question_that_stands_out_nowhere_takes_the_most_similar(corpus_of: Co
     graph = graph_of(corpus_of, [Passage(id_, "", "nothing named.") for id_ in "abc"])
     query = Query("who is it?", questions(1)[0].vector)
     arm = ZoomRetriever(graph, ZoomSettings(most=2))
-    (found,) = arm.search([query], 3)
+    (result,) = arm.search([query], 3)
     near = graph.corpus.vectors @ query.vector
-    assert found.degraded == NOTHING_STANDS_OUT
-    assert [hit.id for hit in found.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
+    assert result.degraded == NOTHING_STANDS_OUT
+    assert [hit.id for hit in result.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
     assert arm.search([query], 3, np.zeros(3, bool))[0].hits == ()
     assert arm.search([], 3) == []
     with pytest.raises(RequestError, match="k is 0"):

@@ -17,8 +17,8 @@ LIMITS = Limits(characters=10_000)
 
 def read(reader: Reader, text: str | bytes) -> Draft:
     content = text.encode() if isinstance(text, str) else text
-    [found] = reader(io.BytesIO(content), LIMITS)
-    return found
+    [draft] = reader(io.BytesIO(content), LIMITS)
+    return draft
 
 
 def test_markdown_without_its_syntax() -> None:
@@ -47,9 +47,9 @@ pip install x
 
 <!-- a comment -->
 """
-    found = read(markdown, text)
-    assert (found.title, found.metadata) == ("The Handbook", {"year": 2021})
-    assert found.blocks == [
+    draft = read(markdown, text)
+    assert (draft.title, draft.metadata) == ("The Handbook", {"year": 2021})
+    assert draft.blocks == [
         (0, "Some text with a link, code and a picture."),
         (2, "Install"),
         (0, "Some HTML"),
@@ -77,13 +77,13 @@ pip install x
 def test_the_only_heading_above_all_others_is_the_title(
     text: str, title: str, levels: list[int]
 ) -> None:
-    found = read(markdown, text)
-    assert (found.title, [level for level, _ in found.blocks]) == (title, levels)
+    draft = read(markdown, text)
+    assert (draft.title, [level for level, _ in draft.blocks]) == (title, levels)
 
 
 def test_a_paragraph_that_is_a_heading_for_its_looks_is_text() -> None:
-    found = read(markdown, "# " + "word " * 60 + "\n\nText.")
-    assert [level for level, _ in found.blocks] == [0, 0]
+    draft = read(markdown, "# " + "word " * 60 + "\n\nText.")
+    assert [level for level, _ in draft.blocks] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_a_paragraph_that_is_a_heading_for_its_looks_is_text() -> None:
     ],
 )
 def test_front_matter_becomes_values_to_filter_by(front: str, metadata: object) -> None:
-    found, rest = front_matter(f"---\n{front}\n---\nText.")
+    draft, rest = front_matter(f"---\n{front}\n---\nText.")
     if isinstance(metadata, dict):
-        assert {**found, "list": None} == {**metadata, "list": None}
+        assert {**draft, "list": None} == {**metadata, "list": None}
     else:
-        assert tuple(found.values()) == metadata
+        assert tuple(draft.values()) == metadata
     assert rest == "Text."
 
 
@@ -135,9 +135,9 @@ PAGE = """<html><head><title>Site - Page</title><script>var x = 1;</script><styl
 
 
 def test_a_page_is_its_main_text() -> None:
-    found = read(html, PAGE)
-    assert found.title == "The Page"
-    assert found.blocks == [
+    draft = read(html, PAGE)
+    assert draft.title == "The Page"
+    assert draft.blocks == [
         (0, "Hello bold world and more."),
         (0, "Line."),
         (2, "Part one"),
@@ -206,10 +206,10 @@ A      B
 - one
 - two
 """
-    found = read(rst, text)
-    assert found.title == "The Manual"
-    assert found.metadata == {"author": "Jim", "status": "draft"}
-    assert found.blocks == [
+    draft = read(rst, text)
+    assert draft.title == "The Manual"
+    assert draft.metadata == {"author": "Jim", "status": "draft"}
+    assert draft.blocks == [
         (0, "With the label, a.B, code and a link."),
         (0, "Mind this."),
         (0, "3.4\nThe thing."),
@@ -263,8 +263,8 @@ def test_no_bytes_are_a_fault(reader: Reader, data: st.DataObject) -> None:
         "utf-8", "surrogatepass"
     ) + data.draw(st.binary(max_size=8))
     try:
-        found = read(reader, content)
+        draft = read(reader, content)
     except BadFileError as error:
         assert str(error).strip()  # noqa: PT017 - either is right
         return
-    assert all(text.strip() for _, text in found.blocks)
+    assert all(text.strip() for _, text in draft.blocks)

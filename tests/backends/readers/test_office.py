@@ -53,9 +53,9 @@ def test_headings_and_cells_of_a_word_file() -> None:
     table.cell(0, 2).text = "c"
     kept = io.BytesIO()
     whole.save(kept)
-    [found] = docx(kept, LIMITS)
-    assert found.title == "The Memo"
-    assert found.blocks == [
+    [result] = docx(kept, LIMITS)
+    assert result.title == "The Memo"
+    assert result.blocks == [
         (0, "Before."),
         (2, "Part"),
         (HEADER, "down | c"),
@@ -69,8 +69,8 @@ def test_a_cell_that_spans_no_end_of_columns_is_one_cell(columns: bytes) -> None
     def wide(part: bytes) -> bytes:
         return part.replace(b"<w:tcPr>", b'<w:tcPr><w:gridSpan w:val="' + columns + b'"/>')
 
-    [found] = docx(rewritten(make_word(["x"], ["a", "b"]), wide), LIMITS)
-    assert found.blocks == [(0, "x"), (HEADER, "a | b")]
+    [result] = docx(rewritten(make_word(["x"], ["a", "b"]), wide), LIMITS)
+    assert result.blocks == [(0, "x"), (HEADER, "a | b")]
 
 
 @pytest.mark.parametrize("entity", ['SYSTEM "file:///etc/passwd"', '"hello"'])
@@ -97,12 +97,12 @@ def test_a_row_is_a_document() -> None:
     )
     assert one.metadata == {"year": 1999, "zip": "01234", "ok": True}
     assert (two.title, two.metadata) == ("", {"zip": "9", "ok": False})
-    assert [found.error for found in rows("text,a\nx,1,2\n,\ny\n,4\n")] == [
+    assert [result.error for result in rows("text,a\nx,1,2\n,\ny\n,4\n")] == [
         "has 3 fields, but the header has 2",
         "",
         "",
     ]
-    assert [found.blocks for found in rows("note\nA pump\nA valve\n")] == [
+    assert [result.blocks for result in rows("note\nA pump\nA valve\n")] == [
         [(0, "A pump")],
         [(0, "A valve")],
     ]
@@ -138,12 +138,12 @@ def test_columns_that_are_named_and_rows_without_names() -> None:
     with pytest.raises(BadFileError, match="has no column 'x'; it has who, role, team"):
         rows(staff, Options(title_column="x"))
     bare = "Ada,welder,3\nBen,fitter,5\nCy,welder,7\n"
-    found = rows(bare)
-    assert [(one.title, one.blocks) for one in found[:2]] == [
+    result = rows(bare)
+    assert [(one.title, one.blocks) for one in result[:2]] == [
         ("Ada", [(0, "welder; 3")]),
         ("Ben", [(0, "fitter; 5")]),
     ]
-    assert "its first row is taken for data" in found[0].note
+    assert "its first row is taken for data" in result[0].note
     assert len(rows("city,2029,2030\nPorto,4,5\nPorto,6,7\n")) == 2, "years are names"
     assert len(rows(staff + "who,role,team\nCy,cook,south\n")) == 3, "a header that is repeated"
     assert len(rows(staff, Options(has_header=False))) == 3
@@ -174,17 +174,17 @@ def test_a_number_is_what_is_written_like_one(text: str) -> None:
 @given(st.lists(st.sampled_from(["text", "id", ",", ";", "\n", '"', "x", "1", "\r", "\x00", "é"])))
 def test_no_table_is_a_fault(parts: list[str]) -> None:
     try:
-        found = rows("".join(parts))
+        result = rows("".join(parts))
     except BadFileError as error:
         assert str(error).strip()  # noqa: PT017 - either is right
         return
-    assert all(bool(one.error) != bool(one.blocks) for one in found)
+    assert all(bool(one.error) != bool(one.blocks) for one in result)
 
 
 def test_a_quote_that_is_never_closed_is_refused_not_read_to_the_end() -> None:
     with pytest.raises(BadFileError, match="a quote after line 2 is never closed"):
         rows('id,text\n0,fine\n1,"a, quoted\n2,b\n')
-    assert [found.id for found in rows('id,text\n1,"two\nlines"\n2,last')] == ["1", "2"]
+    assert [result.id for result in rows('id,text\n1,"two\nlines"\n2,last')] == ["1", "2"]
 
 
 BOOK = {

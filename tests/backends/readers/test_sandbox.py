@@ -44,8 +44,8 @@ def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Pa
     for _ in range(2):
         for suffix in (".md", ".rst", ".html", ".csv"):
             path.write_text("text\n\nSome words.\n", encoding="utf-8")
-            [found] = read(sandbox, path, suffix)
-            assert "Some words." in found.blocks[-1][1]
+            [result] = read(sandbox, path, suffix)
+            assert "Some words." in result.blocks[-1][1]
             assert set(READERS) > {suffix}
     path.write_text("\udcff", "utf-8", "surrogateescape")
     with pytest.raises(BadFileError, match="is not UTF-8"):
@@ -55,8 +55,8 @@ def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Pa
 def test_no_line_of_what_is_found_takes_long_to_parse(tmp_path: Path) -> None:
     page = b"<h1>a</h1><p>b</p>" * 10_000
     source, target = io.BytesIO(page), io.BytesIO()
-    for found in READERS[".html"][0](source, Limits(), DEFAULT):
-        write(target, found)
+    for result in READERS[".html"][0](source, Limits(), DEFAULT):
+        write(target, result)
     assert max(map(len, target.getvalue().splitlines())) < 100_000
     path = tmp_path / "x"
     path.write_bytes(page)

@@ -73,7 +73,7 @@ def random_vectors(passages: Sequence[Passage], seed: int = 1) -> dict[str, list
 
 def questions(count: int, seed: int = 2) -> list[Query]:
     generator, source = np.random.default_rng(seed), random.Random(seed)
-    asked = []
+    queries = []
     for number in range(count):
         names = source.sample(NAMES, k=number % 3)
         names = [name if source.random() < 0.7 else name.lower() for name in names]
@@ -82,8 +82,8 @@ def questions(count: int, seed: int = 2) -> list[Query]:
         if number % 5 == 4:
             mentions.append(Mention("Nobody", "entity", unit(generator)))
         text = f"who knows {' and '.join(names)} {number}?"
-        asked.append(Query(text, unit(generator), tuple(mentions)))
-    return asked
+        queries.append(Query(text, unit(generator), tuple(mentions)))
+    return queries
 
 
 def lexical_over(ids: Sequence[str]) -> Callable[[Query], Float32]:
@@ -120,7 +120,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
 
     Passages that are not allowed have no sentences, mentions, or similarity anyone looks at.
     """
-    graph, corpus, chosen = retriever.graph, retriever.corpus, retriever.settings
+    graph, corpus, settings = retriever.graph, retriever.corpus, retriever.settings
     size, n = len(graph), len(corpus)
     counts = counts_of(graph, corpus, allowed)
     degree = (counts > 0).sum(axis=0)
@@ -130,21 +130,21 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
         graph.mentions.entities_of(i) if allowed[owner] else [] for i, owner in enumerate(owners)
     ]
     sigma = np.asarray(corpus.sentence_vectors, np.float64) @ query.vector.astype(np.float64)
-    if chosen.activation == "facts":
+    if settings.activation == "facts":
         mask = None if allowed.all() else allowed
         facts = best_facts(Units(corpus), query, mask)
         rows, scores = (part.tolist() for part in facts)
         pairs = [(sentences[row], score) for row, score in zip(rows, scores, strict=True)]
         value = weight = reference.activate_facts(pairs, degree.tolist(), ENTITIES)
         level = dict.fromkeys(value, 1)
-    elif chosen.activation == "eq5":
+    elif settings.activation == "eq5":
         mentions = np.array([[e in own for e in range(size)] for own in sentences], np.float64)
         values, levels = reference.equation_5(
             mentions.reshape(len(sentences), size),
             sigma,
             seeds,
-            steps=chosen.steps,
-            threshold=chosen.threshold,
+            steps=settings.steps,
+            threshold=settings.threshold,
         )
         value = weight = {e: float(values[e]) for e in np.flatnonzero(values).tolist()}
         level = {e: int(levels[e]) for e in value}
@@ -153,57 +153,59 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
             sentences,
             sigma.tolist(),
             seeds,
-            steps=chosen.steps,
-            threshold=chosen.threshold,
-            sentences_per_entity=chosen.sentences_per_entity,
+            steps=settings.steps,
+            threshold=settings.threshold,
+            sentences_per_entity=settings.sentences_per_entity,
         )
     near = scaled(np.asarray(corpus.vectors, np.float64) @ query.vector.astype(np.float64), allowed)
     bm25 = lexical_over(corpus.ids)(query).astype(np.float64)
     bm25 /= bm25[allowed].max() or 1
-    seeds = {} if chosen.activation == "facts" else seeds
+    seeds = {} if settings.activation == "facts" else seeds
     titles = [allowed & np.isin(np.arange(n), graph.titled.one(e)) for e in range(size)]
     sure = any(seeds[e] == 1 and titles[e].any() for e in seeds)
-    share = chosen.lexical_weight_titled if sure else chosen.lexical_weight
-    passage_weight = chosen.passage_weight or float(not value)
+    share = settings.lexical_weight_titled if sure else settings.lexical_weight
+    passage_weight = settings.passage_weight or float(not value)
     prior = passage_weight * np.array(
         reference.passage_prior(
-            counts[:, :size], near + share * bm25, value, level, chosen.similarity_weight
+            counts[:, :size], near + share * bm25, value, level, settings.similarity_weight
         )
     )
-    mass = weight if chosen.summed else value
+    mass = weight if settings.summed else value
     restart = np.zeros(counts.shape[1])
     for entity, amount in mass.items():
-        restart[entity] = amount / degree[entity] ** chosen.degree_power if degree[entity] else 0
+        restart[entity] = amount / degree[entity] ** settings.degree_power if degree[entity] else 0
         power = DOUBT if seeds.get(entity, 1) < 1 else 1
         for passage in np.flatnonzero(titles[entity]).tolist():
-            part = chosen.title_weight * amount**2 / titles[entity].sum()
+            part = settings.title_weight * amount**2 / titles[entity].sum()
             prior[passage] += part * near[passage] ** power
     prior[~allowed] = 0
     if not value:
         return prior, False
-    passages, _ = reference.personalized_pagerank(shares_of(counts), prior, restart, chosen.damping)
+    passages, _ = reference.personalized_pagerank(
+        shares_of(counts), prior, restart, settings.damping
+    )
     mentioned: list[set[int]] = [set() for _ in range(n)]
     for owner, own in zip(owners, sentences, strict=True):
         mentioned[owner].update(own)
     heads = [set(np.flatnonzero(own).tolist()) for own in titles]
     after = reference.promote(
-        passages.tolist(), mentioned, heads, degree.tolist(), chosen.promotion
+        passages.tolist(), mentioned, heads, degree.tolist(), settings.promotion
     )
     return np.array(after), True
 
 
-def check(retriever: TriGraphRetriever, query: Query, found: Ranking, allowed: Mask) -> None:
+def check(retriever: TriGraphRetriever, query: Query, result: Ranking, allowed: Mask) -> None:
     scores, seeded = slow(retriever, query, allowed)
     row_of = {id_: row for row, id_ in enumerate(retriever.corpus.ids)}
-    rows = [row_of[hit.id] for hit in found.hits]
+    rows = [row_of[hit.id] for hit in result.hits]
     assert sorted(rows) == np.flatnonzero(allowed).tolist()
-    assert [hit.score for hit in found.hits] == pytest.approx(scores[rows].tolist(), abs=2e-6)
-    assert [hit.rank for hit in found.hits] == list(range(1, len(rows) + 1))
-    order = [(-hit.score, hit.id) for hit in found.hits]
+    assert [hit.score for hit in result.hits] == pytest.approx(scores[rows].tolist(), abs=2e-6)
+    assert [hit.rank for hit in result.hits] == list(range(1, len(rows) + 1))
+    order = [(-hit.score, hit.id) for hit in result.hits]
     assert order == sorted(order)
-    assert found.candidates == len(rows)
-    assert found.degraded == ("" if seeded else NO_SEED)
-    assert found.retriever == "graph"
+    assert result.candidates == len(rows)
+    assert result.degraded == ("" if seeded else NO_SEED)
+    assert result.retriever == "graph"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -216,13 +218,13 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         retriever = make(corpus_of, many_passages(24, seed), VARIANTS[variant])
         allowed = np.random.default_rng(seed).random(24) < share
         allowed[seed] = True
-        asked = questions(8, seed)
+        queries = questions(8, seed)
         mask = None if share == 1 else allowed
-        for query, found in zip(asked, retriever.search(asked, 99, mask), strict=True):
-            check(retriever, query, found, allowed)
-        batch = retriever.batch(asked, mask)
+        for query, result in zip(queries, retriever.search(queries, 99, mask), strict=True):
+            check(retriever, query, result, allowed)
+        batch = retriever.batch(queries, mask)
         bridged += sum(
-            len(batch.traces([place])[0].activation.bridges) for place in range(len(asked))
+            len(batch.traces([place])[0].activation.bridges) for place in range(len(queries))
         )
     # Equation 5 goes along all sentences at once.
     assert bridged > 10 or VARIANTS[variant].activation == "eq5"
@@ -233,12 +235,12 @@ def knowing(retriever: TriGraphRetriever, share: float) -> TriGraphRetriever:
 
     def near(queries: Sequence[Query], allowed: Mask | None) -> list[Scores]:
         rows = np.arange(len(retriever.corpus)) if allowed is None else np.flatnonzero(allowed)
-        found = []
+        result = []
         for _, values in retriever.near(queries, allowed):
             nearest = rows[np.argsort(-values[rows], kind="stable")]
             own = np.sort(nearest[: max(1, round(share * len(rows)))])
-            found.append(Scores(own, values[own]))
-        return found
+            result.append(Scores(own, values[own]))
+        return result
 
     corpus, graph = retriever.corpus, retriever.graph
     return TriGraphRetriever(corpus, retriever.settings, lexical_over(corpus.ids), graph, near=near)
@@ -253,17 +255,17 @@ def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all
     for module in (bridging, prior):
         monkeypatch.setattr(module, "HUB", hub)
     whole = make(corpus_of, many_passages(60, 3), VARIANTS[variant])
-    told = knowing(whole, 1)
+    partial = knowing(whole, 1)
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
-    asked = questions(15)
-    for place in range(len(asked)):
-        one, other = (arm.batch(asked, mask).traces([place])[0] for arm in (whole, told))
+    queries = questions(15)
+    for place in range(len(queries)):
+        one, other = (arm.batch(queries, mask).traces([place])[0] for arm in (whole, partial))
         assert one.passages.tolist() == other.passages.tolist()
         np.testing.assert_allclose(one.prior, other.prior, rtol=1e-12)
         assert one.restart.tolist() == other.restart.tolist()
         assert one.activation.bridges == other.activation.bridges
     for ours, theirs in zip(
-        told.search(asked, 60, mask), whole.search(asked, 60, mask), strict=True
+        partial.search(queries, 60, mask), whole.search(queries, 60, mask), strict=True
     ):
         assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
         assert (ours.candidates, ours.degraded) == (theirs.candidates, theirs.degraded)
@@ -275,10 +277,10 @@ def test_a_walk_takes_place_among_a_few_candidates(corpus_of: CorpusOf, share: f
     whole = make(corpus_of, many_passages(60, 3), TriGraphSettings(candidates=0))
     few = make(corpus_of, many_passages(60, 3), TriGraphSettings(candidates=3))
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
-    asked = questions(15)
+    queries = questions(15)
     alike = 0
-    for position, query in enumerate(asked):
-        every, trace = (arm.batch(asked, mask).traces([position])[0] for arm in (whole, few))
+    for position, query in enumerate(queries):
+        every, trace = (arm.batch(queries, mask).traces([position])[0] for arm in (whole, few))
         assert every.passages.tolist() == (
             list(range(60)) if mask is None else np.flatnonzero(mask).tolist()
         )
@@ -288,9 +290,9 @@ def test_a_walk_takes_place_among_a_few_candidates(corpus_of: CorpusOf, share: f
         assert every.passages[near.argmax()] in trace.passages
         alike += trace.activation.entities.tolist() == every.activation.entities.tolist()
     assert alike > 10
-    together = few.search(asked, 5, mask)
-    assert together == [few.search([query], 5, mask)[0] for query in asked]
-    firsts = zip(together, whole.search(asked, 5, mask), strict=True)
+    together = few.search(queries, 5, mask)
+    assert together == [few.search([query], 5, mask)[0] for query in queries]
+    firsts = zip(together, whole.search(queries, 5, mask), strict=True)
     assert sum(one.hits[0].id == other.hits[0].id for one, other in firsts) > 7
 
 
@@ -304,11 +306,13 @@ def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, vari
     whole = make(corpus_of, passages, VARIANTS[variant])
     allowed = np.random.default_rng(3).random(32) < 0.5
     allowed[:2] = True
-    kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
-    built = make(corpus_of, kept, VARIANTS[variant], random_vectors(passages))
+    remaining = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
+    built = make(corpus_of, remaining, VARIANTS[variant], random_vectors(passages))
     assert list(built.graph.keys) == list(whole.graph.keys)
-    asked = questions(20)
-    for one, other in zip(whole.search(asked, 50, allowed), built.search(asked, 50), strict=True):
+    queries = questions(20)
+    for one, other in zip(
+        whole.search(queries, 50, allowed), built.search(queries, 50), strict=True
+    ):
         assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
         assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-5)
         assert (one.candidates, one.degraded) == (other.candidates, other.degraded)
@@ -322,15 +326,15 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     passages = many_passages(60)
     retriever = make(corpus_of, passages, VARIANTS[variant])
     allowed = np.random.default_rng(0).random(60) < 0.7 if filtered else None
-    asked = questions(40)
-    together = retriever.search(asked, 10, allowed)
-    assert together == [retriever.search([query], 10, allowed)[0] for query in asked]
+    queries = questions(40)
+    together = retriever.search(queries, 10, allowed)
+    assert together == [retriever.search([query], 10, allowed)[0] for query in queries]
     facts = VARIANTS[variant].activation == "facts"
     unnamed = set() if facts else {NO_SEED}  # facts need no name
     assert {ranking.degraded for ranking in together} == {"", *unnamed}
     random.Random(0).shuffle(passages)
     shuffled = make(corpus_of, passages, VARIANTS[variant])
-    assert together[::-1] == shuffled.search(asked[::-1], 10, allowed)
+    assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
 HOPS = [
@@ -379,12 +383,12 @@ def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     bonus[1] = np.log(3) * 0.75 / 2 + np.log(2) * 0.65625 / 3
     assert trace.prior.tolist() == pytest.approx((0.05 * np.log1p(bonus)).tolist())
     assert trace.restart.tolist() == active.weight.tolist()
-    (found,) = retriever.search([HOP], 5)
-    check(retriever, HOP, found, np.ones(5, bool))
-    assert [hit.id for hit in found.hits][:3] == ["a", "b", "c"]
+    (result,) = retriever.search([HOP], 5)
+    check(retriever, HOP, result, np.ones(5, bool))
+    assert [hit.id for hit in result.hits][:3] == ["a", "b", "c"]
     # Dee is mentioned with Bo, so the walk gets there; nothing leads to the last passage but Dee.
-    assert [hit.id for hit in found.hits][3:] == ["d", "e"]
-    assert found.hits[3].score > found.hits[4].score > 0
+    assert [hit.id for hit in result.hits][3:] == ["d", "e"]
+    assert result.hits[3].score > result.hits[4].score > 0
 
 
 def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:
@@ -392,9 +396,9 @@ def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:
     corpus = corpus_of(*twins, vectors={p.id: [1, 0, 0, 0] for p in twins})
     retriever = TriGraphRetriever(corpus, NO_LEXICAL)
     for text in ("Who is Ada?", "who is it?"):
-        (found,) = retriever.search([Query(text, HOP.vector)], 3)
-        assert [hit.id for hit in found.hits] == ["B", "a", "c"]
-        assert len({hit.score for hit in found.hits}) == 1
+        (result,) = retriever.search([Query(text, HOP.vector)], 3)
+        assert [hit.id for hit in result.hits] == ["B", "a", "c"]
+        assert len({hit.score for hit in result.hits}) == 1
 
 
 def test_at_most_k_and_all_when_there_are_fewer(corpus_of: CorpusOf) -> None:
@@ -432,27 +436,27 @@ def test_a_corpus_of_one_passage_or_none(
     corpus_of: CorpusOf, variant: str, texts: list[str]
 ) -> None:
     retriever = make(corpus_of, [Passage("a", "", text) for text in texts], VARIANTS[variant])
-    asked = questions(6)
-    for query, found in zip(asked, retriever.search(asked, 3), strict=True):
+    queries = questions(6)
+    for query, result in zip(queries, retriever.search(queries, 3), strict=True):
         if texts:
-            check(retriever, query, found, np.ones(1, bool))
+            check(retriever, query, result, np.ones(1, bool))
         else:
-            assert found == Ranking("graph", (), 0, NO_SEED)
+            assert result == Ranking("graph", (), 0, NO_SEED)
 
 
 def test_linearrag_links_tagged_names_alone_by_their_vectors(corpus_of: CorpusOf) -> None:
     passages = [Passage("a", "Como", "[Ada] sang."), Passage("b", "Ada", "Como with [Bo Ek].")]
     published, default = (
-        make(corpus_of, passages, chosen) for chosen in (LINEARRAG, TriGraphSettings())
+        make(corpus_of, passages, settings) for settings in (LINEARRAG, TriGraphSettings())
     )
     # Titles and names in running text are entities of the default alone.
     assert list(published.graph.keys) == ["ada", "bo ek"]
     assert list(default.graph.keys) == ["ada", "bo ek", "como"]
-    asked = Query("Is Como nice?", unit(np.random.default_rng(0)))
-    assert published.batch([asked]).traces([0])[0].seeds == ()
-    assert [s.origin for s in default.batch([asked]).traces([0])[0].seeds] == ["vocabulary"]
+    queries = Query("Is Como nice?", unit(np.random.default_rng(0)))
+    assert published.batch([queries]).traces([0])[0].seeds == ()
+    assert [s.origin for s in default.batch([queries]).traces([0])[0].seeds] == ["vocabulary"]
     # A name it does not know is linked to the most similar one, however far.
-    como = replace(asked, mentions=(Mention("Como", "entity", asked.vector),))
+    como = replace(queries, mentions=(Mention("Como", "entity", queries.vector),))
     assert [s.origin for s in published.batch([como]).traces([0])[0].seeds] == ["nearest"]
     assert [s.origin for s in default.batch([como]).traces([0])[0].seeds] == ["vocabulary"]
 
@@ -476,8 +480,8 @@ def test_seeds_say_how_much_of_what_a_filter_leaves_they_point_at(
     ]
     graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
     query = Query("Does Ada sail on Como?", HOP.vector, mentions=(Mention("Ada", "entity"),))
-    found = graph.batch([query], None if mask is None else np.array(mask)).seeds([0])[0]
-    assert [(s.mention, s.value, s.passages, s.titles) for s in found] == expected
+    result = graph.batch([query], None if mask is None else np.array(mask)).seeds([0])[0]
+    assert [(s.mention, s.value, s.passages, s.titles) for s in result] == expected
 
 
 ASKED = questions(12)

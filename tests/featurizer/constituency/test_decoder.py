@@ -145,11 +145,11 @@ def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
     trees = [parse_brackets(json.loads(line)["tree"]) for line in lines]
     sentences = [tree.tagged_words() for tree in trees]
     # As text: "(" may be a tag here.
-    for found in (
+    for result in (
         [decoder.parse_many([words])[0] for words in sentences],
         decoder.parse_many(sentences),
     ):
-        assert [str(tree) for tree in found] == [str(tree) for tree in trees]
+        assert [str(tree) for tree in result] == [str(tree) for tree in trees]
 
 
 def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:

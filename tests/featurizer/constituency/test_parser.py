@@ -69,7 +69,7 @@ class Nothing(Decoder):
 def check(syntax: Syntax) -> None:
     """Every token is in one sentence, and each tree stands over its sentence's tokens."""
     assert len(syntax.trees) == len(syntax.flat) == len(syntax.sentences)
-    places = [place for start, end in syntax.sentences for place in range(start, end)]
+    places = [position for start, end in syntax.sentences for position in range(start, end)]
     assert places == list(range(len(syntax.tokens)))
     for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True):
         assert tree.label == "ROOT"

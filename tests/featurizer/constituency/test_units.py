@@ -32,8 +32,8 @@ def test_every_count_agrees_with_the_published_patterns() -> None:
     lines = ORACLE.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         expected = json.loads(line)
-        found = units(expected["tree"])
-        ours = {name: getattr(found, FIELDS[name]) for name in set(FIELDS) - {"W"}}
+        result = units(expected["tree"])
+        ours = {name: getattr(result, FIELDS[name]) for name in set(FIELDS) - {"W"}}
         if ours != expected["counts"]:
             wrong.append((number, ours, expected["counts"]))
     assert len(lines) == 700

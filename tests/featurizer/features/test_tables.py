@@ -18,8 +18,8 @@ def features(syntax: Syntax) -> dict[str, float]:
 
 
 def check(syntax: Syntax, **expected: float) -> None:
-    found = features(syntax)
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    result = features(syntax)
+    assert {name: result[name] for name in expected} == pytest.approx(expected)
 
 
 # fmt: off
@@ -130,8 +130,8 @@ def test_interactions(chain: Syntax, choice: Syntax) -> None:
 
 
 def test_nothing_divided_by_nothing_is_nothing() -> None:
-    found = features(NOTHING)
-    assert {name for name, value in found.items() if value} == {"asks_none"}
+    result = features(NOTHING)
+    assert {name for name, value in result.items() if value} == {"asks_none"}
 
 
 def test_lus_indices_are_ratios_of_units(choice: Syntax) -> None:

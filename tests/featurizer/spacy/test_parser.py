@@ -139,9 +139,9 @@ def test_a_text_tokenised_in_parts_has_the_tokens_of_the_whole(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wye.featurizer.spacy.parser, "_CHUNK_CHARACTERS", 5)
         parts = list(wye.featurizer.spacy.parser._chunks(text))
-        found = wye.featurizer.spacy.parser._joined([nlp.make_doc(part) for part in parts])
+        result = wye.featurizer.spacy.parser._joined([nlp.make_doc(part) for part in parts])
     assert "".join(parts) == text
-    assert [(t.text, t.whitespace_, t.norm_) for t in found] == [
+    assert [(t.text, t.whitespace_, t.norm_) for t in result] == [
         (t.text, t.whitespace_, t.norm_) for t in nlp.make_doc(text)
     ]
 
@@ -157,13 +157,13 @@ ANY = st.one_of(
 
 def longest_step(steps: Iterator[Any]) -> tuple[float, list[Any]]:
     """Processor seconds of the longest step, and what the steps give."""
-    spent, found = [], []
+    spent, result = [], []
     started = thread_time()
     for step in steps:
-        found.append(step)
+        result.append(step)
         spent.append(thread_time() - started)
         started = thread_time()
-    return max([*spent, thread_time() - started]), found
+    return max([*spent, thread_time() - started]), result
 
 
 @settings(max_examples=10, deadline=None)
@@ -423,8 +423,8 @@ def test_white_space_is_no_token_and_every_token_has_one_root_above_it(
     assert "".join(token.text for token in tokens) == "".join(text.split())
     assert (ranges[0][0], ranges[-1][1]) == (0, len(tokens))
     assert all(one[1] == other[0] for one, other in pairwise(ranges))
-    for place in range(len(tokens)):
-        way = [place]
+    for position in range(len(tokens)):
+        way = [position]
         while tokens[way[-1]].head != way[-1]:
             way.append(tokens[way[-1]].head)
             assert 0 <= way[-1] < len(tokens) >= len(way)

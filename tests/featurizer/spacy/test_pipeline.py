@@ -43,7 +43,7 @@ def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing 
     return nlp.get_pipe(name)
 
 
-def said(doc: Doc) -> list[object]:
+def annotations(doc: Doc) -> list[object]:
     """All that is read of a document."""
     return [
         *[(t.text, t.tag_, t.pos_, t.lemma_, t.dep_, t.head.i) for t in doc],
@@ -54,11 +54,11 @@ def said(doc: Doc) -> list[object]:
 
 def check(plain: Language, fast: Pipeline, texts: Sequence[str]) -> None:
     docs = [fast.nlp.make_doc(text) for text in texts]
-    found = [said(doc) for doc in fast.run(docs, batch_size=4)]
-    assert found == [said(plain(text)) for text in texts]
+    result = [annotations(doc) for doc in fast.run(docs, batch_size=4)]
+    assert result == [annotations(plain(text)) for text in texts]
     # Whatever was remembered in between.
     again = fast.run([fast.nlp.make_doc(text) for text in texts], batch_size=4)
-    assert [said(doc) for doc in again] == found
+    assert [annotations(doc) for doc in again] == result
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
