@@ -32,6 +32,14 @@ _DEFINITE = re.compile(
 )
 _WORD = re.compile(r"\w+")
 _OPENING = re.compile(r"\W*(?:and|but|what about|how about|so|also)\b", re.IGNORECASE)
+_ELLIPSIS = re.compile(
+    r"\W*(?:and|what about|how about)(?: (?:the|for|in|at|of|with))*\W*", re.IGNORECASE
+)
+_DAY = re.compile(
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|"
+    r"august|september|october|november|december|\W*\d+\W*)",
+    re.IGNORECASE,
+)
 _CITATION = re.compile(r"\[[0-9, ]+\]")
 _MOST_NAMES = 3
 _TURNS = 6
@@ -57,7 +65,7 @@ def leans(question: str) -> bool:
     if not _PRONOUNS.isdisjoint(words_of_question) or _MORE.search(question):
         return True
     if _names(question):
-        return _ABOUT.match(question) is not None
+        return _ABOUT.match(question) is not None or bool(_only_names(question))
     opens = _OPENING.match(question) is not None or _DEFINITE.search(question) is not None
     return opens or len(content_terms(question)) < 2
 
@@ -66,24 +74,55 @@ def carried(question: str, history: Sequence[Message]) -> str:
     """Append to the question the names of the last question or, if it has none, the last answer.
 
     A question about a person ("his", "she") is about whom the answer names, if it names something
-    that the last question did not. Names are looked for in the last `LONGEST_QUESTION` characters
-    of a question and the first of an answer, which begins with its subject.
+    that the last question did not. "And Ostervik?" repeats the last question with another name.
+    Turns that only thank, with what was said to them, are passed over. Names are looked for in the
+    last `LONGEST_QUESTION` characters of a question and the first of an answer, which begins with
+    its subject.
 
     Args:
         history: Earlier turns, oldest first.
     """
-    last = {turn.role: _CITATION.sub("", turn.content.strip()) for turn in history}
-    asked = last.get("user", "")[-LONGEST_QUESTION:]
-    answer = _names(last.get("assistant", "")[:LONGEST_QUESTION], asked)
-    sources = [names_in(asked), names_in(last.get("assistant", "")[:LONGEST_QUESTION])]
+    last = _last(history)
+    query = last.get("user", "")[-LONGEST_QUESTION:]
+    reply = last.get("assistant", "")[:LONGEST_QUESTION]
+    if query and (names := _only_names(question)):
+        for name in _names(query):
+            query = query.replace(name, "")
+        return f"{' '.join(query.split())} ({', '.join(names)})"
+    sources = [names_in(query), names_in(reply)]
+    answer = _names(reply, query)
     if not _PERSONS.isdisjoint(word.lower() for word in _WORD.findall(question)):
         sources.insert(0, answer)
     for names in sources:
         lower_question = question.lower()
-        new = [name for name in dict.fromkeys(names) if name.lower() not in lower_question]
+        new = [
+            name
+            for name in dict.fromkeys(names)
+            if name.lower() not in lower_question and not _DAY.fullmatch(name)
+        ]
         if new:
             return f"{question} ({', '.join(new[:_MOST_NAMES])})"
     return question
+
+
+def _last(history: Sequence[Message]) -> dict[str, str]:
+    """The last turn of each role, without thanks and the replies to them."""
+    last: dict[str, str] = {}
+    is_thanks = False
+    for turn in history:
+        if turn.role == "user":
+            is_thanks = asks_nothing(turn.content)
+        if not is_thanks:
+            last[turn.role] = _CITATION.sub("", turn.content.strip())
+    return last
+
+
+def _only_names(question: str) -> list[str]:
+    """The names in a question that has nothing else, such as "And Ostervik?"; else none."""
+    opening = _ELLIPSIS.match(question)
+    rest = question[opening.end() :] if opening else ""
+    names = names_in(rest)
+    return names if {*content_terms(rest)} <= {*content_terms(" ".join(names))} else []
 
 
 def _names(text: str, known: str = "") -> list[str]:

@@ -47,6 +47,22 @@ def test_a_person_is_looked_for_in_the_answer_and_thanks_lean_on_nothing() -> No
         assert not leans(question), question
 
 
+def test_a_name_alone_repeats_the_last_question() -> None:
+    talk = [Message("user", "When was Stari Most built?"), Message("assistant", "In 1566.")]
+    for question in ("And the Tower Bridge?", "What about Tower Bridge?", "and Tower Bridge"):
+        assert leans(question)
+        assert carried(question, talk) == "When was built? (Tower Bridge)"
+    assert not leans("And the Tower Bridge keeper?")
+    assert carried("And Tower Bridge?", []) == "And Tower Bridge?"
+
+
+def test_thanks_are_passed_over_and_days_and_numbers_are_no_names() -> None:
+    talk = [*TALK, Message("user", "thanks!"), Message("assistant", "The Dock 3 is free.")]
+    assert carried("Who designed it?", talk) == "Who designed it? (Stari Most)"
+    answer = [Message("user", "when is it?"), Message("assistant", "On Friday at 7 in Dock 3.")]
+    assert carried("How much is it?", answer) == "How much is it? (Dock 3)"
+
+
 @pytest.mark.parametrize(("role", "name"), [("user", "Stari Most"), ("assistant", "Tower Bridge")])
 def test_no_more_of_a_turn_is_read_than_of_a_question(
     role: str, name: str, monkeypatch: pytest.MonkeyPatch
