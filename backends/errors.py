@@ -28,6 +28,10 @@ class ReadOnlyError(BackendError):
     """The index is in an object store, where it is only read."""
 
 
+class StoreError(BackendError):
+    """The object store with the index does not answer, or refuses."""
+
+
 class SourceError(BackendError):
     """A corpus file, or a line of it, cannot be read as what it claims to be."""
 

@@ -38,6 +38,8 @@ from wye.service.settings import ServiceSettings, index_folders, router_settings
 
 LONGEST_UNSEEN = 5.0
 """Seconds after which the files of an index are looked at even if nothing seems to have changed."""
+_LOOKS_AGAIN = 0.1
+"""Seconds between looks for a version that a question asks for."""
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
 ROUTES = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
@@ -360,24 +362,31 @@ class Refresher:
         """Look for a new version soon, because this process has written one."""
         self._is_written.set()
 
-    async def catch_up(self, collection: Collection, version: int) -> None:
+    async def catch_up(self, collection: Collection, version: int, *, within: float = 0) -> None:
         """Wait until this process searches a version.
 
         Questions that arrive later see that version or a newer one.
 
+        Args:
+            within: Seconds to wait for a version that another process may not have published yet.
+
         Raises:
             Problem: 503 if it cannot be opened here; it stays written.
         """
+        end = monotonic() + within
         while collection.session.version < version:
             before = collection.session.version
             await self._renew(collection)
             if collection.session.version == before:
+                if monotonic() < end:
+                    await asyncio.sleep(_LOOKS_AGAIN)
+                    continue
                 reason = collection.faults[INDEX] or "the newer one is not visible yet"
                 raise Problem(
                     503,
                     "not-searched-yet",
-                    f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({reason}). Try again.",
+                    f"Version {version} of '{collection.name}' was asked for or is written, but "
+                    f"version {before} is still searched here ({reason}). Try again.",
                     retry_after=2,
                 )
 

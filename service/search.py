@@ -164,12 +164,14 @@ class SearchParams(Ask):
         filter: See `Ask`; compared as text, since to `==`, 1 and true are equal.
         max_cost: Greatest cost of calls of remote arms, if bounded.
         only_route: Decide which route a question would take, and find nothing.
+        min_version: Version of the index that must be searched, or a later one; 0 for any.
     """
 
     filter: object | None = field(default=None, compare=False)
     collection: str = field(kw_only=True)
     max_cost: float | None = field(default=None, compare=False, kw_only=True)
     only_route: bool = field(default=False, kw_only=True)
+    min_version: int = field(default=0, compare=False, kw_only=True)
     _filter_text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -49,6 +49,8 @@ _THREADS = 4
 _STALLED_SECONDS = 10.0
 RERANKS = 16
 """Requests to rerank that may be in progress at once; each holds its texts in memory."""
+MOST_AWAITED = 2.0
+"""Seconds that a question waits at most for the version that it asks for."""
 REMEMBERED = 1000
 """How many of the latest answers `/v1/stats` covers."""
 
@@ -240,6 +242,9 @@ class Service:
                 request that cannot be answered, 499 if the client left.
         """
         params, seconds = self._admit(params, deadline_ms)
+        if params.min_version:
+            target, within = self.collections[params.collection], min(seconds, MOST_AWAITED)
+            await self.refresher.catch_up(target, params.min_version, within=within)
         gate = self._gates.get(params.collection)
         ask = self._submit
         if gate is not None and (gate.simple is not None or gate.suitable(params)):

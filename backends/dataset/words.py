@@ -108,7 +108,7 @@ class WordTable:
     @classmethod
     def of(cls, index: PassageStore) -> "WordTable":
         """The newest version beside the passages of an index."""
-        return cls(lance.dataset(index.uri(WORDS)))
+        return cls(index.beside(WORDS))
 
     def find(self, pairs: Iterable[Pair]) -> dict[Pair, Word]:
         """What is known of some words, for those that some passage has."""

@@ -217,7 +217,7 @@ class Corpus:
     def _sentences(self, rows: Int32 | Int64) -> pa.ListArray:
         """The sentences of passages by row, in the given order, read from disk."""
         addresses = pa.array(self.addresses[rows], pa.uint64())
-        with reading(self._index.path):
+        with self._index.reading():
             return self._dataset._take_rows(addresses, ["sentences"])["sentences"].combine_chunks()
 
 

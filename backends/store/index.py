@@ -167,9 +167,9 @@ class PassageStore:
     is_remote = False
     """Whether it is in an object store."""
 
-    def uri(self, name: str) -> str:
-        """Where a dataset of the index is, for Lance."""
-        return str(self.path / name)
+    def beside(self, name: str) -> lance.LanceDataset:
+        """The newest version of another dataset of the index."""
+        return lance.dataset(self.path / name)
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance and Arrow raise while this is read, and further errors, into ours."""
@@ -193,7 +193,7 @@ class PassageStore:
 
     def count(self) -> int:
         """Number of passages in the current version."""
-        with reading(self.path):
+        with self.reading():
             return int(self._dataset.count_rows())
 
     def refresh(self) -> bool:

@@ -5,21 +5,39 @@ versions last, so that no reader sees a version before its files:
 `aws s3 sync my-index s3://bucket/my-index --exclude '*/_versions/*'`, then the same without.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, Self
 
 import lance
 
-from wye.backends.errors import IndexDamagedError, IndexNotFoundError, ReadOnlyError
+from wye.backends.errors import IndexNotFoundError, ReadOnlyError, StoreError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import require_ours
-from wye.backends.store.versions import PASSAGES, address_of
+from wye.backends.store.versions import PASSAGES, address_of, reason_of
 
 READ_ONLY = (
     "An index in an object store is only read. Write it where it is on a disk, and copy the files "
     "to the store again."
 )
+_OPTIONS = {
+    "timeout": "5s",
+    "connect_timeout": "2s",
+    "client_max_retries": "3",
+    "client_retry_timeout": "4",
+    "download_retry_count": "1",
+}
+"""Failed reads are tried again at once, those that time out are not; Lance would take 180 s."""
+_CAUSES = {
+    "NoSuchBucket": "there is no such bucket",
+    "credentials": "the environment has no credentials (AWS_ACCESS_KEY_ID and the like)",
+    r"status code: 40[13]|AccessDenied": "the store refuses these credentials, or their rights",
+    "sending request|timed out|operation timed out": "the store does not answer",
+    r"[Nn]ot found|status code: 404": "there is nothing at this address",
+}
+"""Pattern of what Lance says -> what that means."""
 
 
 class RemoteStore(PassageStore):
@@ -38,12 +56,11 @@ class RemoteStore(PassageStore):
         folder = Path(path)
         address = address_of(folder)
         try:
-            dataset = lance.dataset(f"{address}/{PASSAGES}")
+            dataset = _opened(f"{address}/{PASSAGES}")
         except (OSError, ValueError) as error:
-            reason = str(error).partition("\n")[0][:200]
             raise IndexNotFoundError(
-                f"There is no index at {address} that can be read ({reason}). Check the address, "
-                "and the rights; credentials come from the environment, as in AWS_ACCESS_KEY_ID."
+                f"There is no index at {address} that can be read: {_cause_of(error)}. Check the "
+                "address, the credentials in the environment and their rights."
             ) from None
         require_ours(folder, dataset.schema)
         index = cls(folder, dataset)
@@ -51,26 +68,35 @@ class RemoteStore(PassageStore):
             index.check(fingerprint)
         return index
 
-    def uri(self, name: str) -> str:
+    def beside(self, name: str) -> lance.LanceDataset:
         """See `PassageStore`."""
-        return f"{address_of(self.path)}/{name}"
+        return _opened(f"{address_of(self.path)}/{name}")
+
+    @contextmanager
+    def reading(self, *also: type[Exception]) -> Iterator[None]:
+        """Turn what Lance raises while this is read into one error.
+
+        Raises:
+            StoreError: The object store does not answer, or refuses.
+        """
+        failures: tuple[type[Exception], ...] = (OSError, ValueError, RuntimeError, *also)
+        try:
+            yield
+        except failures as error:
+            address, cause = address_of(self.path), _cause_of(error)
+            raise StoreError(f"{address} cannot be read: {cause}. It is tried again.") from error
 
     @property
     def is_newest(self) -> bool:
         """Whether there is no later version."""
-        try:
+        with self.reading():
             return bool(self._dataset.latest_version == self.version)
-        except (OSError, ValueError) as error:
-            reason = str(error).partition("\n")[0][:200]
-            raise IndexDamagedError(
-                f"{address_of(self.path)} cannot be read ({reason}). It is tried again."
-            ) from None
 
     def check_files(self, digests: Mapping[str, str] | None = None) -> None:
         """Check that the object store answers.
 
         Raises:
-            IndexDamagedError: It does not.
+            StoreError: It does not.
         """
         del digests
         _ = self.is_newest
@@ -83,3 +109,13 @@ class RemoteStore(PassageStore):
     def writer(self) -> NoReturn:
         """Refused."""
         raise ReadOnlyError(READ_ONLY)
+
+
+def _opened(address: str) -> lance.LanceDataset:
+    return lance.dataset(address, storage_options=_OPTIONS)
+
+
+def _cause_of(error: Exception) -> str:
+    """Why an object store cannot be read, in words that its user knows."""
+    known = (cause for pattern, cause in _CAUSES.items() if re.search(pattern, str(error)))
+    return next(known, reason_of(error))

@@ -401,6 +401,11 @@ def digest_of(path: Path) -> str:
         return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()
 
 
+def reason_of(error: BaseException) -> str:
+    """The first line of what Lance says, without the places in its source."""
+    return _IN_RUST.sub("", str(error).partition("\n")[0])[:300]
+
+
 @contextmanager
 def reading(what: Path | str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
     """Turn what Lance and Arrow raise on damaged files into one error.
@@ -418,7 +423,7 @@ def reading(what: Path | str, also: tuple[type[Exception], ...] = (OSError,)) ->
         is_panic = type(error).__name__ == "PanicException"  # in Rust; it has no better name
         if not is_panic and not isinstance(error, (*_FAULTS, *also)):
             raise
-        message = _IN_RUST.sub("", str(error).partition("\n")[0])[:300]
+        message = reason_of(error)
         if isinstance(what, Path):
             raise damaged(what, f"{PASSAGES} cannot be read: {message}") from error
         raise IndexDamagedError(f"{what} cannot be read: {message}") from error

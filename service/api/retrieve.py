@@ -180,6 +180,18 @@ MinRelevance = Annotated[
     ),
     Exact,
 ]
+MinVersion = Annotated[
+    int,
+    Field(
+        ge=0,
+        description=(
+            "Searches this version of the index or a later one, such as the `index_version` of "
+            "the reply to a write, whichever server answers. If it is not there within two "
+            "seconds, the reply is 503 `not-searched-yet`; without an index it is 409."
+        ),
+    ),
+    Exact,
+]
 NearDuplicates = Annotated[
     Literal["", "fold", "keep"],
     Field(description="`keep` leaves near-duplicates in place; empty for what the settings say."),
@@ -208,6 +220,7 @@ class SearchFields(Strict):
     point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None
     duplicates: NearDuplicates = ""
+    min_version: MinVersion = 0
 
     def params(self, collection: str, route: Route) -> SearchParams:
         """The search parameters of the request."""

@@ -330,15 +330,20 @@ def test_two_servers_on_one_dataset_see_a_write_and_a_deletion(folder: Path) -> 
     )
     with inside(build(settings)) as one, inside(build(settings)) as other:
         body = {"title": NEW.title, "text": NEW.text}
-        assert one.put("/v1/documents/zeppelin", json=body).status_code == 201
+        reply = one.put("/v1/documents/zeppelin", json=body)
+        assert reply.status_code == 201
+        assert "zeppelin" in retrieved(other, min_version=reply.json()["index_version"])
+        late = {"question": "Who?", "route": "lexical", "min_version": 10**6}
+        refused = other.post("/v1/retrieve", json=late)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "not-searched-yet")
         assert "zeppelin" in within_two_seconds(other, lambda found: "zeppelin" in found)
         assert one.delete("/v1/documents/zeppelin").is_success
         assert "zeppelin" not in retrieved(one)
         assert "zeppelin" not in within_two_seconds(other, lambda found: "zeppelin" not in found)
 
 
-def retrieved(client: TestClient) -> list[str]:
-    body = {"question": NEW.title, "route": "fusion"}
+def retrieved(client: TestClient, **options: object) -> list[str]:
+    body = {"question": NEW.title, "route": "fusion", **options}
     return [hit["id"] for hit in client.post("/v1/retrieve", json=body).json()["passages"]]
 
 
