@@ -79,7 +79,7 @@ class Candidate:
         confidence: From 0 to 1: its passage's score over the best passage's, less for a title.
         passage: Id of the passage that has it.
         row: Row of the sentence that has it, in this index version; -1 for a title.
-        sentence: Text of that sentence; empty without `Ask.explain`.
+        sentence: Text of that sentence; empty without `explain`.
         put_in: Whether a search was made with it instead of the phrase.
     """
 
@@ -273,10 +273,10 @@ class Decision:
         nearest_change: What would change the route that the score alone gives; None if no score
             would, or without `Ask.explain`.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
-            features use them; empty without `Ask.explain`.
+            features use them; empty without `explain`.
         simple: The route of scores up to the low threshold; None if nothing was scored.
-        summary: The reason in a sentence or two; empty without `Ask.explain`.
-        plan: Its phrases, to be resolved step by step; empty without `Ask.explain`.
+        summary: The reason in a sentence or two; empty without `explain`.
+        plan: Its phrases, to be resolved step by step; empty without `explain`.
         planned: Whether the question goes in steps if it has a plan; see `Thresholds.steps`.
     """
 

@@ -256,15 +256,15 @@ class AnswerGenerator:
     ) -> AsyncGenerator[str]:
         messages = conversation(params, self._settings)
         started = perf_counter()
-        took = self._metrics.generator_seconds
+        seconds = self._metrics.generator_seconds
         try:
             async with aclosing(model.stream(messages, params.options, answer)) as pieces:
                 async for piece in pieces:
                     if not answer.pieces:
-                        took.labels("first").observe(perf_counter() - started)
+                        seconds.labels("first").observe(perf_counter() - started)
                     answer.pieces.append(piece)
                     yield piece
-            took.labels("last").observe(perf_counter() - started)
+            seconds.labels("last").observe(perf_counter() - started)
         except GeneratorError as error:
             self._metrics.degraded.labels(params.collection, "generator").inc()
             if error.begun:

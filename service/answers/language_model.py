@@ -40,8 +40,8 @@ class LanguageModel:
         self._settings = settings
         key = settings.key.get_secret_value()
         # The client would send the account of OPENAI_* in the environment to any endpoint.
-        unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
-        self._headers = dict.fromkeys(unsaid, openai.omit)
+        omitted = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
+        self._headers = dict.fromkeys(omitted, openai.omit)
         self._client = AsyncOpenAI(
             base_url=settings.url,
             api_key=key or "none",
@@ -78,8 +78,8 @@ class LanguageModel:
             fault.begun = has_begun
             # An endpoint may repeat the key that it was sent.
             key = self._settings.key.get_secret_value()
-            said = fault.reply.replace(key, "***") if key else fault.reply
-            LOG.warning("generator failed", extra={"reason": str(fault), "said": said})
+            reply = fault.reply.replace(key, "***") if key else fault.reply
+            LOG.warning("generator failed", extra={"reason": str(fault), "reply": reply})
             raise fault from None
 
     async def _pieces(

@@ -291,7 +291,7 @@ async def retrieve(
     return reply
 
 
-OF_OTHERS = (
+NO_RELEVANCE = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
     "ranks of the arms of an index, and says nothing about theirs."
 )
@@ -306,7 +306,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         passages=_passages(result),
         answerability=reply.answerability,
         folded=sum(map(len, reply.duplicates.values())),
-        relevance_note=OF_OTHERS if remote and remote.answered and not reply.relevance else None,
+        relevance_note=NO_RELEVANCE if remote and remote.answered and not reply.relevance else None,
         route=route_value(
             reply.decision,
             path=reply.route,

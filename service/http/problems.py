@@ -151,7 +151,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, HTTPException):
         return _of_http(error)
     if isinstance(error, (*BASES, MemoryError)):
-        return _of_ours(error)
+        return _of_base_error(error)
     return Problem(
         500,
         "internal",
@@ -160,7 +160,7 @@ def problem_of(error: Exception) -> Problem:
     )
 
 
-def _of_ours(error: Exception) -> Problem:
+def _of_base_error(error: Exception) -> Problem:
     detail = _sentence(str(error))
     if isinstance(error, FilterError | QuestionError | SourceError):
         return Problem(422, "refused", detail)

@@ -54,8 +54,8 @@ def url(folder: Path, secret: tuple[str, str]) -> Iterator[str]:
 
 def test_both_clients_have_the_same_methods() -> None:
     def methods(kind: type) -> dict[str, str]:
-        found = inspect.getmembers(kind, inspect.isfunction)
-        return {n: str(inspect.signature(each)) for n, each in found if not n.startswith("_")}
+        hits = inspect.getmembers(kind, inspect.isfunction)
+        return {n: str(inspect.signature(each)) for n, each in hits if not n.startswith("_")}
 
     assert methods(Client) == methods(AsyncClient)
 
@@ -63,10 +63,10 @@ def test_both_clients_have_the_same_methods() -> None:
 def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> None:
     with Client(url, secret[0]) as wye:
         assert wye.collections() == ["default"]
-        found = wye.search(QUESTION, route="dense", k=2)
-        assert (found.route, found.decision.reason) == ("dense", "forced")
-        assert [passage.rank for passage in found.passages] == [1, 2]
-        assert found.raw["index"]["collection"] == "default"
+        hits = wye.search(QUESTION, route="dense", k=2)
+        assert (hits.route, hits.decision.reason) == ("dense", "forced")
+        assert [passage.rank for passage in hits.passages] == [1, 2]
+        assert hits.raw["index"]["collection"] == "default"
         documents = [Document(f"d/{n} #", f"The bridge {n}.", "B", {"n": n}) for n in range(5)]
         written = wye.add(documents)
         assert written == Written(5, 0, 0, 0, written.version), "as a job, since they are many"
@@ -81,8 +81,8 @@ def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> 
         assert [part["passages"] for part in answer.segments] == [[1]]
         assert answer.citations[0]["sentences"][0]["text"] == "The bridge 3."
         assert answer.found.passages[0].metadata == {"n": 3}
-        kept = wye.search("bridge", route="lexical", filter={"type": "gte", "key": "n", "value": 3})
-        assert {passage.metadata["n"] for passage in kept.passages} == {3, 4}
+        hits = wye.search("bridge", route="lexical", filter={"type": "gte", "key": "n", "value": 3})
+        assert {passage.metadata["n"] for passage in hits.passages} == {3, 4}
         assert wye.delete(["d/3 #"]) == 1
         assert wye.delete("d/4 #") == 1
         with pytest.raises(WyeError, match="no document 'd/3 #'") as error:
@@ -92,10 +92,10 @@ def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> 
 
 
 def test_the_other_one_gives_the_same(url: str, secret: tuple[str, str]) -> None:
-    async def asked() -> None:
+    async def ask_all() -> None:
         async with AsyncClient(url, secret[0]) as wye:
-            found = await wye.search(QUESTION, route="lexical")
-            assert found.passages == there.passages
+            hits = await wye.search(QUESTION, route="lexical")
+            assert hits.passages == there.passages
             assert await wye.collections() == ["default"]
             assert await wye.add([Document("a", "A."), Document("b", "B."), Document("c", "C.")])
             assert (await wye.document("a")).text == "A."
@@ -106,7 +106,7 @@ def test_the_other_one_gives_the_same(url: str, secret: tuple[str, str]) -> None
 
     with Client(url, secret[0]) as wye:
         there = wye.search(QUESTION, route="lexical")
-    asyncio.run(asked())
+    asyncio.run(ask_all())
 
 
 def test_a_key_comes_from_the_environment(

@@ -225,17 +225,17 @@ class Library(Session, Gateway):
         replies = [_likely(reply, ask.min_relevance, ask.k) for reply in replies]
         replies_by_row = dict(enumerate(map(_explained, replies) if ask.explain else replies))
         later = [
-            place
-            for place, reply in replies_by_row.items()
+            row
+            for row, reply in replies_by_row.items()
             if route == Route.AUTO and self.later in reply.question.split()
         ]
 
         def finish(places: Sequence[int]) -> dict[int, Reply]:
             if places:
-                self.batches.append((Route.STEPS, [questions[place] for place in places]))
+                self.batches.append((Route.STEPS, [questions[row] for row in places]))
             if places and Route.STEPS in self.failing:
                 raise RuntimeError("steps are broken")
-            return {place: replies_by_row[place] for place in places}
+            return {row: replies_by_row[row] for row in places}
 
         at_once = {p: one for p, one in replies_by_row.items() if p not in later}
         yield BatchReplies(at_once, later, finish)

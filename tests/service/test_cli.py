@@ -166,8 +166,8 @@ def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:
 def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
     command = ("search", "Babbage", "--index", index, "-k", "99", "--json", "--route")
     assert len(json.loads(wye(*command, "dense")[1])[0]["hits"]) == 4
-    wanted = '{"type": "gt", "key": "year", "value": 1830}'
-    _, out, _ = wye(*command, "graph", "--filter", wanted)
+    filter_json = '{"type": "gt", "key": "year", "value": 1830}'
+    _, out, _ = wye(*command, "graph", "--filter", filter_json)
     assert [hit["id"] for hit in json.loads(out)[0]["hits"]] == ["a"]
     for short in ("year>1830", "year >= 1833", "year=1833", "year!=1822"):
         _, out, _ = wye(*command, "dense", "--filter", short)

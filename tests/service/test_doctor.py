@@ -31,12 +31,12 @@ def index(tmp_path: Path) -> Path:
     return folder
 
 
-def looked_at(serve: ServeSettings) -> dict[str, Finding]:
+def findings(serve: ServeSettings) -> dict[str, Finding]:
     settings = ServiceSettings(serve=serve)
     return {finding.subject: finding for finding in examine(settings)}
 
 
-def holds(finding: Finding, state: Health, says: str) -> None:
+def check(finding: Finding, state: Health, says: str) -> None:
     assert (finding.state, says in finding.says) == (state, True), finding.says
 
 
@@ -45,45 +45,45 @@ def free() -> ServeSettings:
 
 
 def test_a_server_that_would_work(index: Path) -> None:
-    checks = looked_at(replace(free(), indexes=(f"a={index}",)))
-    holds(checks["index a"], Health.GOOD, "1 passages; every route answers")
+    checks = findings(replace(free(), indexes=(f"a={index}",)))
+    check(checks["index a"], Health.GOOD, "1 passages; every route answers")
     assert {checks[name].state for name in ("access", "address")} == {"good"}
 
 
 def test_a_route_that_is_not_available_is_a_warning(fake_models: None, tmp_path: Path) -> None:
     target = Session.create(load_routers(), tmp_path / "index")
     ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
-    checks = looked_at(replace(free(), indexes=(f"a={tmp_path / 'index'}",)))
-    holds(checks["index a"], Health.WARNING, "auto: Router 'router-en/v1' was trained")
+    checks = findings(replace(free(), indexes=(f"a={tmp_path / 'index'}",)))
+    check(checks["index a"], Health.WARNING, "auto: Router 'router-en/v1' was trained")
 
 
 def test_an_index_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
     Session.create(load_routers(), tmp_path / "empty")
     wanted = (f"a={tmp_path / 'missing'}", f"b={tmp_path / 'empty'}")
-    checks = looked_at(replace(free(), indexes=wanted))
-    holds(checks["index a"], Health.BAD, "There is no index")
-    holds(checks["index b"], Health.WARNING, "is empty")
-    assert looked_at(free())["indexes"].says.startswith("Serve what?")
+    checks = findings(replace(free(), indexes=wanted))
+    check(checks["index a"], Health.BAD, "There is no index")
+    check(checks["index b"], Health.WARNING, "is empty")
+    assert findings(free())["indexes"].says.startswith("Serve what?")
 
 
 def test_keys(index: Path, tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     public = replace(free(), host="0.0.0.0", indexes=(str(index),))
-    assert "there is no API key" in looked_at(public)["access"].says
+    assert "there is no API key" in findings(public)["access"].says
     append_key(path, new_key("ada", [Scope.READ])[1])
-    assert looked_at(replace(public, keys_file=path))["access"].says == "1 API keys."
+    assert findings(replace(public, keys_file=path))["access"].says == "1 API keys."
     path.chmod(0o644)
-    assert looked_at(replace(public, keys_file=path))["access"].state == Health.WARNING
+    assert findings(replace(public, keys_file=path))["access"].state == Health.WARNING
     path.chmod(0o662)
-    holds(looked_at(replace(public, keys_file=path))["access"], Health.BAD, "so add keys")
+    check(findings(replace(public, keys_file=path))["access"], Health.BAD, "so add keys")
     path.chmod(0o600)
     bound = new_key("bob", [Scope.READ], ["docs"], {"type": "eq", "key": "acl", "value": "all"})[1]
     append_key(path, bound)
-    said = looked_at(replace(public, keys_file=path))["access"].says
-    assert said == "2 API keys, 1 bound to collections or filters."
+    sentence = findings(replace(public, keys_file=path))["access"].says
+    assert sentence == "2 API keys, 1 bound to collections or filters."
     path.write_text(f"{path.read_text(encoding='utf-8')}garbage\n", encoding="utf-8")
-    holds(
-        looked_at(replace(public, keys_file=path))["access"], Health.BAD, "Line 3 of the keys file"
+    check(
+        findings(replace(public, keys_file=path))["access"], Health.BAD, "Line 3 of the keys file"
     )
 
 
@@ -102,17 +102,17 @@ def test_the_filter_of_a_key_that_keeps_out_nothing_or_everything(
     ):
         path, filter_ = tmp_path / f"{number}", {"type": type_, "key": key, "value": value}
         append_key(path, new_key(f"ada{number}", [Scope.READ], ["a"], filter_)[1])
-        checks = looked_at(replace(free(), keys_file=path, indexes=(f"a={index}", f"b={index}")))
-        holds(checks["index a"], Health.WARNING if says else Health.GOOD, says)
-        holds(checks["index b"], Health.GOOD, "")
+        checks = findings(replace(free(), keys_file=path, indexes=(f"a={index}", f"b={index}")))
+        check(checks["index a"], Health.WARNING if says else Health.GOOD, says)
+        check(checks["index b"], Health.GOOD, "")
 
 
 def test_an_address_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        finding = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
-    holds(finding, Health.BAD, "choose another --port")
+        finding = findings(replace(free(), port=taken.getsockname()[1]))["address"]
+    check(finding, Health.BAD, "choose another --port")
 
 
 def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,15 +137,15 @@ def test_a_router_and_thresholds_of_a_collection(
         routers=(f"a={router}", f"b={router}"),
         thresholds=(f"a={file}",),
     )
-    checks = looked_at(wanted)
+    checks = findings(wanted)
     assert {checks[f"index {name}"].state for name in "abc"} == {Health.GOOD}
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="another/v1"), {})
     missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
-    checks = looked_at(missing)
+    checks = findings(missing)
     for name, says in (("a", "'another/v1', not 'handmade/v1'"), ("c", "'nobody/v1'")):
-        holds(checks[f"index {name}"], Health.BAD, says)
+        check(checks[f"index {name}"], Health.BAD, says)
     unknown = replace(wanted, thresholds=(f"z={file}",))
-    assert "'z', which is not a collection" in looked_at(unknown)["indexes"].says
+    assert "'z', which is not a collection" in findings(unknown)["indexes"].says
 
 
 def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    checks = looked_at(replace(free(), indexes=(f"a={other}", f"b={index}")))
-    holds(checks["index a"], Health.BAD, "has changed since it was committed. `wye repair")
-    holds(checks["index b"], Health.GOOD, "every route answers")
+    checks = findings(replace(free(), indexes=(f"a={other}", f"b={index}")))
+    check(checks["index a"], Health.BAD, "has changed since it was committed. `wye repair")
+    check(checks["index b"], Health.GOOD, "every route answers")
 
 
 def test_what_nobody_foresaw_is_bad_and_the_rest_is_looked_at(
@@ -167,6 +167,6 @@ def test_what_nobody_foresaw_is_bad_and_the_rest_is_looked_at(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Session, "build", fail)
-    checks = looked_at(replace(free(), indexes=(f"a={index}",)))
-    holds(checks["index a"], Health.BAD, "ZeroDivisionError: division by zero")
+    checks = findings(replace(free(), indexes=(f"a={index}",)))
+    check(checks["index a"], Health.BAD, "ZeroDivisionError: division by zero")
     assert "address" in checks

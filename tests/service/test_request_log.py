@@ -49,9 +49,9 @@ def test_a_log_is_tuned_from(
         client.post("/v1/vector_stores/default/search", json={"query": query})
     libraries["default"].failing = {Route.AUTO}
     client.post("/v1/retrieve", json={**RIVER, **here})
-    said = {"rating": "good", "passages": ["neretva"]}
+    rating = {"rating": "good", "passages": ["neretva"]}
     for id_ in (ids[2], ids[5]):
-        rated = {"request_id": id_, **said}
+        rated = {"request_id": id_, **rating}
         assert client.post("/v1/feedback", json=rated).status_code == 201
     with log.open("a", encoding="utf-8") as file:
         unknown = {
@@ -59,7 +59,7 @@ def test_a_log_is_tuned_from(
             "time": "2026-01-01T00:00Z",
             "key": "local",
             "comment": "",
-            **said,
+            **rating,
         }
         file.write(json.dumps({"kind": "feedback", **unknown}) + "\n")
         file.write('{"kind": "retrieval", "requ')
@@ -118,8 +118,8 @@ def test_a_log_that_cannot_be_written_costs_no_answer(
     assert "request_log" not in client.get("/ready").json()
     torn, whole = log.read_text(encoding="utf-8").splitlines()
     assert (len(torn), json.loads(whole)["kind"]) == (9, "retrieval")
-    said = [record.message for record in caplog.records if "request log" in record.message]
-    assert said == ["request log not written", "request log written again"]
+    rating = [record.message for record in caplog.records if "request log" in record.message]
+    assert rating == ["request log not written", "request log written again"]
 
 
 def test_a_device_that_is_always_full(serve: Serve, library: Library) -> None:

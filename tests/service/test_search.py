@@ -31,7 +31,7 @@ def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
     return [Entry(QueuedQuestion(text, "id"), now + seconds) for text in texts]
 
 
-def found(results: Sequence[object]) -> list[SearchResult]:
+def replies(results: Sequence[object]) -> list[SearchResult]:
     assert all(isinstance(result, SearchResult) for result in results), results
     return [result for result in results if isinstance(result, SearchResult)]
 
@@ -48,7 +48,7 @@ def test_filters_are_compared_as_written() -> None:
 
 
 def test_a_batch_is_one_search(library: Library) -> None:
-    results = found(searcher(library).work(GRAPH, entries("the river", "the bridge")))
+    results = replies(searcher(library).work(GRAPH, entries("the river", "the bridge")))
     assert library.batches == [(Route.GRAPH, ["the river", "the bridge"])]
     assert [result.reply.question for result in results] == ["the river", "the bridge"]
     assert {*results[0].passages} == {hit.id for hit in results[0].reply.ranking.hits}
@@ -58,7 +58,7 @@ def test_a_batch_is_one_search(library: Library) -> None:
 def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
     library.poison = "xyzzy"
     texts = ["the river", "say xyzzy", "the bridge", "the tower", "london"]
-    results = found(searcher(library).work(GRAPH, entries(*texts)))
+    results = replies(searcher(library).work(GRAPH, entries(*texts)))
     assert [result.reply.question for result in results] == texts
     assert [bool(result.degraded) for result in results] == [False, True, False, False, False]
 
@@ -66,7 +66,7 @@ def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
 def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) -> None:
     library.later = "later"
     engine, auto = searcher(library), SearchParams(Route.AUTO, 2, collection="c")
-    (alone,) = found(engine.work(auto, entries("later alone")))
+    (alone,) = replies(engine.work(auto, entries("later alone")))
     assert alone.reply.question == "later alone"
     together = entries("the river", "later one", "the bridge", "later two")
     first, second, third, fourth = engine.work(auto, together)
@@ -74,12 +74,12 @@ def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) 
     assert isinstance(fourth, Later)
     assert second.finish is fourth.finish
     assert second.weight == 3 * token_count("later one")
-    assert [each.reply.question for each in found([first, third])] == ["the river", "the bridge"]
+    assert [each.reply.question for each in replies([first, third])] == ["the river", "the bridge"]
     for later, entry in ((fourth, together[3]), (second, together[1])):
-        (result,) = found(later.finish([entry]))
+        (result,) = replies(later.finish([entry]))
         assert result.entry is entry
         assert result.reply.question == entry.item.text
-        assert result.reply == found(engine.work(auto, entries(entry.item.text)))[0].reply
+        assert result.reply == replies(engine.work(auto, entries(entry.item.text)))[0].reply
 
 
 def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
@@ -88,7 +88,7 @@ def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
     library.failing = {Route.STEPS}
     _, later = engine.work(SearchParams(Route.AUTO, 2, collection="c"), together)
     assert isinstance(later, Later)
-    (result,) = found(later.finish(together[1:]))
+    (result,) = replies(later.finish(together[1:]))
     assert result.degraded == "degraded: auto failed (RuntimeError); dense instead"
 
 
@@ -104,7 +104,7 @@ def test_what_would_be_late_goes_over_dense_and_says_so(library: Library) -> Non
     slow.work(GRAPH, entries("to learn from"))
     library.batches.clear()
     hasty, patient = entries("hasty", seconds=0.05), entries("patient")
-    first, second = found(slow.work(GRAPH, [*hasty, *patient]))
+    first, second = replies(slow.work(GRAPH, [*hasty, *patient]))
     assert library.batches == [(Route.DENSE, ["hasty"]), (Route.GRAPH, ["patient"])]
     assert first.degraded.startswith("degraded: graph takes about ")
     assert first.degraded.endswith("more than the deadline leaves; dense instead")
@@ -120,7 +120,7 @@ def test_steps_are_to_stop_in_time_and_are_not_replaced_for_their_own_slowness(
     slow.work(steps, entries("to learn from"))
     library.batches.clear()
     library.allowed_ms.clear()
-    (result,) = found(slow.work(steps, entries("hasty", seconds=0.1)))
+    (result,) = replies(slow.work(steps, entries("hasty", seconds=0.1)))
     assert (result.reply.route, result.degraded) == (Route.STEPS, "")
     slow.work(steps, entries("one", seconds=60) + entries("two", seconds=8))
     slow.work(SearchParams(Route.STEPS, 2, max_latency_ms=7.0, collection="c"), entries("bounded"))
@@ -136,7 +136,7 @@ def test_steps_are_replaced_where_not_even_fusion_is_in_time(library: Library) -
     slow = searcher(library)
     library.seconds = {Route.FUSION: 0.2}
     slow.work(SearchParams(Route.FUSION, 2, collection="c"), entries("to learn from"))
-    (late,) = found(
+    (late,) = replies(
         slow.work(SearchParams(Route.STEPS, 2, collection="c"), entries("hasty", seconds=0.05))
     )
     assert (late.reply.route, late.degraded[:9]) == (Route.DENSE, "degraded:")
@@ -151,7 +151,7 @@ def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
 
     def hasty() -> Route:
         entry = Entry(QueuedQuestion("hasty", "id"), now[0] + 0.05)
-        return found(slow.work(GRAPH, [entry]))[0].reply.route
+        return replies(slow.work(GRAPH, [entry]))[0].reply.route
 
     assert hasty() == Route.DENSE
     now[0] += 60
@@ -160,7 +160,7 @@ def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
 
 @pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
 def test_every_route_carries_its_passages(library: Library, route: Route) -> None:
-    (result,) = found(
+    (result,) = replies(
         searcher(library).work(SearchParams(route, 3, collection="c"), entries("the river"))
     )
     assert {*result.passages} == {"mostar", "neretva", "tower"}

@@ -52,10 +52,10 @@ class Way:
                 self.wrapped[kind.__name__] = None
         if not code.co_filename.startswith(str(HERE)) or code.co_name.startswith("<"):
             return
-        place = Path(code.co_filename).relative_to(HERE).as_posix()
-        self.begun = self.begun or (place, code.co_name) == ("api/retrieve.py", "retrieve")
-        if self.begun and not place.startswith(("ingest/", "refresh.py", "http/edge.py")):
-            self.functions[f"{place}:{code.co_qualname}"] = None
+        path = Path(code.co_filename).relative_to(HERE).as_posix()
+        self.begun = self.begun or (path, code.co_name) == ("api/retrieve.py", "retrieve")
+        if self.begun and not path.startswith(("ingest/", "refresh.py", "http/edge.py")):
+            self.functions[f"{path}:{code.co_qualname}"] = None
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def test_what_a_model_wrote_is_a_question_or_nothing() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=120))
-def test_any_text_is_carried(question: str, said: str) -> None:
-    standalone = carried(question, [Message("assistant", said)])
+def test_any_text_is_carried(question: str, answer: str) -> None:
+    standalone = carried(question, [Message("assistant", answer)])
     assert standalone.startswith(question)
     leans(question)

@@ -29,12 +29,12 @@ def passage(title: str, text: str) -> Passage:
     return Passage("p", title, text)
 
 
-@pytest.mark.parametrize(("history", "kept"), [(0, 0), (3, 3), (10, 8), (12, 8)])
-def test_the_last_turns_are_shown(with_model: GeneratorSettings, history: int, kept: int) -> None:
+@pytest.mark.parametrize(("history", "count"), [(0, 0), (3, 3), (10, 8), (12, 8)])
+def test_the_last_turns_are_shown(with_model: GeneratorSettings, history: int, count: int) -> None:
     turns = [Message("user", str(number)) for number in range(8)]
     params = AnswerParams("Which river?", (), history=turns)
     sent = conversation(params, replace(with_model, history=history))
-    assert sent[1:-1] == turns[8 - kept :]
+    assert sent[1:-1] == turns[8 - count :]
 
 
 def test_no_passage_looks_like_another_or_like_a_question(with_model: GeneratorSettings) -> None:

@@ -128,15 +128,15 @@ def test_what_an_endpoint_writes_of_an_error_is_for_the_log_alone(
     caplog: pytest.LogCaptureFixture,
     step: object,
 ) -> None:
-    said = json.dumps({"error": {"message": "bad key sk-secret of an organisation"}}).encode()
-    body = said if step != "error" else b"data: " + said + b"\n\n"
+    fault = json.dumps({"error": {"message": "bad key sk-secret of an organisation"}}).encode()
+    body = fault if step != "error" else b"data: " + fault + b"\n\n"
     endpoint.script = [(step if isinstance(step, int) else 200, lambda: [body])]
     with pytest.raises(GeneratorError) as error:
         ask(replace(with_model, retries=0))
     assert "key" not in str(error.value)
     (record,) = caplog.records
     assert vars(record)["reason"] == str(error.value)
-    assert vars(record)["said"] == "bad key *** of an organisation"
+    assert vars(record)["reply"] == "bad key *** of an organisation"
 
 
 def test_nothing_is_tried_again_once_an_answer_has_begun(
@@ -200,16 +200,16 @@ def events(draw: st.DrawFn) -> object:
     event = piece(draw(st.just("A bridge.") | ODD), draw(st.sampled_from([None, "stop"]) | ODD))
     (choice,) = event["choices"]
     event["usage"] = draw(ODD)
-    place = draw(st.integers(0, 5))
-    if place == 0:
+    position = draw(st.integers(0, 5))
+    if position == 0:
         return draw(ODD)
-    if place == 1:
+    if position == 1:
         event["choices"] = draw(ODD)
-    elif place == 2:
+    elif position == 2:
         event["choices"] = draw(st.lists(ODD, max_size=2))
-    elif place == 3:
+    elif position == 3:
         choice["delta"] = draw(ODD)
-    elif place == 4:
+    elif position == 4:
         choice["message"] = choice.pop("delta")
     return event
 

@@ -81,7 +81,7 @@ def test_conditions_are_filters(
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "message"),
     [
         ({"metadata_condition": where("contains", "x")}, 422, "no comparison 'contains'"),
         ({"metadata_condition": where("is", "x", ["a", "b"])}, 422, "one name"),
@@ -94,12 +94,12 @@ def test_conditions_are_filters(
     ],
 )
 def test_mistakes_are_told_as_dify_reads_them(
-    client: TestClient, body: dict[str, Any], status: int, said: str
+    client: TestClient, body: dict[str, Any], status: int, message: str
 ) -> None:
     reply = dify(client, **body)
     assert reply.status_code == status
     problem = reply.json()
-    assert said in problem["error_msg"]
+    assert message in problem["error_msg"]
     assert problem["error_code"] == {404: 2001}.get(status, status)
     other = client.post("/v1/retrieve", json={"question": ""})
     assert "error_msg" not in other.json()

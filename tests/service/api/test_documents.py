@@ -25,7 +25,7 @@ def client(start: Serve) -> TestClient:
     return start(direct_passages=8, group_passages=8)
 
 
-def found(client: TestClient, question: str, version: int = 0) -> list[str]:
+def hit_ids(client: TestClient, question: str, version: int = 0) -> list[str]:
     """Ids of passages, from a reply that has seen a version."""
 
     def seen() -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder
     index = PassageStore.open(folder)
     assert index.version == said["index_version"]
     assert fetch(index, ["galata"])[0].title == "Galata Bridge"
-    assert "galata" in found(client, "Galata Bridge", said["index_version"])
+    assert "galata" in hit_ids(client, "Galata Bridge", said["index_version"])
 
 
 def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -> None:
@@ -131,7 +131,7 @@ def test_what_was_deleted_is_in_no_reply_that_comes_after(client: TestClient, ro
     ask = {"question": "Tower Bridge crosses the Thames", "route": route, "k": 9}
     for n in range(3):
         added = client.put(f"/v1/documents/tower{n}", json={"text": "Tower Bridge and Thames."})
-        found(client, "x", added.json()["index_version"])
+        hit_ids(client, "x", added.json()["index_version"])
         deletion = client.delete(f"/v1/documents/tower{n}").json()
         assert deletion["deleted"] == 1
         reply = client.post("/v1/retrieve", json=ask).json()
@@ -142,13 +142,13 @@ def test_what_was_deleted_is_in_no_reply_that_comes_after(client: TestClient, ro
 
 
 def test_deletion_by_filter_can_be_tried_first(client: TestClient) -> None:
-    wanted = {"filter": {"type": "lt", "key": "y", "value": 1600}}
-    tried = client.post("/v1/documents/delete", json={**wanted, "dry_run": True}).json()
+    removal = {"filter": {"type": "lt", "key": "y", "value": 1600}}
+    tried = client.post("/v1/documents/delete", json={**removal, "dry_run": True}).json()
     assert (tried["deleted"], tried["ids"], tried["dry_run"]) == (1, ["mostar"], True)
     assert client.get("/v1/documents").json()["total"] == 2
-    done = client.post("/v1/documents/delete", json=wanted).json()
+    done = client.post("/v1/documents/delete", json=removal).json()
     assert (done["ids"], done["dry_run"]) == (["mostar"], False)
-    assert found(client, "Stari Most") == ["tower"]
+    assert hit_ids(client, "Stari Most") == ["tower"]
     assert client.post("/v1/documents/delete", json={"dry_run": True}).status_code == 422
     bad = {"filter": {"type": "near", "key": "y", "value": 1}}
     assert client.post("/v1/documents/delete", json=bad).status_code == 422
@@ -178,7 +178,7 @@ def test_an_unknown_parameter_is_refused_before_anything_is_done(
 
 def test_the_last_document_can_go(client: TestClient) -> None:
     client.post("/v1/documents/delete", json={"documents": ["mostar", "tower"]})
-    assert found(client, "Stari Most") == []
+    assert hit_ids(client, "Stari Most") == []
     client.put("/v1/documents/new", json={"text": "A new bridge."})
     assert client.get("/v1/documents").json()["total"] == 1
 
@@ -202,7 +202,7 @@ def test_a_large_upload_is_a_job(client: TestClient) -> None:
     ended = wait_for(client, job["id"])
     assert (ended["state"], ended["done"], ended["added"], ended["error"]) == ("done", 50, 50, "")
     assert ended["rate"] > 0
-    assert "d00049" in found(client, "Bridge number 49 Town49", ended["index_version"])
+    assert "d00049" in hit_ids(client, "Bridge number 49 Town49", ended["index_version"])
     listed = client.get("/v1/jobs", params={"collection": "default"}).json()["data"]
     assert [each["id"] for each in listed] == [job["id"]]
     assert client.delete(f"/v1/jobs/{job['id']}").json()["state"] == "done"
@@ -296,4 +296,4 @@ def test_what_this_process_wrote_is_found_without_waiting_to_look(start: Serve) 
     for number in range(2):
         sent = {"title": "Galata Bridge", "text": "It spans the Golden Horn."}
         said = client.put(f"/v1/documents/galata{number}", json=sent).json()
-        assert f"galata{number}" in found(client, "Galata Bridge", said["index_version"])
+        assert f"galata{number}" in hit_ids(client, "Galata Bridge", said["index_version"])

@@ -37,8 +37,8 @@ def test_feedback_on_what_was_never_asked_is_refused(
     client = serve(library, request_log=log)
     ids = [f"n{n}" for n in range(30)]
     for id_ in ids:
-        asked = {"question": f"Which river is {id_}?"}
-        assert client.post("/v1/retrieve", json=asked, headers={"x-request-id": id_}).is_success
+        body = {"question": f"Which river is {id_}?"}
+        assert client.post("/v1/retrieve", json=body, headers={"x-request-id": id_}).is_success
     said = [client.post("/v1/feedback", json={"request_id": id_, "rating": "bad"}) for id_ in ids]
     assert {reply.status_code for reply in said} == {201}
     for unknown in ("n", "n30", "0"):

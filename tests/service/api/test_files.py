@@ -44,7 +44,7 @@ def texts(ai: OpenAI, file: str) -> str:
     return " ".join(one.text or "" for one in pages)
 
 
-def found(ai: OpenAI, filters: Any = None) -> set[str]:  # noqa: ANN401 - JSON
+def hit_ids(ai: OpenAI, filters: Any = None) -> set[str]:  # noqa: ANN401 - JSON
     page = ai.vector_stores.search(
         "default",
         query="Iron Bridge",
@@ -93,7 +93,7 @@ def test_an_upload_becomes_a_document_that_is_found(ai: OpenAI) -> None:
     assert (done.status, done.last_error, done.vector_store_id) == ("completed", None, "default")
     assert "Thomas Pritchard" in texts(ai, done.id)
     assert done.id in [one.id for one in ai.vector_stores.files.list("default")]
-    assert done.id in found(ai)
+    assert done.id in hit_ids(ai)
     # The document stays without the file, and the file without the document.
     ai.files.delete(done.id)
     assert ai.vector_stores.files.retrieve(done.id, vector_store_id="default") == done
@@ -108,7 +108,7 @@ def test_attributes_are_metadata_to_filter_by(ai: OpenAI) -> None:
         file.id, vector_store_id="default", attributes={"year": 1779, "cast": True}
     )
     assert done.attributes == {"year": 1779, "cast": True}
-    assert found(ai, {"type": "eq", "key": "year", "value": 1779}) == {file.id}
+    assert hit_ids(ai, {"type": "eq", "key": "year", "value": 1779}) == {file.id}
     again = ai.vector_stores.files.create(
         vector_store_id="default", file_id=file.id, attributes={"year": 1780}
     )
@@ -157,7 +157,7 @@ def test_a_completed_file_is_searched(
         vector_store_id="default", file=("long.txt", text.encode()), poll_interval_ms=20
     )
     assert done.status == "completed"
-    assert done.id in found(ai)
+    assert done.id in hit_ids(ai)
 
 
 def test_no_document_of_a_file_is_made_on_the_event_loop(
@@ -165,11 +165,11 @@ def test_no_document_of_a_file_is_made_on_the_event_loop(
 ) -> None:
     made = []
 
-    def elsewhere(*found: Any) -> HeadedDocument:  # noqa: ANN401
+    def elsewhere(*hit_ids: Any) -> HeadedDocument:  # noqa: ANN401
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
-        made.append(found)
-        return document_of(*found)
+        made.append(hit_ids)
+        return document_of(*hit_ids)
 
     monkeypatch.setattr(bodies, "document_of", elsewhere)
     done = ai.vector_stores.files.upload_and_poll(

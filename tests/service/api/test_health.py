@@ -134,13 +134,13 @@ def test_a_step_back_is_served_and_told_and_nothing_is_written_on_top(
     until(lambda: client.get("/ready").json()["collections"][0]["index_version"] == version)
     (folder / "passages.lance" / manifest_name(version)).unlink()
 
-    def told() -> str:
+    def note() -> str:
         facts = client.get("/ready").json()["collections"][0]
         assert facts["index_version"] == version
         return str(facts.get("error", ""))
 
-    until(told)
-    assert f"version {version - 1} is used instead of {version}" in told()
+    until(note)
+    assert f"version {version - 1} is used instead of {version}" in note()
     assert ask(client, "dense")[0] == 200
     assert client.get("/ready").status_code == 200
     put = client.put("/v1/documents/x", json={"text": "A bridge."})

@@ -63,9 +63,9 @@ def test_requests_that_differ_in_a_filter_never_share_one(serve: Serve, library:
         body = ask(client, filter=filter_, k=9, deadline_ms=LONGEST_DEADLINE_MS)
         return {passage["id"] for passage in body["passages"]}
 
-    wanted: list[object] = [1, True, "1", 1566] * 6
+    values: list[object] = [1, True, "1", 1566] * 6
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(years, wanted)) == [{"neretva"}, set(), set(), {"mostar"}] * 6
+        assert list(pool.map(years, values)) == [{"neretva"}, set(), set(), {"mostar"}] * 6
 
 
 def test_a_collection_by_name(serve: Serve) -> None:
@@ -96,10 +96,10 @@ def test_what_fails_degrades_and_is_counted(serve: Serve, library: Library, rout
     client = serve(library)
     library.failing = {Route(route)}
     reply = client.post("/v1/retrieve", json={**RIVER, "route": route})
-    said = f"degraded: {route} failed (RuntimeError); dense instead"
-    assert reply.json()["degraded"] == reply.json()["route"]["reason"] == said
+    reason = f"degraded: {route} failed (RuntimeError); dense instead"
+    assert reply.json()["degraded"] == reply.json()["route"]["reason"] == reason
     assert reply.json()["route"]["path"] == "dense"
-    assert reply.headers["x-wye-degraded"] == said
+    assert reply.headers["x-wye-degraded"] == reason
     counts = client.get("/metrics").text
     assert 'wye_degraded_total{collection="default",kind="failed"} 1.0' in counts
     assert f'wye_routes_total{{asked="{route}",collection="default",route="dense"}} 1.0' in counts

@@ -101,9 +101,9 @@ def test_questions_are_told_where_they_are_logged(
     assert (oldest["question"], oldest["score"]) == ("What river?", 0.2)
 
 
-@pytest.mark.parametrize(("scope", "told"), [(Scope.READ, False), (Scope.ADMIN, True)])
+@pytest.mark.parametrize(("scope", "is_listed"), [(Scope.READ, False), (Scope.ADMIN, True)])
 def test_readers_are_not_told_what_others_ask(
-    serve: Serve, library: Library, log: Path, scope: Scope, told: bool
+    serve: Serve, library: Library, log: Path, scope: Scope, is_listed: bool
 ) -> None:
     secret, key = new_key("ada", [scope])
     append_key(log.parent / "keys.txt", key)
@@ -111,7 +111,7 @@ def test_readers_are_not_told_what_others_ask(
     assert client.get("/v1/stats").status_code == 401
     client.headers["authorization"] = f"Bearer {secret}"
     client.post("/v1/retrieve", json={"question": QUESTION})
-    assert (read(client)["questions"] is not None) == told
+    assert (read(client)["questions"] is not None) == is_listed
 
 
 def test_the_oldest_are_forgotten(client: TestClient) -> None:

@@ -60,8 +60,8 @@ def client(folder: Path) -> Iterator[TestClient]:
 
 
 def ask(client: TestClient, question: str, **body: Any) -> dict[str, Any]:  # noqa: ANN401
-    wanted = {"question": question, "route": "steps", "k": 4, "explain": True, **body}
-    reply = client.post("/v1/retrieve", json=wanted)
+    request = {"question": question, "route": "steps", "k": 4, "explain": True, **body}
+    reply = client.post("/v1/retrieve", json=request)
     assert reply.status_code == 200, reply.text
     content: dict[str, Any] = reply.json()
     return content

@@ -84,7 +84,7 @@ class _Answering(BaseHTTPRequestHandler):
 
     def _said(self, body: Mapping[str, Any]) -> dict[str, Any]:
         self.server.chats += 1
-        message = {"role": "assistant", "content": said(body["messages"][-1]["content"])}
+        message = {"role": "assistant", "content": completion(body["messages"][-1]["content"])}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         return {
@@ -99,7 +99,7 @@ class _Answering(BaseHTTPRequestHandler):
         pass
 
 
-def said(prompt: str) -> str:
+def completion(prompt: str) -> str:
     """To LightRAG's prompts: names with their relations, keywords, or else what was asked."""
     if "User Query: " in prompt:
         query = prompt.rpartition("User Query: ")[2].partition("\n\n---Output---")[0]

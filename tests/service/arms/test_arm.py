@@ -105,9 +105,9 @@ async def test_a_key_goes_along_and_nowhere_else(
     remote.mode = 403
     call = await ask(arm)
     assert remote.headers["authorization"] == f"Bearer {SECRET}"
-    said = f"{call} {arm.facts()} {caplog.text} {[record.__dict__ for record in caplog.records]}"
-    assert SECRET not in said
-    assert remote.url not in said
+    texts = f"{call} {arm.facts()} {caplog.text} {[record.__dict__ for record in caplog.records]}"
+    assert SECRET not in texts
+    assert remote.url not in texts
     remote.mode = "ok"
     await ask(opened(key_env="ARM_KEY", key_header="X-Api-Key"))
     assert remote.headers["x-api-key"] == SECRET

@@ -86,11 +86,11 @@ def test_what_was_taken_is_there_after_a_kill(tmp_path: Path) -> None:
             [sys.executable, "-c", SPENDER, str(ledger.path)], stdout=subprocess.PIPE
         ) as spender:
             assert spender.stdout
-            said = len(os.read(spender.stdout.fileno(), 3))
+            stats = len(os.read(spender.stdout.fileno(), 3))
             spender.send_signal(signal.SIGKILL)
-            said += len(spender.stdout.read())
+            stats += len(spender.stdout.read())
         spent = ledger.spent("ada") - before
-        assert said * 0.02 - 1e-9 <= spent <= (said + 1) * 0.02 + 1e-9
+        assert stats * 0.02 - 1e-9 <= spent <= (stats + 1) * 0.02 + 1e-9
         assert ledger.take("ada", 0.02, 1e9)[0] == 0.02
 
 
@@ -161,8 +161,8 @@ def test_when_it_is_spent_what_costs_nothing_answers(
     assert [one["missing"] for one in replies[1:3]] == [[], [{"arm": "far", "reason": SPENT}]]
     assert len(remote.asked) == 2
     assert all(one["passages"] and not one["degraded"] for one in replies)
-    said = client.get("/v1/stats").json()
-    assert (said["max_cost_per_day"], said["spent_today"]) == (0.05, pytest.approx(0.04))
+    stats = client.get("/v1/stats").json()
+    assert (stats["max_cost_per_day"], stats["spent_today"]) == (0.05, pytest.approx(0.04))
 
 
 def test_an_arm_that_costs_nothing_is_asked_all_the_same(gateway: Gateway, remote: Remote) -> None:

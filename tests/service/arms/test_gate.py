@@ -307,8 +307,8 @@ def test_money_is_added_up(gateway: Callable[..., TestClient], remote: Remote, l
         ask(client, question)
     remote.mode = 500
     ask(client)
-    said = client.get("/v1/stats").json()
-    assert (said["spent"], said["saved"]) == (pytest.approx(0.04), pytest.approx(0.04))
+    stats = client.get("/v1/stats").json()
+    assert (stats["spent"], stats["saved"]) == (pytest.approx(0.04), pytest.approx(0.04))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["spent"], line["saved"]) for line in lines] == [
         (0.0, 0.02),

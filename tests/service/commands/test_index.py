@@ -32,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye: Run) -> None:
-    given = ("--metadata", "year=1900", "--metadata", "draft=true", "--metadata", "by=Jane = Doe")
-    code, out, err = wye("index", folder, "--index", tmp_path / "i", *given)
+    words = ("--metadata", "year=1900", "--metadata", "draft=true", "--metadata", "by=Jane = Doe")
+    code, out, err = wye("index", folder, "--index", tmp_path / "i", *words)
     assert (code, "2 added" in out) == (0, True)
     assert "Left out: 2 .xyz, 1 without an ending." in err
     one, two = list_documents(tmp_path / "i").documents
@@ -41,7 +41,7 @@ def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye
     assert (one.id, one.title) == ("a.md", "Bridge")
     assert one.passages[0].metadata == {**keys, "year": 1894, "path": "a.md", "folder": ""}
     assert two.passages[0].metadata == {**keys, "year": 1900, "path": "sub/b.html", "folder": "sub"}
-    _, out, _ = wye("index", folder, "--index", tmp_path / "i", *given)
+    _, out, _ = wye("index", folder, "--index", tmp_path / "i", *words)
     stages = r"2 unchanged \(read .* s, wait for the parse .* s, encode .* s, write .* s\)"
     assert re.search(stages, " ".join(out.split()))
 
@@ -82,8 +82,8 @@ def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, 
     code, out, err = wye("index", source, "--index", tmp_path / "i")
     assert (code, "2 added" in out) == (0, True)
     assert err.count(f'{source}: text from all columns, title from "name".\n') == 1
-    for place in range(25):
-        (tmp_path / f"{place}.csv").write_text("note,year\nA text,1894\n")
+    for number in range(25):
+        (tmp_path / f"{number}.csv").write_text("note,year\nA text,1894\n")
     _, _, err = wye("index", tmp_path, "--index", tmp_path / "i")
     assert (err.count("text from all"), "Notes on files: 6 more." in err) == (20, True)
     _, out, _ = wye("search", "Zephyr", "--route", "lexical", "--index", tmp_path / "i", "-k", "1")
@@ -229,23 +229,23 @@ def test_a_pipe_in_a_folder_is_skipped_and_one_that_is_named_refused(
 def test_documents_of_files_that_are_gone_are_counted_and_pruned(
     folder: Path, tmp_path: Path, wye: Run
 ) -> None:
-    given = ("index", folder, "--index", tmp_path / "i")
+    words = ("index", folder, "--index", tmp_path / "i")
     other = tmp_path / "other" / "sub"
     other.mkdir(parents=True)
     (other / "b.html").write_text("<p>Another folder has a file of this name.</p>")
     (folder / "rooms.csv").write_text(ROOMS)
-    wye(*given)
+    wye(*words)
     for name in ("sub/b.html", "rooms.csv"):
         (folder / name).unlink()
-    assert "4 documents are of files that are no longer there; --prune" in wye(*given)[2]
-    code, out, err = wye(*given, "--prune", "--dry-run")
+    assert "4 documents are of files that are no longer there; --prune" in wye(*words)[2]
+    code, out, err = wye(*words, "--prune", "--dry-run")
     assert (code, out.split()) == (0, [*(f"rooms.csv:{n}" for n in (1, 2, 3)), "sub/b.html"])
     assert "4 documents would be removed" in err
     wye("index", other.parent, "--index", tmp_path / "i")
-    assert "3 documents were removed" in wye(*given, "--prune")[2]
-    assert wye(*given)[2].count("no longer") == 0
+    assert "3 documents were removed" in wye(*words, "--prune")[2]
+    assert wye(*words)[2].count("no longer") == 0
     assert [one.id for one in list_documents(tmp_path / "i").documents] == ["a.md", "sub/b.html"]
-    assert wye(*given, "--dry-run")[0] == 2
+    assert wye(*words, "--dry-run")[0] == 2
 
 
 def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, wye: Run) -> None:
@@ -255,15 +255,15 @@ def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, 
     (source / "b.txt").write_bytes("größte Brücke".encode("cp850"))
     (source / "c.md").write_text("Die Brücke ist nicht alt, und der Turm steht auf dem Hügel.")
     (source / "d.csv").write_text("Ada,welder\nBen,fitter\n")
-    given = ("index", source, "--index", tmp_path / "i")
+    words = ("index", source, "--index", tmp_path / "i")
     options = ("--encoding", "cp850", "--as-text", ".conf", "--no-header")
-    _, out, err = wye(*given, *options)
+    _, out, err = wye(*words, *options)
     assert "5 added" in out
     assert "Not in English by their looks: 1 documents" in err
     texts = {one.id: one.passages[0].text for one in list_documents(tmp_path / "i").documents}
     assert (texts["b.txt"], texts["d.csv:1"]) == ("größte Brücke", "welder")
     for wrong in (("--encoding", "nonsense"), ("--as-text", "conf")):
-        code, _, err = wye(*given, *wrong)
+        code, _, err = wye(*words, *wrong)
         assert (code, wrong[1] in err) == (2, True)
 
 
@@ -273,12 +273,12 @@ def test_an_id_of_another_file_of_an_earlier_run_is_named_and_if_strict_refused(
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text('{"id": "1", "text": "A quay."}\n{"id": "2", "text": "A lock."}\n')
     second.write_text('{"id": "2", "text": "Another lock."}\n{"id": "3", "text": "A weir."}\n')
-    given = ("--index", tmp_path / "i")
+    words = ("--index", tmp_path / "i")
     why = f"{second} has ids of {first}, which was indexed before: 2 (1 in all)"
-    assert "which was" not in wye("index", first, *given)[2] + wye("index", first, *given)[2]
-    assert why in wye("index", second, *given, "--strict")[2]
+    assert "which was" not in wye("index", first, *words)[2] + wye("index", first, *words)[2]
+    assert why in wye("index", second, *words, "--strict")[2]
     assert list_documents(tmp_path / "i").total == 2
-    code, out, err = wye("index", second, *given)
+    code, out, err = wye("index", second, *words)
     assert (code, "1 added, 1 updated" in out, why in err) == (0, True, True)
     second.replace(first)
-    assert "which was" not in wye("index", first, *given)[2]
+    assert "which was" not in wye("index", first, *words)[2]

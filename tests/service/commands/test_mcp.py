@@ -80,7 +80,7 @@ def test_without_an_index_it_checks_those_that_a_server_would_have(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["--url", "http://127.0.0.1:1"], "No `wye serve` answers at http://127.0.0.1:1"),
         (["--url", "nonsense"], "No `wye serve` answers at nonsense"),
@@ -89,9 +89,9 @@ def test_without_an_index_it_checks_those_that_a_server_would_have(
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["mcp", *words]) == 2
     printed = capsys.readouterr()
-    assert said in printed.err
+    assert sentence in printed.err
     assert printed.out == "", "that is for the agent"

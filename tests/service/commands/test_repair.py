@@ -33,11 +33,11 @@ def test_it_changes_nothing_unless_it_is_told_to(
     assert "is sound: version 3, 2 passages." in capsys.readouterr().out
     newest_data(index).unlink()
     assert run(["repair", str(index)]) == 1
-    said = capsys.readouterr().out
-    assert "Version 3: data/" in said
-    assert "is missing." in said
-    assert "would go on from version 2: 1 passages." in said
-    assert "--yes" in said
+    printed = capsys.readouterr().out
+    assert "Version 3: data/" in printed
+    assert "is missing." in printed
+    assert "would go on from version 2: 1 passages." in printed
+    assert "--yes" in printed
     assert not (index / "damaged").exists()
     assert run(["repair", str(index), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["done"] is False
@@ -54,10 +54,10 @@ def test_a_report_needs_no_lock_and_says_so(
     (index / "writer.lock").unlink()
     (index / "writer.lock").mkdir()  # nobody can lock it, as on a read-only disk, not even root
     assert run(["repair", str(index)]) == 0
-    said = capsys.readouterr()
-    assert "is sound: version 3" in said.out
-    assert "could not be locked" in said.err
-    assert "another process" in said.err
+    printed = capsys.readouterr()
+    assert "is sound: version 3" in printed.out
+    assert "could not be locked" in printed.err
+    assert "another process" in printed.err
     newest_data(index).unlink()
     assert run(["repair", str(index), "--json"]) == 1
     report = json.loads(capsys.readouterr().out)

@@ -103,14 +103,14 @@ def test_what_the_server_refuses_is_told(url: str, wye: Wye) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["--url", "http://127.0.0.1:1"], "No `wye serve` answers at http://127.0.0.1:1"),
         (["--url", "nonsense"], "No `wye serve` answers at nonsense"),
         (["--url", "http://127.0.0.1:1", "--index", "x"], "not both"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(words: list[str], said: str, wye: Wye) -> None:
+def test_mistakes_are_told_in_a_sentence(words: list[str], sentence: str, wye: Wye) -> None:
     code, out, err = wye("search", "Mostar", *words)
     assert (code, out) == (2, "")
-    assert said in err
+    assert sentence in err

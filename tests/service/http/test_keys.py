@@ -111,10 +111,10 @@ LINES = st.text() | st.sampled_from(["ada read sha256:", " filter={", "# x", "\x
 
 
 @given(st.lists(LINES), st.integers(0, 3))
-def test_whatever_else_a_file_holds_a_whole_line_is_a_key(lines: list[str], place: int) -> None:
+def test_whatever_else_a_file_holds_a_whole_line_is_a_key(lines: list[str], position: int) -> None:
     secret, key = new_key("ada", [Scope.READ])
     noise = [line.replace("\n", " ").encode("utf-8", "replace") for line in lines]
-    noise.insert(place, str(key).encode())
+    noise.insert(position, str(key).encode())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "keys.txt"
         path.write_bytes(b"\n".join(noise))

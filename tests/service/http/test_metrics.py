@@ -87,16 +87,16 @@ def test_what_waits_is_seen(client: TestClient, folder: Path) -> None:
     sent.join(PATIENCE)
     for job in jobs:
         wait_for(client, job)
+    until(lambda: read(client)("wye_jobs_ended_total", state="done") == 2)
     value = read(client)
     assert waiting(value) == [0, 0]
     assert value("wye_documents_total", taken="job") == 40
-    assert value("wye_jobs_ended_total", state="done") == 2
     assert value("wye_passages_total", change="added") == 41
 
 
 def test_a_change_that_fails_is_not_timed(client: TestClient) -> None:
-    wanted = {"filter": {"type": "lt", "key": "y", "value": 1600}}
-    assert client.post("/v1/documents/delete", json={**wanted, "dry_run": True}).is_success
+    removal = {"filter": {"type": "lt", "key": "y", "value": 1600}}
+    assert client.post("/v1/documents/delete", json={**removal, "dry_run": True}).is_success
     assert client.put("/v1/documents/x", json={"text": " "}).status_code == 422
     value = read(client)
     assert [value("wye_change_seconds_count", kind=kind) for kind in ("write", "delete")] == [0, 0]

@@ -28,10 +28,10 @@ async def echo(_: Scope, receive: Receive, send: Send) -> None:
         if message["type"] == "http.disconnect":
             return
         size, more = size + len(message["body"]), message["more_body"]
-    said = b"%d" % size
-    head = [(b"content-length", b"%d" % len(said))]
+    length = b"%d" % size
+    head = [(b"content-length", b"%d" % len(length))]
     await send({"type": "http.response.start", "status": 200, "headers": head})
-    await send({"type": "http.response.body", "body": said})
+    await send({"type": "http.response.body", "body": length})
 
 
 class Hasty(BoundedHttp):

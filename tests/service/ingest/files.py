@@ -36,11 +36,11 @@ def make_pdf(*pages: str) -> bytes:
             f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * n} 0 R >>",
             f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
         ]
-    written, places = b"%PDF-1.4\n", []
+    written, offsets = b"%PDF-1.4\n", []
     for number, body in enumerate(bodies, 1):
-        places.append(len(written))
+        offsets.append(len(written))
         written += f"{number} 0 obj\n{body}\nendobj\n".encode()
-    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    table = "".join(f"{offset:010d} 00000 n \n" for offset in offsets)
     end = (
         f"xref\n0 {len(bodies) + 1}\n0000000000 65535 f \n{table}"
         f"trailer << /Size {len(bodies) + 1} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF\n"

@@ -320,10 +320,10 @@ def parts_of(content: bytes) -> list[tuple[str, bytes]]:
 def test_no_word_file_is_a_fault(client: TestClient, data: st.DataObject) -> None:
     good = make_word(["A bridge in Bonn."], ["Pons", "1209"])
     parts = parts_of(good)
-    place = data.draw(st.integers(0, len(parts) - 1))
-    name, content = parts[place]
+    position = data.draw(st.integers(0, len(parts) - 1))
+    name, content = parts[position]
     nested = word_file([("word/document.xml", good)])
-    parts[place] = data.draw(
+    parts[position] = data.draw(
         st.sampled_from(
             [
                 (name, b""),

@@ -66,12 +66,12 @@ def test_the_graphs_path_is_told_and_its_sentence_marked(page: "Page") -> None:
 
 def test_a_conversation(page: "Page") -> None:
     page.ask(GRAPH)
-    said = page.text("#answer")
+    answer = page.text("#answer")
     page.one("#follow").send_keys("And who built it?", Keys.ENTER)
     page.wait(lambda: "And who built it?" in page.text("#result h2"))
     page.settle()
     assert [one.text for one in page.all("#turns h2")] == [GRAPH]
-    assert re.sub(r"[\[\]]", "", page.text("#turns p")) == said
+    assert re.sub(r"[\[\]]", "", page.text("#turns p")) == answer
     assert "Searched for: And who built it? (" in page.text("#result .card")
     page.wait(lambda: page.one("#follow").is_displayed())
     page.one("#follow").send_keys("And when?", Keys.ENTER)

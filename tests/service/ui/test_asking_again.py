@@ -21,7 +21,7 @@ GRAPH = "Into which sea does the river under the bridge flow?"
 HARD = "What's \"it\" & <b>why</b> 50% + 1 'é' $HOME `id`?"
 
 
-def said(log: Path) -> list[dict[str, object]]:
+def ratings(log: Path) -> list[dict[str, object]]:
     lines = map(json.loads, log.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line["kind"] == "feedback"]
 
@@ -36,18 +36,18 @@ def test_a_judgement_is_shown_as_given_and_can_be_taken_back(
     page = visit(library, request_log=log)
     page.ask(GRAPH)
     page.click("[data-feedback=answers]")
-    page.wait(lambda: len(said(log)) == 1)
+    page.wait(lambda: len(ratings(log)) == 1)
     first = page.one("#passages > li").get_attribute("data-passage")
-    assert (said(log)[0]["rating"], said(log)[0]["passages"]) == ("good", [first])
+    assert (ratings(log)[0]["rating"], ratings(log)[0]["passages"]) == ("good", [first])
     page.wait(lambda: pressed(page, "answers") == ["true", "false", "false"])
     page.click("[data-feedback=bad]")
-    page.wait(lambda: len(said(log)) == 2)
-    assert (said(log)[1]["rating"], said(log)[1]["passages"]) == ("bad", [first])
+    page.wait(lambda: len(ratings(log)) == 2)
+    assert (ratings(log)[1]["rating"], ratings(log)[1]["passages"]) == ("bad", [first])
     page.wait(lambda: (pressed(page, "bad"), pressed(page, "good")) == (["true"], ["false"]))
     page.click("[data-feedback=bad]")
     page.click("[data-feedback=answers]")
-    page.wait(lambda: len(said(log)) == 4)
-    assert (said(log)[3]["rating"], said(log)[3]["passages"]) == ("none", [])
+    page.wait(lambda: len(ratings(log)) == 4)
+    assert (ratings(log)[3]["rating"], ratings(log)[3]["passages"]) == ("none", [])
     page.wait(lambda: page.text("#feedback-said") == "Withdrawn.")
 
 
