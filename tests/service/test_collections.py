@@ -205,13 +205,15 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
     real.load()
     before = real.session
     assert not real.renew()
+    with pytest.MonkeyPatch.context() as patch:  # a poll opens nothing while nothing is written
+        patch.setattr(Session, "reload", lambda _: pytest.fail("opened"))
+        assert not real.renew()
     add(BABBAGE)
     assert before.snapshot.passages(["b"]) == {}
     assert real.renew()
     after = real.session
     assert (before.count, after.count) == (1, 2)
     assert before.snapshot.passages(["a"])["a"].text == after.snapshot.passages(["a"])["a"].text
-    assert [*after.snapshot.passages(["b", "zz"])] == ["b"]
     for session, ids in ((before, {"a"}), (after, {"a", "b"})):
         for route in (Route.DENSE, Route.GRAPH):
             (reply,) = session.gateway.search(["Babbage"], Ask(route, 9))
