@@ -21,7 +21,7 @@ from wye.backends.errors import (
     IndexMismatchError,
     IndexNotFoundError,
 )
-from wye.backends.files import LOCK, NOTE, sync, uninterrupted, writer_lock
+from wye.backends.files import LOCK, NOTE, uninterrupted, writer_lock
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import (
     KEPT_FROM,
@@ -49,6 +49,7 @@ from wye.backends.store.versions import (
     address_of,
     aside_folder,
     check_files,
+    check_indices,
     damaged,
     digest_of,
     drop_superseded,
@@ -229,6 +230,7 @@ class PassageStore:
             check_files(self.path / PASSAGES, files, digests)
         except IndexDamagedError as error:
             raise damaged(self.path, str(error)) from None
+        check_indices(self.path, self._dataset, digests or {})
 
     def check_content(self) -> None:
         """Check that the index is as last committed, byte for byte; reads all of it.
@@ -444,13 +446,8 @@ class Writer:
 
         Its files, and those of its indices, are synced before it is recorded.
         """
-        self._sync_indices()
         self.dataset = dataset
         self._record = flush(self.folder, dataset, self._record)
-
-    def _sync_indices(self) -> None:
-        for path in (self.folder / PASSAGES / "_indices").rglob("*"):
-            sync(path)
 
     def size_to_merge(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.
@@ -487,7 +484,6 @@ class Writer:
                     Compaction.commit(self.dataset, done)
                     if self.dataset.describe_indices():  # which then need not be scanned beside
                         self.dataset.optimize.optimize_indices()
-                        self._sync_indices()
             self._record = flush(
                 self.folder, self.dataset, self._record
             )  # before versions are dropped

@@ -28,6 +28,7 @@ from wye.backends.files import sync, write_atomically
 PASSAGES = "passages.lance"
 RECORD = "commits.json"
 VERSIONS = "_versions"
+INDICES = "_indices"
 HINT = f"{VERSIONS}/latest_version_hint.json"
 _NEWEST = 2**64 - 1  # manifest names count down from it, so that newer versions sort first
 _ROARING = 12346  # the first number of a bitmap without runs
@@ -206,9 +207,32 @@ def check_files(
             raise IndexDamagedError(f"{name} has changed since it was committed")
 
 
+def check_indices(folder: Path, dataset: lance.LanceDataset, digests: Mapping[str, str]) -> None:
+    """Check the files of Lance's indices of a version that have digests.
+
+    Raises:
+        IndexDamagedError: Names a file that is not as it was, and how to make it again.
+    """
+    folders = tuple(f"{name}/" for name in indices_of(dataset))
+    files: dict[str, None] = {name: None for name in digests if name.startswith(folders)}
+    try:
+        check_files(folder / PASSAGES, files, digests)
+    except IndexDamagedError as error:
+        raise IndexDamagedError(
+            f"An index of Lance's is damaged: {error}. Make them again with "
+            f"`wye index --engine dataset --index {folder}`; no passage is lost."
+        ) from None
+
+
 def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
     """Data and deletion file of a version -> its length; None if it is not stated."""
     return sizes_in(fragment.metadata for fragment in dataset.get_fragments())
+
+
+def indices_of(dataset: lance.LanceDataset) -> list[str]:
+    """Folders of Lance's indices of a version."""
+    indices = dataset.describe_indices()
+    return [f"{INDICES}/{segment.uuid}" for index in indices for segment in index.segments]
 
 
 def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | None]:
@@ -329,9 +353,11 @@ def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
     Raises:
         OSError: The disk refuses.
     """
-    passages, files = folder / PASSAGES, (*sizes_of(dataset), manifest_name(dataset.version))
+    passages, indices = folder / PASSAGES, indices_of(dataset)
+    of_indices = [f"{name}/{path.name}" for name in indices for path in (passages / name).iterdir()]
+    files = (*sizes_of(dataset), *of_indices, manifest_name(dataset.version))
     new = [name for name in files if name not in record.digests]
-    _sync(passages, new)
+    _sync(passages, (*new, *({INDICES, *indices} if of_indices else ())))
     digests = {**record.digests, **{name: digest_of(passages / name) for name in new}}
     with write_atomically(passages / RECORD) as file:
         file.write(json.dumps({"version": dataset.version, "digests": digests}).encode())

@@ -309,6 +309,15 @@ def test_a_lost_table_of_words_is_damage(folder: Path) -> None:
     assert lance.dataset(folder / "passages.lance").count_rows() == 199
 
 
+def test_a_changed_file_of_an_index_is_found_and_made_again(folder: Path) -> None:
+    (path, *_) = sorted((folder / "passages.lance" / "_indices").glob("*/part_0_docs.lance"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(BackendError, match="no passage is lost"):
+        PassageStore.open(folder).check_content()
+    opened(folder, "memory").build_indices(again=True)
+    PassageStore.open(folder).check_content()
+
+
 def test_merged_fragments_stay_indexed(folder: Path) -> None:
     session = opened(folder)
     for number in range(3):
