@@ -223,6 +223,11 @@ def read_policy(path: Path, router: str = "") -> Policy:
     return policy
 
 
+def with_thresholds(model: RoutingModel, path: str) -> RoutingModel:
+    """A router with the thresholds of a file; as it is for ""."""
+    return model.with_policy(read_policy(Path(path), model.name)) if path else model
+
+
 def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
     """Write a thresholds file atomically.
 

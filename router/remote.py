@@ -42,7 +42,7 @@ from wye.router.evidence import (
 )
 from wye.router.explain import summary
 from wye.router.fusion import fuse, rank_sums, scaled
-from wye.router.model_files import load_router, read_policy
+from wye.router.model_files import load_router, with_thresholds
 from wye.router.policy import RoutingModel
 from wye.router.settings import RoutingSettings
 from wye.router.types import ArmResults, Decision, Route
@@ -394,7 +394,4 @@ def read_passage_router(routing: RoutingSettings) -> RoutingModel | None:
     """
     if routing.model == RoutingSettings().model:
         return None
-    model = load_passage_router(routing.folder())
-    if routing.thresholds:
-        model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
-    return model
+    return with_thresholds(load_passage_router(routing.folder()), routing.thresholds)

@@ -21,7 +21,7 @@ from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS, schema_id, without_corpus
 from wye.router.explain import with_explanation
 from wye.router.gateway import JUST_DECIDE, Gateway, check
-from wye.router.model_files import load_router, read_policy
+from wye.router.model_files import load_router, with_thresholds
 from wye.router.policy import Policy, RoutingModel
 from wye.router.relevance import RelevanceModel, fingerprint, load_relevance
 from wye.router.rerank import Reranker
@@ -128,7 +128,7 @@ class IndexModels:
                 thresholds file is missing, damaged or another router's.
             ModelError: A model that features are made of is missing or damaged.
         """
-        return _under_thresholds(self.folder_router, self._settings.router)
+        return with_thresholds(self.folder_router, self._settings.router.thresholds)
 
     @property
     def loaded_router(self) -> RoutingModel | None:
@@ -165,7 +165,7 @@ class IndexModels:
         """
         if "folder_router" not in vars(self):
             return None
-        router = _under_thresholds(self.folder_router, self._settings.router)
+        router = with_thresholds(self.folder_router, self._settings.router.thresholds)
         if self.loaded_router and self.loaded_router.policy == router.policy:
             return None
         later = copy(self)
@@ -411,7 +411,7 @@ class Session:
 def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """The router of the settings, for work without an index; raises as `Session.router`."""
     model = models.router(settings.router, models.analyser(settings.analyser))
-    return _under_thresholds(model, settings.router)
+    return with_thresholds(model, settings.router.thresholds)
 
 
 def decide_without_index(
@@ -447,10 +447,3 @@ def decide_without_index(
 @cache
 def _relevance(settings: RelevanceSettings) -> RelevanceModel:
     return load_relevance(settings.folder())
-
-
-def _under_thresholds(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:
-    """The router with the thresholds that the settings' file has now; without a file, as it is."""
-    if not settings.thresholds:
-        return model
-    return model.with_policy(read_policy(Path(settings.thresholds), model.name))
