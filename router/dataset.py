@@ -59,7 +59,7 @@ def build_indices(
         DatasetVersion(index, pins(settings.lexical, assembly))
         return optimise(index.path)
     corpus, _ = read_whole(index)
-    graph = Snapshot.of(corpus, index.derived, settings).graph.graph
+    graph = Snapshot(corpus, index.derived, settings).graph.graph
     return make_searchable(index, corpus, graph, settings.lexical, assembly, progress=progress)
 
 

@@ -275,7 +275,7 @@ class Session:
         before, self._before = self._before, None
         if self._searches_dataset:
             return DatasetSnapshot(self.index, self.settings)
-        return Snapshot(self.index, self.settings, before)
+        return Snapshot.open(self.index, self.settings, before)
 
     @property
     def _searches_dataset(self) -> bool:

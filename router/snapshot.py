@@ -6,7 +6,7 @@ from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from threading import RLock
-from typing import Protocol, Self, cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -70,9 +70,33 @@ class Snapshot:
     """
 
     def __init__(
-        self, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
+        self,
+        corpus: Corpus,
+        files: DerivedFiles,
+        settings: Settings,
+        base: "Snapshot | None" = None,
     ) -> None:
-        """Take the version that an index has in view.
+        """Build no arm yet.
+
+        Args:
+            files: Where arrays that are derived from the corpus are written and read.
+            base: The snapshot that a layered corpus is on top of; needed for such a corpus alone.
+        """
+        self.corpus, self._files, self._settings = corpus, files, settings
+        self.version = corpus.version
+        self._base = base if corpus.two else None
+        self._building = RLock()
+        self._dense: DenseRetriever | None = None
+        self._lexical: LexicalRetriever | None = None
+        self._graph: TriGraphRetriever | None = None
+        self._assembled: TriGraph | None = None
+        self._further: dict[Route, FurtherArm] = {}
+
+    @classmethod
+    def open(
+        cls, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
+    ) -> "Snapshot":
+        """The snapshot of the version that an index has in view.
 
         Args:
             before: An earlier snapshot of this index with these settings; its base is used again.
@@ -83,36 +107,16 @@ class Snapshot:
             below = below.two.base
         files = later_files(index, settings, base) if base else latest_files(index)
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
-            base, below = Snapshot.of(corpus, files, settings), corpus
-        self._begin(read_corpus(index, below), index.derived, settings, base)
-
-    @classmethod
-    def of(cls, corpus: Corpus, files: DerivedFiles, settings: Settings) -> Self:
-        """The snapshot of a corpus that is not layered."""
-        self = cls.__new__(cls)
-        self._begin(corpus, files, settings, None)
-        return self
+            base, below = cls(corpus, files, settings), corpus
+        return cls(read_corpus(index, below), index.derived, settings, base)
 
     @classmethod
     def derive(cls, index: PassageStore, settings: Settings) -> None:
         """Derive everything from the version in view and write it to disk for later versions."""
         corpus, keep = read_whole(index)
         for arm in ARMS:  # a snapshot each, so that an arm maps what the others wrote
-            cls.of(corpus, index.derived, settings).retriever(arm)
+            cls(corpus, index.derived, settings).retriever(arm)
         keep()  # last: where the passages are there, so is all the rest
-
-    def _begin(
-        self, corpus: Corpus, files: DerivedFiles, settings: Settings, base: "Snapshot | None"
-    ) -> None:
-        self.corpus, self._files, self._settings = corpus, files, settings
-        self.version = corpus.version
-        self._base = base if corpus.two else None
-        self._building = RLock()
-        self._dense: DenseRetriever | None = None
-        self._lexical: LexicalRetriever | None = None
-        self._graph: TriGraphRetriever | None = None
-        self._assembled: TriGraph | None = None
-        self._further: dict[Route, FurtherArm] = {}
 
     @property
     def changes(self) -> int:

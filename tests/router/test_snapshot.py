@@ -120,11 +120,11 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
     before: Snapshot | None = None
     layered = 0
     for step in range(8):
-        snapshot = Snapshot(index, settings, before)
+        snapshot = Snapshot.open(index, settings, before)
         layered += snapshot.base is not snapshot
         shutil.copytree(index.path, tmp_path / "alone")
         shutil.rmtree(tmp_path / "alone" / "derived")
-        alone = Snapshot(PassageStore.open(tmp_path / "alone"), settings)
+        alone = Snapshot.open(PassageStore.open(tmp_path / "alone"), settings)
         assert alone.base is alone
         compared = answers if snapshot.base is snapshot else of_texts
         assert compared(snapshot) == compared(alone)
@@ -148,13 +148,13 @@ def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_ti
     tmp_path: Path, persisted: None
 ) -> None:
     index = twenty(tmp_path, random.Random(5))
-    before = Snapshot(index, Settings())
+    before = Snapshot.open(index, Settings())
     before.graph.search([], 1)
     ingest(index, [Passage("new", "Zoltan", "Zoltan met Ada in Szeged.")], HASHES)
     with index.writer() as writer:
         writer.delete(["p3"])
     index.refresh()
-    after = Snapshot(index, Settings(), before)
+    after = Snapshot.open(index, Settings(), before)
     (vector,) = HASHES.encode_surfaces(["Zoltan"])
     (ranking,) = after.graph.search([Query("Whom did Zoltan meet?", vector)], 30)
     assert ranking.hits[0].id == "new"
@@ -162,7 +162,7 @@ def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_ti
     assert after.graph.graph.keys.find("zoltan") >= len(before.graph.graph)
     assert (after.due(), after.due(59), after.due(61)) == (0, 0, 2)
     Snapshot.derive(index, Settings())
-    derived, alone = Snapshot(index, Settings(), after), Snapshot(index, Settings())
+    derived, alone = Snapshot.open(index, Settings(), after), Snapshot.open(index, Settings())
     assert derived.due(61) == 0
     assert answers(derived) == answers(alone)
     graph = derived.graph.graph
@@ -189,11 +189,11 @@ def test_what_is_mapped_answers_as_what_was_built(
 ) -> None:
     monkeypatch.setattr(wye.backends.store.corpus, "LISTED", listed)
     index = twenty(tmp_path, random.Random(3))
-    built = answers(Snapshot(index, settings))
+    built = answers(Snapshot.open(index, settings))
     files = files_in(tmp_path)
     assert [file.name.partition("-")[0] for file in files] == parts
     times = [file.stat().st_mtime_ns for file in files]
-    mapped = Snapshot(index, settings)
+    mapped = Snapshot.open(index, settings)
     assert not np.asarray(mapped.corpus.vectors).flags.writeable
     assert isinstance(mapped.corpus.ids, list) == bool(listed)
     assert answers(mapped) == built
@@ -201,7 +201,7 @@ def test_what_is_mapped_answers_as_what_was_built(
     for file in files:
         whole = file.read_bytes()
         file.write_bytes(whole[:-100] + bytes(byte ^ 1 for byte in whole[-100:]))
-        assert answers(Snapshot(index, settings)) == built
+        assert answers(Snapshot.open(index, settings)) == built
         assert file.read_bytes() == whole
     assert caplog.text.count("is rebuilt") == len(files)
 
@@ -212,7 +212,7 @@ LAYOUTS = {8: "225d0ced8ed9ec48cfb4ce5d19e7b9f6"}
 
 def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, persisted: None) -> None:
     index = twenty(tmp_path, random.Random(3))
-    answers(Snapshot(index, COMPRESSED))
+    answers(Snapshot.open(index, COMPRESSED))
     assembly = COMPRESSED.graph.assembly
     parts = {"passages": None, "lexical": COMPRESSED.lexical, "graph": assembly}
     digest = hashlib.blake2b(digest_size=16)
@@ -229,10 +229,10 @@ def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, persisted: N
 def test_other_settings_have_files_of_their_own(tmp_path: Path, persisted: None) -> None:
     index = twenty(tmp_path, random.Random(3))
     plain, weighted = Settings(), Settings(lexical=LexicalSettings(k1=2.0))
-    expected = answers(Snapshot(index, weighted))
-    assert answers(Snapshot(index, plain)) != expected
+    expected = answers(Snapshot.open(index, weighted))
+    assert answers(Snapshot.open(index, plain)) != expected
     assert len(files_in(tmp_path)) == 4  # the graph is the same
-    assert answers(Snapshot(index, weighted)) == expected
+    assert answers(Snapshot.open(index, weighted)) == expected
 
 
 def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
@@ -240,31 +240,31 @@ def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
 ) -> None:
     chance = random.Random(4)
     index = twenty(tmp_path, chance)
-    answers(Snapshot(index, Settings()))
+    answers(Snapshot.open(index, Settings()))
     before = files_in(tmp_path)
     ingest(index, [passage(99, chance), replace(passage(3, chance), title="Grace")], HASHES)
     index.refresh()
-    after = Snapshot(index, Settings())
+    after = Snapshot.open(index, Settings())
     assert after.corpus.two
     assert after.corpus.two.added.ids == ["p3", "p99"]
     result = answers(after)
     assert files_in(tmp_path) == before
     shutil.rmtree(tmp_path / "derived")
-    assert answers(Snapshot(index, Settings())) == result
+    assert answers(Snapshot.open(index, Settings())) == result
 
 
 def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(5)
     index = twenty(tmp_path, chance)
-    first = answers(Snapshot(index, Settings()))
+    first = answers(Snapshot.open(index, Settings()))
     before = files_in(tmp_path)
     ingest(index, [passage(number, chance) for number in range(100, 130)], HASHES)
     index.refresh()
-    result = answers(Snapshot(index, Settings()))
+    result = answers(Snapshot.open(index, Settings()))
     assert result != first
     assert {*files_in(tmp_path)}.isdisjoint(before)
     assert len(files_in(tmp_path)) == len(before)
-    assert answers(Snapshot(index, Settings())) == result
+    assert answers(Snapshot.open(index, Settings())) == result
 
 
 def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
@@ -272,19 +272,19 @@ def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
 ) -> None:
     chance = random.Random(6)
     index = twenty(tmp_path, chance)
-    before = Snapshot(index, Settings())
+    before = Snapshot.open(index, Settings())
     answers(before)
     shutil.rmtree(tmp_path / "derived")
     ingest(index, [passage(99, chance)], HASHES)
     index.refresh()
-    expected = answers(Snapshot(index, Settings()))
-    later = Snapshot(index, Settings(), before)
+    expected = answers(Snapshot.open(index, Settings()))
+    later = Snapshot.open(index, Settings(), before)
     assert not np.asarray(later.corpus.vectors).flags.writeable
     assert answers(later) == expected
     for file in files_in(tmp_path):
         if "passages" not in file.name:
             file.unlink()
-    assert answers(Snapshot(index, Settings(), before)) == expected
+    assert answers(Snapshot.open(index, Settings(), before)) == expected
 
 
 def test_files_go_with_their_version_and_that_of_the_base_stays(
@@ -292,7 +292,7 @@ def test_files_go_with_their_version_and_that_of_the_base_stays(
 ) -> None:
     chance = random.Random(8)
     index = twenty(tmp_path, chance)
-    answers(Snapshot(index, Settings()))
+    answers(Snapshot.open(index, Settings()))
     base = files_in(tmp_path)
     with index.writer() as writer:
         writer.delete(["p1"])
@@ -300,12 +300,12 @@ def test_files_go_with_their_version_and_that_of_the_base_stays(
     assert files_in(tmp_path) == base
     assert PassageStore.open(tmp_path).checkout(2)
     index.refresh()
-    later = Snapshot(index, Settings())
+    later = Snapshot.open(index, Settings())
     assert later.base.version == 2
     result = answers(later)
     Snapshot.derive(index, Settings())
     assert {*files_in(tmp_path)}.isdisjoint(base)
-    assert answers(Snapshot(index, Settings())) == result
+    assert answers(Snapshot.open(index, Settings())) == result
     with index.writer() as writer:
         writer.delete(["p2"])
         writer.compact(keep=timedelta(0))
@@ -367,11 +367,11 @@ def test_a_base_of_which_parts_are_missing_is_none(
     """Its process was killed; dense codes, the graph and BM25 come before passages."""
     chance = random.Random(whole)
     index = twenty(tmp_path, chance)
-    before = Snapshot(index, COMPRESSED)
+    before = Snapshot.open(index, COMPRESSED)
     answers(before)
     ingest(index, [passage(99, chance)], HASHES)
     index.refresh()
-    expected = answers(Snapshot(index, COMPRESSED, before))
+    expected = answers(Snapshot.open(index, COMPRESSED, before))
     written: list[str] = []
 
     def write(files: DerivedFiles, part: str, *given: object) -> None:
@@ -387,11 +387,11 @@ def test_a_base_of_which_parts_are_missing_is_none(
     monkeypatch.setattr(DerivedFiles, "write", original)
     assert "passages" not in written
     for earlier in (before, None):
-        later = Snapshot(index, COMPRESSED, earlier)
+        later = Snapshot.open(index, COMPRESSED, earlier)
         assert later.base.version == before.version
         assert answers(later) == expected
     Snapshot.derive(index, COMPRESSED)
-    assert Snapshot(index, COMPRESSED, before).base.version == index.version
+    assert Snapshot.open(index, COMPRESSED, before).base.version == index.version
     assert {file.parent.name for file in files_in(tmp_path)} == {index.derived.folder.name}
 
 
@@ -410,21 +410,21 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = twenty(tmp_path, random.Random(9))
-    answers(Snapshot(index, Settings()))
+    answers(Snapshot.open(index, Settings()))
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     index.fault = "It is damaged."
-    answers(Snapshot(index, Settings()))
+    answers(Snapshot.open(index, Settings()))
     assert not files_in(tmp_path)
 
 
 def test_only_what_changed_is_read_again(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(1)
     index = twenty(tmp_path, chance)
-    before = Snapshot(index, Settings())
+    before = Snapshot.open(index, Settings())
     before.retriever(Route.GRAPH)
     ingest(index, [passage(99, chance)], HASHES)
     index.refresh()
-    after = Snapshot(index, Settings(), before)
+    after = Snapshot.open(index, Settings(), before)
     read: list[str] = []
 
     def texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
