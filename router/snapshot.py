@@ -6,7 +6,7 @@ from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from threading import RLock
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
@@ -325,13 +325,14 @@ class Snapshot:
         """The graph; that of a layered version is its base's with a tail. It is built once."""
         settings, two = self._settings.graph.assembly, self.corpus.two
         with self._building:
-            if self.assembled is None and self._base and two:
-                self._assembled = with_tail(two, self._base.assemble(), settings)
-            elif self.assembled is None:
+            if (graph := self.assembled) is None and self._base and two:
+                graph = with_tail(two, self._base.assemble(), settings)
+            elif graph is None:
                 graph = assemble(self.corpus, settings, self._files.scratch_folder())
                 self._files.write(_GRAPH, graph.to_arrays(), settings)
-                self._assembled = self.assembled or graph  # memory-mapped if it was written
-            return cast("TriGraph", self._assembled)
+                graph = self.assembled or graph  # memory-mapped if it was written
+            self._assembled = graph
+            return graph
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.
