@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from wye.backends.documents import split_sentences
 from wye.backends.text import content_terms, singular, words_before_stemming
+from wye.backends.trigraph.definitions import cells_of
 from wye.featurizer.question import words
 from wye.router.relevance import ASKING_WORDS
 
@@ -44,12 +45,15 @@ def sentences_of(text: str) -> list[str]:
     return sentences
 
 
-def statements_of(text: str) -> list[str]:
+def statements_of(text: str) -> list[tuple[str, str]]:
     """The sentences of a text that can answer: neither headings nor headers of a mail.
 
     A question is one statement with the sentence after it, its reply; without one it is left out.
+
+    Returns:
+        Each with the heading above it; "" without one.
     """
-    sentences = sentences_of(text)
+    sentences, heading = sentences_of(text), ""
     headers = [bool(_HEADER.fullmatch(sentence)) for sentence in sentences]
     statements = []
     at = end = 0
@@ -58,7 +62,10 @@ def statements_of(text: str) -> list[str]:
         at = start + len(sentence)
         neighbours = headers[max(0, number - 1) : number] + headers[number + 1 : number + 2]
         is_header = headers[number] and any(neighbours)
-        if start < end or is_header or _is_heading(sentence, text[at:]):
+        if start >= end and _is_heading(sentence, text[at:]):
+            heading = sentence
+            continue
+        if start < end or is_header:
             continue
         end = at
         if sentence.rstrip("\"')").endswith("?"):
@@ -66,7 +73,7 @@ def statements_of(text: str) -> list[str]:
                 continue
             reply = sentences[number + 1]
             end = text.index(reply, at) + len(reply)
-        statements.append(text[start:end])
+        statements.append((heading, text[start:end]))
     return statements
 
 
@@ -111,10 +118,19 @@ _NEGATION_SPAN = 4
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence, or a question with its reply, and the number of its passage, from 1."""
+    """A sentence, or a question with its reply, and the number of its passage, from 1.
+
+    Attributes:
+        label: What the sentence is about if it does not say so: the title of a row of a table, or
+            the heading above the sentence.
+    """
 
     text: str
     number: int
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}" if self.label else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +165,19 @@ def best_sentences(
     if not known and not _bears(question, passages):
         return []
     denied = _denied(question)
-    rest = [
-        _Sentence(Quote(text, number), _terms(_with_question(title, text, index)), index == 0)
-        for number, (title, body) in enumerate(passages, start=1)
-        for index, text in enumerate(statements_of(body))
-        if not _asserts(text, denied)
-    ]
-    rarity = _rarity([sentence.terms for sentence in rest])
     question_terms = _terms(question) - ASKING_WORDS or _terms(question)
+    rest = []
+    for number, (title, body) in enumerate(passages, start=1):
+        for index, (heading, text) in enumerate(statements_of(body)):
+            if _asserts(text, denied):
+                continue
+            helps = not _terms(heading).isdisjoint(question_terms - _terms(text))
+            label = title if cells_of(text) else heading.lstrip("# ") if helps else ""
+            quote = Quote(text, number, label)
+            rest.append(
+                _Sentence(quote, _terms(_with_question(title, str(quote), index)), not index)
+            )
+    rarity = _rarity([sentence.terms for sentence in rest])
     weights: dict[str, float] = dict.fromkeys(question_terms, 1.0)
     chosen: list[Quote] = []
     covered: frozenset[str] = frozenset()

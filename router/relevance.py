@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from wye.backends.files import canonical_json
-from wye.backends.notations import codes_in, notations
+from wye.backends.notations import Code, codes_in, notations
 from wye.backends.numerics import logistic
 from wye.backends.text import content_terms, folded, singular, title_names, words_before_stemming
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
@@ -34,7 +34,7 @@ from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, FusedHit, Route
 
-FORMAT = 4
+FORMAT = 5
 RELEVANCE = "relevance.json"
 """Name of a model's file."""
 FIRST = 5
@@ -47,12 +47,16 @@ ASKING_WORDS = frozenset(
     whether would you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have."""
-PASSAGE_EVIDENCE = ("score", "rank", "coverage", "added", "title", "cosine", "named", "hop")
+PASSAGE_EVIDENCE = (
+    *("score", "rank", "coverage", "added"),
+    *("left", "title", "cosine", "named", "hop"),
+)
 """Evidence on one passage: the route's score (for the graph, ln of its share of the best), -ln of
-its rank, the share of the question's content words that it has, and of those that no passage above
-it has, the share of its title's content words that the question or a name found by steps has, its
-cosine, whether one of the first passages above it names it, and the probability that the name in
-one of these leads to evidence, if the route follows names."""
+its rank, the share of the question's content words that it has, of those that it has and none above
+it, and of those that none above it has (unknown for the first), the share of its title's content
+words that the question or a name found by steps has, its cosine, whether one of the first passages
+above it names it, and the probability that the name in one of these leads to evidence, if the route
+follows names."""
 ANSWER_EVIDENCE = ("together", "cosine", "sentence", "beside", "joint")
 """Evidence on the first passages: the share of the question's content words that they have
 together, how far the highest cosine of a passage is above the last of the dense list (above 0 where
@@ -158,7 +162,8 @@ class RelevanceModel:
                 begin, end = end, end + len(of_one.passages)
                 sure = np.where(of_one.has_codes, SURE_FROM, 0.0)
                 of_passages = tuple(np.maximum(relevance[begin:end], sure).tolist())
-                judgements[index] = Judgement(of_passages, max(answer, of_one.least))
+                bounded = min(max(answer, of_one.least), of_one.most)
+                judgements[index] = Judgement(of_passages, bounded)
         return judgements
 
 
@@ -240,6 +245,8 @@ class Evidence:
         least: Answerability at least, whatever the curves say: a question is never called absent
             while one of the first passages has all of its words, and is answered where it is codes
             alone and one has them.
+        most: Answerability at most: a question is called absent where it names codes and none of
+            the first passages has any of them, which the wording would have put there.
     """
 
     def __init__(
@@ -275,10 +282,18 @@ class Evidence:
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
         above = np.logical_or.accumulate(np.vstack([np.zeros(len(terms), bool), has_term[:-1]]))
         added = _share(has_term & ~above, weights)
+        left = _share(~above, weights)
+        left[:1] = np.nan
         hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
-        columns = [scores, ranks, share, added, titles, cosines, _named_above(plain), hops]
+        columns = [scores, ranks, share, added, left, titles, cosines, _named_above(plain), hops]
         self.passages = np.column_stack(columns)
-        self.has_codes = _with_codes(ranking.question, terms, texts)
+        codes = codes_in(ranking.question)
+        having = _having(codes, texts)
+        is_codes = _is_only_codes(ranking.question, terms, codes)
+        self.has_codes: Mask = np.atleast_1d(having.all(axis=1) & is_codes)
+        is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
+        is_strange = is_spelt.any() and not having[:FIRST, is_spelt].any()
+        self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         has_all = terms and first.all(axis=1).any()
         self.least = (
             SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
@@ -294,18 +309,25 @@ class Evidence:
         )
 
 
-def _with_codes(question: str, terms: Sequence[str], texts: Sequence[tuple[str, str]]) -> Mask:
-    """(n,) whether a question has nothing but codes, and a passage has all of them."""
-    has_all = np.zeros(len(texts), bool)
+def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -> bool:
+    """Whether a question has nothing but codes."""
     if any(word.isalpha() and word in terms for word in question.split()):
-        return has_all  # an ordinary word
-    codes = codes_in(question)
+        return False  # an ordinary word
     of_codes = {term for code in codes for term in content_terms(code.text)}
-    if codes and of_codes.issuperset(terms):
-        for row, (title, text) in enumerate(texts):
-            words = {*words_before_stemming(f"{title} {text}"), *notations(f"{title} {text}")}
-            has_all[row] = all(not words.isdisjoint(code.keys) for code in codes)
-    return has_all
+    return bool(codes) and of_codes.issuperset(terms)
+
+
+def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
+    """(n, c) which passages have which codes, as a word or in all their parts."""
+    has = np.zeros((len(texts), len(codes)), bool)
+    for row, pair in enumerate(texts if codes else ()):
+        text = "\n".join(pair)
+        words = {*words_before_stemming(text), *notations(text)}
+        has[row] = [
+            not words.isdisjoint(code.keys) or bool(code.parts and words.issuperset(code.parts))
+            for code in codes
+        ]
+    return has
 
 
 def _share(has_term: Mask, weights: Float64) -> Float64:

@@ -1,8 +1,8 @@
 """Names by which passages go besides their whole titles.
 
 An encyclopaedia's titles are names. A company's are "Runbook: Lynx", "DR-12 Shore power", a path,
-or the name of a row. Their parts, codes and a person's first name say as well what a passage is
-about, if few passages share them.
+or the name of a row. Their parts, codes, a person's first name and the codes of the first column
+that tells the rows of a table apart say as well what a passage is about, if few passages have them.
 """
 
 import re
@@ -22,7 +22,7 @@ _CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)(?=[\w./-]*[^\W\d_])\w+(?:[./-]\w+)
 _STEM = re.compile(r"[\w.]+(?:[-_][\w.]+)+")
 _STEM_CODE = re.compile(r"[A-Z]{1,4}[-_]\d+(?:[-_]\d+)*(?=[-_]|$)")
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
-_LABEL = re.compile(r"[^:;]{1,40}: ")
+_KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
 _MOST_WORDS = 4
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 
@@ -37,27 +37,34 @@ def defining_names(
         documents: Their documents.
         texts: Their texts.
     """
-    wholes = [title_keys(title) for title in titles]
-    whole = {key for keys in wholes for key in keys}
-    parts: list[list[str]] = []
+    whole = {key for title in titles for key in title_keys(title)}
+    names_of: list[list[str]] = []
     shared: dict[str, set[str]] = defaultdict(set)
-    for title, document, text in zip(titles, documents, texts, strict=True):
-        of_row = is_row(text)
+    columns: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for row, (title, document, text) in enumerate(zip(titles, documents, texts, strict=True)):
         keys = dict.fromkeys(map(entity_key, title_parts(title)))
         names = [key for key in keys if key and key not in whole and key not in FUNCTION_WORDS]
-        parts.append(names)
+        names_of.append(names)
         for key in names:
             shared[key].add(document)
-        if of_row and _PERSON.fullmatch(title):
-            first, *_, last = title.split()
-            for word in (first, last):
-                key = entity_key(word)
-                if len(key) > 2 and key not in whole and word[0].isupper():
-                    names.append(key)
-                    shared[key].update((document, *_TWO))
+        cells = cells_of(text)
+        for label, value in cells:
+            columns[document.rpartition(":")[0], label].append((row, value))
+        for name in names_of_person(title) if cells else ():
+            key = entity_key(name)
+            if len(key) > 2 and key not in whole and name[0].isupper():
+                names.append(key)
+                shared[key].update((document, *_TWO))
+    tables_with_keys = set()
+    for (table, _), column in columns.items():
+        if table not in tables_with_keys and are_keys([value for _, value in column]):
+            tables_with_keys.add(table)
+            for row, value in column:
+                names_of[row].append(entity_key(value))
+                shared[entity_key(value)].add(documents[row])
     return [
         tuple(key for key in dict.fromkeys(names) if len(shared[key]) <= MOST_DOCUMENTS)
-        for names in parts
+        for names in names_of
     ]
 
 
@@ -65,12 +72,45 @@ _TWO = ("\0first", "\0second")
 """Count like documents, so that a single name that two people share is none."""
 
 
-def is_row(text: str) -> bool:
-    """Whether a text is the row of a table, such as "role: Welder; team: North"."""
+def cells_of(text: str) -> list[tuple[str, str]]:
+    """Labels and values of the row of a table, such as "role: Welder; team: North"; else none."""
     parts = text.partition("\n")[0].split("; ")
-    return len(parts) > 1 and sum(_LABEL.match(part) is not None for part in parts) > 0.7 * len(
-        parts
+    cells = [
+        (label, value)
+        for label, joint, value in (part.partition(": ") for part in parts)
+        if joint and len(label) <= 40
+    ]
+    return cells if len(parts) > 1 and len(cells) > 0.7 * len(parts) else []
+
+
+def are_keys(values: Sequence[str]) -> bool:
+    """Whether the values of a column are codes, numbers or dates that tell its rows apart.
+
+    Numbers are keys if they have equally many digits, three or more, and are no years.
+    """
+    lengths = {len(value) for value in values}
+    of_digits = all(value.isdecimal() for value in values)
+    return (
+        len(values) > 1
+        and len({*values}) == len(values)
+        and all(_KEY.fullmatch(value) for value in values)
+        and not (of_digits and (len(lengths) > 1 or min(lengths) < 3))
     )
+
+
+def names_of_person(title: str) -> Iterator[str]:
+    """The names by which a person goes whose row has this title: "Zając, Piotr", "Piotr Zając"."""
+    last, comma, first = title.partition(", ")
+    if comma and _PERSON.fullmatch(whole := f"{first} {last}"):
+        yield whole
+    elif not comma and _PERSON.fullmatch(title):
+        first, *_, last = title.split()
+    else:
+        return
+    yield first.split()[0]
+    yield last
+    yield f"{first[0]}. {last}"
+    yield f"{last} {first[0]}"
 
 
 def title_parts(title: str) -> Iterator[str]:

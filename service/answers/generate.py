@@ -282,7 +282,7 @@ async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
     is_known = params.answerability is not None
     search = partial(best_sentences, params.question, texts, known=is_known)
     answer.quotes = await to_thread(search)
-    pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in answer.quotes]
+    pieces = [f"{unnumbered(str(quote))} [{quote.number}]" for quote in answer.quotes]
     return [piece if n == 0 else f" {piece}" for n, piece in enumerate(pieces)]
 
 

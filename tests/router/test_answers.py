@@ -79,12 +79,24 @@ def test_what_says_the_same_is_quoted_once() -> None:
 
 def test_headings_headers_and_questions_are_no_statements() -> None:
     mail = "From: Mo\nTo: Al\nSubject: Key of the boiler\nDate: 3 May\n\nThe key hangs in the hall."
-    assert statements_of(mail) == ["The key hangs in the hall."]
+    assert statements_of(mail) == [("", "The key hangs in the hall.")]
     page = "# Boiler\n\nThe boiler key\n\nIt hangs in the hall."
-    assert statements_of(page) == ["It hangs in the hall."]
-    assert statements_of("unit: each; price: 12") == ["unit: each; price: 12"]
-    assert statements_of("Subject: drawing") == ["Subject: drawing"]
+    assert statements_of(page) == [("The boiler key", "It hangs in the hall.")]
+    assert statements_of("unit: each; price: 12") == [("", "unit: each; price: 12")]
+    assert statements_of("Subject: drawing") == [("", "Subject: drawing")]
     assert statements_of("Where is the key?") == []
+
+
+def test_a_row_is_quoted_with_its_title_and_a_line_with_the_heading_that_has_the_code() -> None:
+    rows = [
+        ("Lift 3", "building: A; kind: bed lift; load: 2000"),
+        ("Lift 4", "building: B; kind: theatre lift; load: 2500"),
+    ]
+    first, *_ = best_sentences("What load has lift 4?", rows)
+    assert (first.number, str(first)) == (2, f"Lift 4: {rows[1][1]}")
+    codes = [("Faults", "## F-510\n\nBelt is loose.\n\n## F-511\n\nTorque out of range.")]
+    (quote, *_) = best_sentences("What does F-511 mean?", codes)
+    assert str(quote) == "F-511: Torque out of range."
 
 
 def test_a_question_is_quoted_with_its_reply() -> None:

@@ -145,6 +145,21 @@ def test_a_code_alone_is_answered_however_it_is_written_where_a_passage_has_it()
     assert judged("VLV-9999", texts).answerability == pytest.approx(0, abs=0.001)
 
 
+def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
+    texts = [("Pumps", "AHU-11 serves the kitchen, and T-4 9 the bath."), ("Hall", "AHU-13.")]
+
+    def answerability(question: str) -> float:
+        to_judge = RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)
+        believer = replace(model(), answers=dict.fromkeys(ROUTES, CurveSum(9.0, {})))
+        (judgement,) = believer.judge([to_judge])
+        assert judgement.answerability is not None
+        return judgement.answerability
+
+    assert answerability("Which room does AHU-12 serve?") < ABSTAIN_BELOW
+    for question in ("Which room does AHU-11 serve?", "What are AHU-12 and AHU13?", "Since 1999?"):
+        assert answerability(question) > SURE_FROM
+
+
 def test_what_has_all_words_of_a_question_is_never_called_absent() -> None:
     texts = [("Smoker", "The smoker opens at noon."), ("Lamp", "The lamp is red.")]
     assert judged("When does the smoker open?", texts).answerability == ABSTAIN_BELOW
@@ -170,6 +185,7 @@ def test_words_that_no_passage_above_has_and_names_that_lead_to_a_passage_count(
     texts = [("", "The red lamp."), ("", "A red boat."), ("", "The boat sank.")]
     found = evidence("Which red boat sank?", texts, hops={"p3": 0.7})
     assert column(found, "added") == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert column(found, "left") == pytest.approx([math.nan, 2 / 3, 1 / 3], nan_ok=True)
     assert column(found, "hop") == [0, 0, 0.7]
 
 
@@ -188,7 +204,14 @@ def test_an_answer_is_given_doubted_or_refused(
     assert answered(answerability, bound) == verdict
 
 
-@given(st.lists(st.floats(-2, 2), min_size=8, max_size=8), st.integers(0, 7), st.floats(0, 2))
+COLUMNS, COSINE = len(PASSAGE_EVIDENCE), PASSAGE_EVIDENCE.index("cosine")
+
+
+@given(
+    st.lists(st.floats(-2, 2), min_size=COLUMNS, max_size=COLUMNS),
+    st.integers(0, COLUMNS - 1),
+    st.floats(0, 2),
+)
 def test_more_evidence_never_makes_a_passage_less_likely(
     values: list[float], column: int, more: float
 ) -> None:
@@ -201,7 +224,7 @@ def test_more_evidence_never_makes_a_passage_less_likely(
 
 def test_unknown_evidence_adds_what_is_said_of_it() -> None:
     own = curves(PASSAGE_EVIDENCE)
-    known, unknown = own(np.array([[0.5] * 8, [0.5] * 3 + [math.nan] + [0.5] * 4]))
+    known, unknown = own(np.array([[0.5] * 9, [0.5] * 3 + [math.nan] + [0.5] * 5]))
     assert known == unknown  # 1.0 is said of the unknown, which is what 0.5 adds
 
 
@@ -231,7 +254,7 @@ def test_lists_that_were_not_cut_off_have_curves_of_their_own() -> None:
 
     def scores_and_cosines(route: Route, own: Ranking) -> tuple[str, list[list[float]]]:
         judged_as, found = evidence_on(RouteRanking("", route, own, texts[: len(own.hits)]), 100)
-        return judged_as, found.passages[:, [0, 5]].T.tolist()
+        return judged_as, found.passages[:, [0, COSINE]].T.tolist()
 
     few = Ranking("fusion", hits, candidates=100)
     route, found = scores_and_cosines(Route.FUSION, few)
@@ -258,7 +281,7 @@ def test_a_passage_that_the_dense_list_lacks_is_as_near_as_the_end_of_that_list(
 
     def cosines(*told: object) -> list[float]:
         found = evidence_on(RouteRanking("", Route.FUSION, *told), 5)[1]  # type: ignore[arg-type]
-        return [*map(float, found.passages[:, 5])]
+        return [*map(float, found.passages[:, COSINE])]
 
     assert cosines(whole, texts, dense) == [0.7, 0.3, 0.6, 0.5, 0.4, 0.3]
     five = replace(whole, hits=whole.hits[:5])
@@ -283,7 +306,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("spoil", "message"),
     [
         (lambda text: text[:50], "is damaged"),
-        (lambda text: text.replace('"format": 4', '"format": 3'), "this build reads 4"),
+        (lambda text: text.replace('"format": 5', '"format": 4'), "this build reads 5"),
         (lambda text: text.replace('"bias"', '"bIas"'), "is damaged"),
         (lambda text: text.replace('"dense"', '"dance"'), "is damaged"),
         (lambda text: text.replace(" 2.0", " -1.0"), "never fall"),

@@ -72,7 +72,8 @@ def made(seed: int = 0) -> list[Example]:
 
 def test_more_evidence_is_more_likely_and_families_that_were_left_out_are_told_apart() -> None:
     model = fit_model(made(), 100, "made")
-    low, high = model.passages[Route.DENSE](np.array([[-1.0] * 8, [3.0] * 8]))
+    width = len(PASSAGE_EVIDENCE)
+    low, high = model.passages[Route.DENSE](np.array([[-1.0] * width, [3.0] * width]))
     assert low < 0.1
     assert high > 0.6
     answers = of_answers([one for one in made() if one.route == Route.FUSION])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wye.backends.trigraph.definitions import defining_names, is_row, title_parts
+from wye.backends.trigraph.definitions import cells_of, defining_names, title_parts
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,12 @@ def test_a_person_in_a_table_goes_by_one_name_if_nobody_shares_it() -> None:
     titles = ["Runa Berg", "Odd Lie", "Odd Moen", "Runa Falk Hus"]
     documents = [f"staff.csv:{n}" for n in range(4)]
     assert defining_names(titles, documents, [row] * 4) == [
-        ("berg",),
-        ("lie",),
-        ("moen",),
-        ("hus",),
+        ("berg", "r. berg", "berg r"),
+        ("lie", "o. lie", "lie o"),
+        ("moen", "o. moen", "moen o"),
+        ("hus", "r. hus", "hus r"),
     ]
+    assert defining_names(["Berg, Runa"], ["staff.csv:1"], [row])[0][:2] == ("runa berg", "runa")
     assert defining_names(titles, documents, ["She keeps the hut."] * 4) == [()] * 4
 
 
@@ -54,10 +55,30 @@ def test_chunks_of_a_document_count_as_one() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("role: Warden; hut: Elk Hut", True),
-        ("One thing: this; and then all of that happened; and more; and more", False),
-        ("Prose without any labels.", False),
+        ("role: Warden; hut: Elk Hut", [("role", "Warden"), ("hut", "Elk Hut")]),
+        ("One thing: this; and then all of that happened; and more; and more", []),
+        ("Prose without any labels.", []),
     ],
 )
-def test_rows_are_known_by_their_labels(text: str, expected: bool) -> None:
-    assert is_row(text) is expected
+def test_rows_are_known_by_their_labels(text: str, expected: list[tuple[str, str]]) -> None:
+    assert cells_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        (["SUP-24", "SUP-25"], ["sup-24", "sup-25"]),
+        (["9130", "9140"], ["9130", "9140"]),
+        (["07.05.31", "08.05.31"], ["07.05.31", "08.05.31"]),
+        (["SUP-24", "SUP-24"], []),
+        (["2030", "2031"], []),
+        (["640", "5040"], []),
+        (["Elk Hut", "Otter Hut"], []),
+    ],
+)
+def test_the_first_column_that_tells_rows_apart_names_them(
+    column: list[str], keys: list[str]
+) -> None:
+    texts = [f"where: north; no: {key}; other: Z-{n}" for n, key in enumerate(column)]
+    names = defining_names(["Ropes", "Sails"], ["a.csv:1", "a.csv:2"], texts)
+    assert [each[:1] for each in names] == [(key,) for key in keys or ("z-0", "z-1")]
