@@ -159,7 +159,7 @@ class SmallIndex:
             chunks=np.array([row.chunk for row in rows], np.int32),
             vectors=np.concatenate([nothing, *(row.vector[None] for row in rows)], dtype="f4"),
             sentence_vectors=np.concatenate([nothing, *(row.sentences for row in rows)]),
-            sentence_passage=np.repeat(np.arange(len(rows), dtype=np.int32), self._lengths),
+            sentence_passage=np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(self._starts)),
             entities=_Tagged(rows, self._starts),
             phrases=_Tagged([], self._starts),
             hashes=[],
@@ -173,28 +173,18 @@ class SmallIndex:
         )
 
     @cached_property
-    def _lengths(self) -> list[int]:
-        """Number of sentences of each row."""
-        return [len(row.sentences) for row in self.rows]
-
-    @cached_property
     def _starts(self) -> Int64:
         """(n + 1,) where the sentences of each row begin, and where those of the last end."""
-        return _end_to_end(self._lengths)
+        return np.cumsum([0, *(len(row.sentences) for row in self.rows)], dtype=np.int64)
 
     @cached_property
     def graph(self) -> TriGraph:
         """The graph of the rows, assembled from the names that are stored in them."""
         rows = self.rows
-        sizes, titled, several = (
-            (
-                [*map(len, lists)]
-                for lists in zip(*((r.hashes, r.titles, r.mentions) for r in rows), strict=True)
-            )
-            if rows
-            else ([], [], [])
-        )
-        starts = _end_to_end(sizes)
+        sizes = [len(row.hashes) for row in rows]
+        titled = [len(row.titles) for row in rows]
+        several = [len(row.mentions) for row in rows]
+        starts = np.cumsum([0, *sizes], dtype=np.int64)
         owners = np.repeat(np.arange(len(rows)), sizes)
         stored = np.concatenate([np.empty(0, np.uint64), *(row.hashes for row in rows)])
         hashes, first, entities = np.unique(stored, return_index=True, return_inverse=True)
@@ -221,11 +211,6 @@ class SmallIndex:
             names=NameTrie.of([]),  # seeds are found among all names of the corpus
             display_names=names,
         )
-
-
-def _end_to_end(lengths: Sequence[int]) -> Int64:
-    """Where each of some lists begins if they are put end to end, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
 class NameNumbers:
@@ -286,10 +271,7 @@ class _Vocabulary:
 
 
 class _Counts(FilteredGraph):
-    """How many allowed passages mention a name or have it as their title, without which they are.
-
-    Under a filter a name's passages are counted up to `COUNTED`.
-    """
+    """How many allowed passages mention a name or have it as their title."""
 
     def __init__(self, numbers: NameNumbers, predicate: str | None) -> None:
         self._numbers, self._predicate = numbers, predicate
@@ -405,23 +387,23 @@ class DatasetGraphBatch(TriGraphBatch):
         arm.lexical_arm.begin(query.text, DEPTH, self._allowed)
         return super().needs_parse(position)
 
-    def _names_in(self, position: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
+    def names_in(
+        self, positions: Sequence[int], ids: Sequence[Sequence[str]]
+    ) -> list[tuple[NameCoverage, ...]]:
+        """See `TriGraphBatch`."""
+        return [self._coverages(*pair) for pair in zip(positions, ids, strict=True)]
+
+    def _coverages(self, position: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
         row_of = {row.id: row for row in self._graph_arm.version.rows_of(ids)}
         rows = [row_of[id_] for id_ in ids if id_ in row_of]
-        in_texts = [{*row.hashes.tolist()} for row in rows]
-        in_titles = [{*row.hashes[row.titles].tolist()} for row in rows]
-        seeds = self._seeds_in_words(position)
-        return tuple(
-            NameCoverage(
-                mention=seed.mention,
-                value=seed.value,
-                degree=stats.passages,
-                titled=stats.titles,
-                titles=bits(hashed(self._key(seed)) in each for each in in_titles),
-                texts=bits(hashed(self._key(seed)) in each for each in in_texts),
-            )
-            for seed, stats in zip(seeds, self._stats(seeds), strict=True)
-        )
+        seeds, coverages = self._seeds_in_words(position), []
+        for seed, stats in zip(seeds, self._stats(seeds), strict=True):
+            name = np.uint64(hashed(self._key(seed)))
+            in_titles = bits(name in row.hashes[row.titles] for row in rows)
+            in_texts = bits(name in row.hashes for row in rows)
+            counts = stats.passages, stats.titles
+            coverages.append(NameCoverage(seed.mention, seed.value, *counts, in_titles, in_texts))
+        return tuple(coverages)
 
     def _key(self, seed: Seed) -> str:
         return self._graph_arm.numbers.words[seed.entity].text
@@ -496,11 +478,7 @@ def titles_in(rows: Sequence[Row]) -> list[int]:
 
 
 def _closest(rarity: Mapping[int, float], closeness: Mapping[int, float], most: int) -> list[int]:
-    """Addresses of the rows with some names that are closest to the question.
-
-    Args:
-        rarity: Address of each row with some of the names -> how rare these are, summed.
-    """
+    """Addresses of the rows with some names that are closest to the question; see `with_keys`."""
     highest = max(rarity.values(), default=1.0) or 1.0
     order = sorted(
         rarity, key=lambda row: (-(closeness.get(row, 0.0) + rarity[row] / highest), row)

@@ -115,6 +115,11 @@ def test_coverage_and_texts_are_those_of_memory(prepared: Path) -> None:
     assert dataset.words_in([question], [first]) == memory.words_in([question], [first])
     assert dataset.texts(first) == memory.texts(first)
     assert dataset.corpus.passages(first) == memory.corpus.passages(first)
+    covered = [
+        arms.graph.batch([Query(question, UNKNOWN)]).names_in([0], [first])
+        for arms in (memory, dataset)
+    ]
+    assert covered[0] == covered[1]
 
 
 def test_what_a_filter_hides_is_not_returned_nor_counted(prepared: Path) -> None:
