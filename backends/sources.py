@@ -107,37 +107,27 @@ def _remote_file(info: fs.FileInfo, base: str, address: str) -> RemoteFile:
 
 
 BEIR_CORPUS = "corpus.jsonl"
-
 LINES = (".jsonl", ".ndjson")
 """Extensions of files in which each line is a document."""
-
 ROWS = (*LINES, ".csv", ".xlsx", ".mbox")
 """Extensions of files with several documents."""
-
 _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
     .sh .sql .swift .ts .tsx"""
 TEXTS = (PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", ".json", *_CODE.split())
 """Extensions of files that are read as text."""
-
 SUFFIXES = (PROSE, *READERS, *LINES, *TEXTS[1:])
 """Extensions of supported files, also for uploads."""
-
 PARQUET = ".parquet"
 """Also supported, except for uploads."""
-
 _READ = (*SUFFIXES, PARQUET)
 KINDS = f"{', '.join((PROSE, *READERS, *LINES, *TEXTS[1:7], PARQUET))}, or source code"
 """What is read, in words."""
-
 # Files that are read in one go: each has at most so many bytes, and they are so close together.
 _SMALL = 1 << 16
 _LOOK_AHEAD = 256
-
 # Names of hidden files, and of those by which Office locks others.
 _HIDDEN = (".", "~$")
-
 _ONE_FOLDER = "index the folder that holds both files, or rename one"
-
 # For estimating the number of passages of a file that is one document.
 _BYTES_PER_PASSAGE = 1_000
 
@@ -210,6 +200,7 @@ class DocumentSource:
         self._path = path
         self._texts = frozenset([*TEXTS, *map(str.lower, as_text)])
         source = local_path(path)
+        self._root = str(source.resolve() if source else path)
         if source is None:
             self._is_folder, self._files = self._listed(str(path))
         else:
@@ -279,9 +270,10 @@ class DocumentSource:
     @property
     def listed(self) -> dict[str, list[str]]:
         """The folder that is read, and the names of its files; {} for a file."""
-        folder = local_path(self._path)
-        address = str(folder.resolve() if folder else self._path)
-        return {address: [file.name for file in self._files]} if self._is_folder else {}
+        return {self._root: [file.name for file in self._files]} if self._is_folder else {}
+
+    def _address(self, file: _File) -> str:
+        return f"{self._root}/{file.name}" if self._is_folder else self._root
 
     @property
     def shown(self) -> str:
@@ -340,6 +332,7 @@ class DocumentSource:
                 shared_metadata = {**self._path_metadata(file), **(metadata or {})}
                 count = 0
                 for document in self._documents(position, ahead, ids, on_bad, on_note):
+                    ids.files[document.id] = self._address(file)
                     whole = replace(document, metadata={**shared_metadata, **document.metadata})
                     for passage in chunk_passage(whole, words):
                         count += 1
@@ -362,8 +355,7 @@ class DocumentSource:
             on_bad(replace(bad, file=file.shown))
 
         once = partial(ids.once, source=file.shown)
-        absolute = str(file.path.resolve()) if isinstance(file.path, Path) else file.path.key
-        of_record = partial(ids.of_record, source=file.shown, file=absolute)
+        of_record = partial(ids.of_record, source=file.shown, file=self._address(file))
         try:
             with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:

@@ -44,7 +44,7 @@ class Ids:
     """The ids of the documents that were read, each with the file or the index that it is in.
 
     Attributes:
-        files: Document -> the file that gives it and its id, if a file gives several such.
+        files: Id of a document -> absolute path or address of its file.
     """
 
     def __init__(self, former: Mapping[str, str] | None = None) -> None:
@@ -83,12 +83,11 @@ class Ids:
         return document
 
     def of_record(self, document: Passage, source: str, file: str) -> Passage:
-        """As `once`, for one of several documents of a file, given as an absolute path."""
+        """As `once`, for a document that brings its id along; `file` is as in `files`."""
         self.claim(document.id, source)
         former = self._former.get(document.id, file)
         if former != file and Path(former).exists():
             self._replaced.setdefault((former, file), []).append(document.id)
-        self.files[document.id] = file
         return document
 
     @property

@@ -1,6 +1,5 @@
 """Listing, reading and deleting the documents of an index, and its inventory."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -196,14 +195,13 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     return sorted(ids)
 
 
-_ORIGINS, _IDS = "sources.json", "ids.parquet"
+_FILES = "files.parquet"
 
 
 def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
     """Ids of the documents of files that were in folders when they were indexed, and are no longer.
 
-    A file that another folder has under the same name is not gone. Documents of `.jsonl` and
-    Parquet have ids of their own, by which their file is not known.
+    A document that a file elsewhere gave later is that file's.
 
     Args:
         listed: Folder -> names of the files that it has now.
@@ -211,56 +209,38 @@ def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
     Raises:
         BackendError: The index cannot be read.
     """
-    recorded = _origins(folder)
-    former = {name for source in listed for name in recorded.get(source, ())}
-    names = former - {name for files in {**recorded, **listed}.values() for name in files}
-    if not names:
+    lost = {
+        id_
+        for id_, file in read_files(folder).items()
+        for source, names in listed.items()
+        if file.startswith(f"{source}/") and file.removeprefix(f"{source}/") not in names
+    }
+    if not lost:
         return []
     index = _open(folder)
     with reading(folder):
         ids = pc.unique(_document_column(index.snapshot(), None)).to_pylist()
-    return sorted(id_ for id_ in ids if id_ in names or _of_row(id_, names))
+    return sorted(lost.intersection(ids))
 
 
-def _of_row(id_: str, names: Collection[str]) -> bool:
-    """Whether an id is that of a row of one of these files, as in `rooms.csv:1`."""
-    return any(id_[:end] in names for end, letter in enumerate(id_) if letter == ":")
+def read_files(folder: Path) -> dict[str, str]:
+    """Id of each document that `wye index` read of files -> the file; {} if that is not known."""
+    with suppress(OSError, pa.ArrowException):
+        return dict(zip(*parquet.read_table(folder / _FILES).to_pydict().values(), strict=True))
+    return {}
 
 
-def record_origins(
-    folder: Path, listed: Mapping[str, Collection[str]], *, forget: bool = False
-) -> None:
-    """Note which files of folders an index was made of; those that are gone stay unless forgotten.
+def record_files(folder: Path, files: Mapping[str, str], removed: Collection[str] = ()) -> None:
+    """Add to what `read_files` returns, without documents that were removed.
 
     Raises:
         OSError: The file cannot be written.
     """
-    recorded = _origins(folder)
-    for source, names in listed.items():
-        recorded[source] = sorted({*names, *(() if forget else recorded.get(source, ()))})
-    with write_atomically(folder / _ORIGINS) as file:
-        file.write(json.dumps(recorded).encode())
-
-
-def read_ids(folder: Path) -> dict[str, str]:
-    """Id of each document that a file of several gave in earlier runs -> that file."""
-    with suppress(OSError, pa.ArrowException):
-        return dict(zip(*parquet.read_table(folder / _IDS).to_pydict().values(), strict=True))
-    return {}
-
-
-def record_ids(folder: Path, files: Mapping[str, str]) -> None:
-    """Add to what `read_ids` returns; an `OSError` if it cannot be written."""
-    known = read_ids(folder) | {**files}
-    with write_atomically(folder / _IDS) as file:
+    known = {id_: file for id_, file in read_files(folder).items() if id_ not in removed} | {
+        **files
+    }
+    with write_atomically(folder / _FILES) as file:
         parquet.write_table(pa.table({"id": [*known], "file": [*known.values()]}), file)
-
-
-def _origins(folder: Path) -> dict[str, list[str]]:
-    """Folder -> names of the files that were indexed; {} if that is not known."""
-    with suppress(OSError, ValueError):
-        return dict(json.loads((folder / _ORIGINS).read_bytes()))
-    return {}
 
 
 def take_inventory(folder: Path) -> dict[str, object]:

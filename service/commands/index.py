@@ -193,10 +193,10 @@ def ingest_files(
     """
     import wye
     from wye.backends.readers.records import Ids
-    from wye.backends.store.documents import read_ids, record_ids
+    from wye.backends.store.documents import read_files, record_files
 
     # Look at the sources before the models, which take seconds to load.
-    former = read_ids(folder_of(settings))
+    former = read_files(folder_of(settings))
     opened = _open_sources(sources, bad, reading, former)
     ids = Ids(former)
     passages = bad.counted(
@@ -215,7 +215,7 @@ def ingest_files(
     with target, announcing_stops(), _reporting_reuse(opened, target.path):
         report = target.add(chain([first], passages), progress=bar)
         if ids.files:
-            record_ids(target.path, ids.files)
+            record_files(target.path, ids.files)
         for sentence in ids.replacements:
             say(sentence)
         if not report.interrupted:
@@ -292,15 +292,14 @@ def _reporting_reuse(
 
 def _prune(folder: Path, bad: "BadLines", *, prune: bool, dry_run: bool = False) -> None:
     """Remove the documents whose file is gone from the folders that were read, or count them."""
-    from wye.backends.store.documents import Removal, record_origins, remove, vanished
+    from wye.backends.store.documents import Removal, record_files, remove, vanished
 
     ids = vanished(folder, bad.listed)
     if ids and dry_run:
         output().print("\n".join(ids))
     elif ids and prune:
         remove(folder, Removal(documents=tuple(ids)))
-    if not dry_run and bad.listed:
-        record_origins(folder, bad.listed, forget=prune)
+        record_files(folder, {}, {*ids})
     if prune:
         say(f"{len(ids):,} documents {'would be' if dry_run else 'were'} removed with their files.")
     elif ids:
