@@ -35,7 +35,7 @@ V = TypeVar("V")
 _PROBES = 80
 """Lists of the vector index that are compared with a question."""
 CACHED_ROWS = 20_000
-"""Rows that are kept in memory, about 8 kB each."""
+"""Rows that are kept in memory, 7 kB each, and up to 15 with what was read of their words."""
 _CACHED_TEXTS = 1_000
 _CACHED_WORDS = 100_000
 _NEGATED = ("ne", "nin")
