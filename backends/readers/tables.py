@@ -234,13 +234,18 @@ def documents_of_rows(
 
 
 def _caption_lines(rows: Sequence[Row]) -> int:
-    """How many lines above a table, most of whose rows are as long as its header, are a caption."""
+    """How many lines above a table, most of whose rows are as long as its header, are a caption.
+
+    Lines of a single cell may be rows too, so the table has to have more of them.
+    """
     widest = max(map(_filled, rows))
     top = 0
     while top < len(rows) - 1 and _filled(rows[top]) == 1 < widest:
         top += 1
-    regular = sum(len(row) == len(rows[top][1]) for _, row in rows[top:])
-    return top if regular >= _REGULAR * (len(rows) - top) else 0
+    table = [len(row) for _, row in rows[top:]]
+    least = 3 if any(len(row) == 1 for _, row in rows[:top]) else 2
+    is_regular = table.count(table[0]) >= _REGULAR * len(table)
+    return top if is_regular and len(table) >= least else 0
 
 
 def _is_split(header: Sequence[str], below: Sequence[str]) -> bool:

@@ -185,6 +185,8 @@ def test_one_column_of_texts_has_no_caption() -> None:
         "",
         "has 3 fields, but the header has 1",
     ]
+    fine, bad = csv(io.BytesIO(b"text\nfine\n1,2\n"), LIMITS)
+    assert (fine.blocks, bad.error) == ([(0, "fine")], "has 2 fields, but the header has 1")
 
 
 def test_columns_of_one_name_are_counted() -> None:
