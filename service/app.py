@@ -27,8 +27,8 @@ from wye.service.api import (
     route,
     vector_stores,
 )
-from wye.service.arms.file import read_arms
-from wye.service.collections import IndexCollection, remote_collections, served
+from wye.service.arms.file import read_arms, served
+from wye.service.collections import IndexCollection, remote_collections
 from wye.service.http import problems
 from wye.service.http.edge import (
     LONGEST_BODY,

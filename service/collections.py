@@ -26,7 +26,6 @@ from wye.router.session import ModelCache, Session
 from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Decision, Route
 from wye.service.arms.arm import RemoteArm
-from wye.service.arms.file import names_without_index
 from wye.service.batching import Batcher
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing
@@ -34,7 +33,7 @@ from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
 from wye.service.search import BASE, INDEX, THRESHOLDS, Collection, SearchParams
-from wye.service.settings import ServiceSettings, index_folders, router_settings
+from wye.service.settings import ServiceSettings, router_settings
 
 LONGEST_UNSEEN = 5.0
 """Seconds after which the files of an index are looked at even if nothing seems to have changed."""
@@ -470,17 +469,6 @@ def check_router(collection: str, routing: RoutingSettings) -> None:
             read_policy(Path(routing.thresholds), router)
     except RouterError as error:
         raise ServiceError(f"The router of collection '{collection}': {error}") from None
-
-
-def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Folders of the collections with an index, by name, and names of those without one.
-
-    Raises:
-        ServiceError: There is neither, or a name is invalid.
-    """
-    elsewhere = bool(names_without_index(settings.arms, ()))
-    folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
-    return folders, names_without_index(settings.arms, list(folders))
 
 
 def remote_collections(

@@ -20,13 +20,12 @@ from wye.router.settings import RoutingSettings
 from wye.router.types import Route
 from wye.service.app import indexes
 from wye.service.arms.arm import RemoteArm
-from wye.service.arms.file import read_arms
+from wye.service.arms.file import read_arms, served
 from wye.service.collections import (
     UNROUTED,
     IndexCollection,
     check_router,
     remote_collections,
-    served,
 )
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing, others_write, refuse_open_server

@@ -30,6 +30,7 @@ from wye.service.settings import (
     DEFAULT,
     LONGEST_DEADLINE_MS,
     ServiceSettings,
+    index_folders,
     load_settings,
 )
 
@@ -301,3 +302,14 @@ class LocalArms:
     async def _close(self) -> None:
         for arm in self._arms.values():
             await arm.close()
+
+
+def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """Folders of the collections with an index, by name, and names of those without one.
+
+    Raises:
+        ServiceError: There is neither, or a name is invalid.
+    """
+    elsewhere = bool(names_without_index(settings.arms, ()))
+    folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
+    return folders, names_without_index(settings.arms, list(folders))

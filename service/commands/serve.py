@@ -230,7 +230,7 @@ async def _of_index(index: Path | None, preset: str | None) -> None:
 
     from wye.backends.store.index import PassageStore
     from wye.service.app import build
-    from wye.service.collections import served
+    from wye.service.arms.file import served
     from wye.service.mcp_tools import inside, run_stdio
     from wye.service.settings import load_settings
 
