@@ -121,10 +121,10 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
         of = [rare[row] for row in owners]
         structs = pa.StructArray.from_arrays(
             [
-                pa.array(map(_Names.in_text, of, mentioned["text"], repeat(number)), pa.string()),
+                pa.array(map(_Alias.in_text, of, mentioned["text"], repeat(number)), pa.string()),
                 vector_array(_moved(near, generator, number), near.shape[1]),
                 *(
-                    pa.array(map(_Names.among, of, mentioned[name], repeat(number)), _LIST)
+                    pa.array(map(_Alias.among, of, mentioned[name], repeat(number)), _LIST)
                     for name in ("entities", "phrases")
                 ),
             ],
@@ -136,7 +136,7 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
-class _Names:
+class _Alias:
     """The names of a passage to rename, in its texts and mentions."""
 
     def __init__(self, names: set[str]) -> None:
@@ -163,7 +163,7 @@ def _suffix(number: int) -> str:
 
 def _rare(
     texts: Sequence[dict[str, Any]], mentioned: dict[str, list[Any]], ends: Sequence[int]
-) -> list[_Names]:
+) -> list[_Alias]:
     """The rare names of each passage."""
     each: list[set[str]] = []
     first = 0
@@ -172,10 +172,10 @@ def _rare(
         each.append({*title_names(row["title"]), *(name for names in mentions for name in names)})
         first = last
     often = Counter(name for names in each for name in names)
-    return [_Names({name for name in names if name and often[name] <= RARE}) for names in each]
+    return [_Alias({name for name in names if name and often[name] <= RARE}) for names in each]
 
 
-def _renamed(row: dict[str, Any], names: _Names, number: int) -> dict[str, Any]:
+def _renamed(row: dict[str, Any], names: _Alias, number: int) -> dict[str, Any]:
     """The plain columns of a copy's row."""
     passage = Passage(
         f"{row['id']}~{number}",
