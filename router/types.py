@@ -208,7 +208,7 @@ class TimedArmResults:
     Attributes:
         results: Results of every arm.
         seconds: Processor time by stage.
-        steps: Ranking by the route of steps; None if it made no searches and so equals fusion.
+        steps: Ranking by the route of steps; None if it made no searches beside fusion's.
         open: Whether its plan is open (`wye.featurizer.plan.Plan`).
     """
 

@@ -73,8 +73,8 @@ class Replayed:
         question: Its group is the dataset it comes from.
         gold: Passage id -> relevance; above 0 is relevant.
         seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
-        steps: The ranking of the route `steps`; None if the question has no plan, where steps give
-            what fusion does.
+        steps: The ranking of the route `steps`; None if the question has no plan. It then counts as
+            fusion, without the second hops that serving adds.
         open: Whether its plan is open: long, and nothing in it is nested.
         remote: What remote arms returned; None without any.
     """

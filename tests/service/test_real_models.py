@@ -208,7 +208,9 @@ def test_a_title_that_the_parser_cuts_is_looked_up_as_a_whole(tmp_path: Path) ->
         question = "Which film has the director who died later, {} or {}?".format(*films)
         hits = index.search(question, route=Route.STEPS, explain=True)
     names_of = {step.phrase: [one.name for one in step.candidates] for step in hits.reply.chain}
-    assert names_of == {film: [director] for film, director in films.items()}
+    assert {film: names_of[film] for film in films} == {
+        film: [director] for film, director in films.items()
+    }
 
 
 def test_answers_of_nested_questions_stand_in_their_last_passage() -> None:

@@ -3,6 +3,7 @@ import inspect
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +135,9 @@ def test_steps_of_a_replay_are_those_that_serve(
     assert 0 < sum(taken) < len(taken)
     assert [one.steps is not None for one in replay.questions] == taken
     questions = EvaluationSet((replay,), np.zeros((len(replay), 0)))
-    for own, reply in zip(questions.rankings(Route.STEPS, FUSION), served, strict=True):
-        pairs = [(hit.id, hit.score) for hit in own.hits[:10]]
+    replayed = questions.rankings(Route.STEPS, FUSION)
+    for ranking, reply in compress(zip(replayed, served, strict=True), taken):
+        pairs = [(hit.id, hit.score) for hit in ranking.hits[:10]]
         assert pairs == [(hit.id, hit.score) for hit in reply.ranking.hits]
     for one in replay.questions:
         assert {"fusing", "steps"} <= {*one.seconds}

@@ -16,8 +16,9 @@ function cited({ text, passages }, titles) {
     el("a", { class: "cite", href: `#passage-${number}`, "aria-label": `Passage ${number}`, onclick: goTo(number) }, String(number));
   const links = passages.map(link);
   const [, remark = "", rest] = /^([^:;\n]*[.!?]\s)?(.*)$/s.exec(text);
-  const cells = row(rest);
-  return cells ? [remark, el("span", { class: "row" }, el("strong", {}, titles[passages[0] - 1] ?? ""), " ", cells, ...links)] : [text, ...links];
+  const title = titles[passages[0] - 1] ?? "";
+  const cells = row(rest.startsWith(`${title}: `) ? rest.slice(title.length + 2) : rest);
+  return cells ? [remark, el("span", { class: "row" }, el("strong", {}, title), " ", cells, ...links)] : [text, ...links];
 }
 
 export class Answer {

@@ -32,9 +32,12 @@ def is_fault(reply: Response, asked: object) -> bool:
     """Whether a reply is the server's fault: any 5xx, but for time that the request itself limits.
 
     One that gives a few milliseconds is told so where the machine needs more, and when to return.
+    One that wants a version which nobody has written gets 503 after a short wait.
     """
     if reply.status_code < 500:
         return False
+    if isinstance(asked, dict) and asked.get("min_version"):
+        return bool(reply.json()["type"] != "urn:wye:problem:not-searched-yet")
     hurried = isinstance(asked, dict) and (
         is_short(asked.get("deadline_ms"))
         or (isinstance(asked.get("wye"), dict) and is_short(asked["wye"].get("deadline_ms")))
