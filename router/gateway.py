@@ -206,10 +206,13 @@ class Gateway:
             coverage = batch.coverage(positions)
             results = batch.results(every, positions, depth)
             for row, result in enumerate(results):
-                steps = stepped[row].ranking if stepped[row].searches else None
+                answer, plan = stepped[row], batch.plan(row)
+                steps = answer.ranking if answer.searches or answer.hops else None
                 whole = replace(result, coverage=coverage[row])
-                is_open = batch.plan(row).open
-                replays.append(TimedArmResults(whole, batch.seconds[row], steps, is_open))
+                has_plan = bool(plan.steps or plan.open)
+                replays.append(
+                    TimedArmResults(whole, batch.seconds[row], steps, has_plan, plan.open)
+                )
         return replays
 
     def _pipeline(

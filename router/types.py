@@ -208,13 +208,15 @@ class TimedArmResults:
     Attributes:
         results: Results of every arm.
         seconds: Processor time by stage.
-        steps: Ranking by the route of steps; None if it made no searches beside fusion's.
+        steps: Ranking by the route of steps; None if it is fusion's.
+        planned: Whether the question has a plan.
         open: Whether its plan is open (`wye.featurizer.plan.Plan`).
     """
 
     results: ArmResults
     seconds: Mapping[str, float]
     steps: Ranking | None = None
+    planned: bool = False
     open: bool = False
 
 

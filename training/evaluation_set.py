@@ -208,7 +208,7 @@ class EvaluationSet:
     @property
     def planned(self) -> Mask:
         """(n,) which questions have a plan."""
-        return np.array([row.steps is not None for row in self.questions], np.bool_)
+        return np.array([row.planned for row in self.questions], np.bool_)
 
     def takes_steps(self, steps: float, scores: Float64) -> Mask:
         """(n,) which questions go in steps if their score is above the low threshold.
@@ -219,10 +219,17 @@ class EvaluationSet:
         unknown: Mask = is_open & (scores == UNFAMILIAR_SCORE)
         return self.planned & self._needs_more(steps) & ~unknown
 
+    def follows(self, steps: float) -> Mask:
+        """(n,) which questions without a plan go in steps where they would be fused."""
+        return ~self.planned & self._may_have_plan & self._needs_more(steps)
+
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""
-        likely = np.array([may_have_plan(text) for text in self.texts], np.bool_)
-        return self.unsure(scores) & likely & self._needs_more(steps)
+        return self.unsure(scores) & self._may_have_plan & self._needs_more(steps)
+
+    @cached_property
+    def _may_have_plan(self) -> Mask:
+        return np.array([*map(may_have_plan, self.texts)], np.bool_)
 
     def unsure(self, scores: Float64, least: float = SURE) -> Mask:
         """(n,) which questions are looked at for a plan even where the simple route is taken."""
@@ -240,9 +247,9 @@ class EvaluationSet:
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
         result = bands(scores, thresholds)
-        result[
-            ((result > 0) | self.unsure(scores)) & self.takes_steps(thresholds.steps, scores)
-        ] = 3
+        planned = self.takes_steps(thresholds.steps, scores)
+        followed = (result == 1) & self.follows(thresholds.steps)
+        result[((result > 0) | self.unsure(scores)) & planned | followed] = 3
         return result
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
@@ -286,7 +293,8 @@ class EvaluationSet:
         latency = [self.latency_ms(route, parsed=parsed) for route in routes]
         result = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         planned = self.takes_steps(steps, scores)
-        instead = planned[:, None] & np.stack([self.unsure(scores), planned, planned], axis=1)
+        fused = planned | self.follows(steps)
+        instead = np.stack([planned & self.unsure(scores), fused, planned], axis=1)
         steps_quality = self.values_of(Route.STEPS, fusion)[:, column]
         result.quality[:] = np.where(instead, steps_quality[:, None], result.quality)
         if timed:
@@ -342,7 +350,7 @@ def _rankings(
         return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:
         return fuse_text(replay.results, fusion, DEPTH)
-    if route == Route.STEPS:  # a question without a plan is answered by fusion, without a score
+    if route == Route.STEPS:  # without a plan and names to follow, by fusion, without a score
         fused = fuse_all(replay.results, fusion, [None] * len(replay), DEPTH)
         return [row.steps or ranking for row, ranking in zip(replay.questions, fused, strict=True)]
     return replay.rankings(route)

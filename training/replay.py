@@ -22,6 +22,7 @@ from joblib import Memory
 from numpy.typing import NDArray
 
 from wye.backends.sources import DocumentSource
+from wye.backends.trigraph.hops import HOPS
 from wye.backends.types import Float64, Progress, RankedHit, Ranking, Silent
 from wye.router.remote import ReturnedPassages
 from wye.router.session import Session
@@ -73,8 +74,8 @@ class Replayed:
         question: Its group is the dataset it comes from.
         gold: Passage id -> relevance; above 0 is relevant.
         seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
-        steps: The ranking of the route `steps`; None if the question has no plan. It then counts as
-            fusion, without the second hops that serving adds.
+        steps: The ranking of the route `steps`; None if it is that of fusion.
+        planned: Whether the question has a plan. Steps without one only follow names.
         open: Whether its plan is open: long, and nothing in it is nested.
         remote: What remote arms returned; None without any.
     """
@@ -84,6 +85,7 @@ class Replayed:
     results: ArmResults
     seconds: Mapping[str, float]
     steps: Ranking | None = None
+    planned: bool = False
     open: bool = False
     remote: RemoteReplay | None = None
 
@@ -197,6 +199,7 @@ def replay_dataset(
                         results=run.results,
                         seconds=run.seconds,
                         steps=run.steps,
+                        planned=run.planned,
                         open=run.open,
                     )
                 )
@@ -212,7 +215,7 @@ def key_of(session: Session) -> tuple[str, str]:
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     parts = (settings.dense, settings.lexical, settings.graph, settings.fusion, settings.reranker)
-    options = [asdict(part) for part in (*parts, STEPS)]
+    options = [asdict(part) for part in (*parts, STEPS, HOPS)]
     return digest(passages), digest([session.index.fingerprint, options])
 
 

@@ -60,6 +60,7 @@ def replayed(
         ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
         {"parsing": 0.01, "graph": 0.002, **({"steps": 0.03} if Route.STEPS in found else {})},
         lists.get(Route.STEPS),
+        planned=Route.STEPS in lists,
     )
 
 

@@ -119,6 +119,9 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     assert asked.takes_steps(1.0, scores).tolist() == [True, True, False, True]
     assert asked.codes(scores, Thresholds(0.2, 0.8, 0.9)).tolist() == [3, 2, 2, 0]
     assert asked.codes(scores, Thresholds(0.5, 0.8, 1.0)).tolist() == [3, 3, 2, 0]
+    # What would be fused follows names without a plan.
+    assert asked.follows(0.9).tolist() == [False, False, True, False]
+    assert asked.codes(scores, Thresholds(0.2, 0.95, 0.9)).tolist() == [3, 1, 3, 0]
     outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9)
     assert outcomes.quality.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
     longer = outcomes.latency_ms - asked.outcomes(scores, D, FUSION, "nDCG@10").latency_ms

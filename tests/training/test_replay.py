@@ -3,7 +3,6 @@ import inspect
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +132,9 @@ def test_steps_of_a_replay_are_those_that_serve(
         served = session.gateway.search(texts, Ask(Route.STEPS, 10))
     taken = [reply.searches > 0 for reply in served]
     assert 0 < sum(taken) < len(taken)
-    assert [one.steps is not None for one in replay.questions] == taken
+    assert [one.planned for one in replay.questions] == taken
     questions = EvaluationSet((replay,), np.zeros((len(replay), 0)))
-    replayed = questions.rankings(Route.STEPS, FUSION)
-    for ranking, reply in compress(zip(replayed, served, strict=True), taken):
+    for ranking, reply in zip(questions.rankings(Route.STEPS, FUSION), served, strict=True):
         pairs = [(hit.id, hit.score) for hit in ranking.hits[:10]]
         assert pairs == [(hit.id, hit.score) for hit in reply.ranking.hits]
     for one in replay.questions:
