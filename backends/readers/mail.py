@@ -134,7 +134,12 @@ def _body(message: EmailMessage, is_quote_known: bool) -> Iterator[Block]:
     new, quoted = _without_quotes(_content(message, "plain"))
     blocks = [*_paragraphs(new)], [*_paragraphs(quoted)]
     html_quotes: list[Block] = []
-    html = [*html_blocks(_content(message, "html"), html_quotes)]
+    html: list[Block] = []
+    try:
+        html += html_blocks(_content(message, "html"), html_quotes)
+    except BadFileError:
+        if not any(blocks):
+            raise
     start = _forwarded_from([text for _, text in html])
     html, html_quotes = html[:start], html[start:] + html_quotes
     if _words(blocks[0] + blocks[1]) < _STUB * _words(html + html_quotes):

@@ -78,6 +78,13 @@ def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
 
 
+def test_a_page_that_cannot_be_read_costs_no_mail_its_text() -> None:
+    made = mail(3, "The lid comes on 9 May.")
+    made.add_alternative("<div>" * 5_000 + "deep", subtype="html")
+    [draft] = eml(io.BytesIO(bytes(made)), LIMITS)
+    assert "The lid comes on 9 May." in document_of(draft, "a.eml").text
+
+
 @pytest.mark.parametrize(
     "header",
     [
