@@ -16,11 +16,9 @@ from wye.training.errors import TrainingError
 QUICK = ("crash", "--kills", "25")
 """What runs without a name: less than a minute, with nothing but this repository."""
 BENCHMARKS = (
-    "ceiling",
     "crash",
     "dataset",
     "growth",
-    "linearrag",
     "load",
     "papers",
     "plain_dense",

@@ -18,7 +18,7 @@ def test_each_tells_its_options(name: str, capsys: pytest.CaptureFixture[str]) -
 def test_every_module_is_a_benchmark_or_shared() -> None:
     folder = Path(str(benchmarks.__file__)).parent
     modules = {path.stem for path in folder.glob("[!_]*.py")}
-    shared = {"harness", "linearrag_driver", "writes"}
+    shared = {"harness", "writes"}
     assert modules == {*BENCHMARKS, *shared}
 
 
