@@ -18,7 +18,7 @@ class SettingsError(RouterError, ValueError):
 
 
 class RequestLogError(RouterError):
-    """A request log that cannot be written or read."""
+    """A request log that cannot be written."""
 
 
 class PolicyError(RouterError, ValueError):

@@ -16,8 +16,9 @@ COMMANDS: Mapping[str, str] = {
     "serve --workers": "Start more `wye serve`, each with its own port, behind a proxy.",
     "train --relevance --arms": "Relevance is fitted for an index only; leave --arms out.",
     "train --as-published": "Give --preset ea-graphrag, which also sets the arms.",
-    "train --from-log": "Give judged --questions; `wye tune --from-log` reads a request log.",
+    "train --from-log": "Give judged --questions, such as a log's questions with your judgements.",
     "train --per-second": "Set max_concurrency of the arm in the arms file.",
+    "tune --from-log": "Judge a log's questions; docs/guides/route-and-tune.md says how.",
     "tune --arms": "Run `wye train --arms` again; replies are cached, so no arm is called again.",
 }
 """Command, or command and option as in "train --report"."""

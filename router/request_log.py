@@ -6,13 +6,12 @@ processes can share a file.
 """
 
 import errno
-import gzip
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from wye.router.errors import RequestLogError
 
@@ -75,32 +74,3 @@ class RequestLog:
         """Whether the last line is incomplete, because the disk was full when it was written."""
         size = os.fstat(self._descriptor).st_size
         return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
-
-
-def read_texts(path: Path) -> Iterator[str]:
-    """Yield lines, keeping one at a time in memory.
-
-    A last line that is still being written has no line break. A file whose name ends with .gz is
-    read as gzip, as rotated logs are.
-
-    Raises:
-        RequestLogError: The file is missing, damaged, or not text.
-    """
-    try:
-        with _opened(path) as file:
-            yield from file
-    except (OSError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RequestLogError(
-            f"The request log {path} cannot be read ({reason}); give another file."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise RequestLogError(
-            f"{path} is not a request log: it is not UTF-8 ({error.reason}); give another file."
-        ) from None
-
-
-def _opened(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")

@@ -98,8 +98,8 @@ class ServeSettings:
         refresh_seconds: Within how long to follow a newer version of an index, and newer
             thresholds and keys.
         shutdown_seconds: Time to finish accepted requests after being told to stop.
-        request_log: File to which every answered question is written as a line of JSON, for
-            `wye tune --from-log`; none by default.
+        request_log: File to which every answered question is written as a line of JSON; none by
+            default.
         logs: "json" writes a line of JSON for each event, "text" a line for people.
     """
 

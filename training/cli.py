@@ -3,13 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wye.training.errors import EvaluationError, LogError, TrainingError
+from wye.training.errors import EvaluationError, TrainingError
 from wye.training.train_cli import (
     CACHE,
     LATENCY_WEIGHT,
@@ -209,7 +208,7 @@ def parse_routes(text: str) -> "list[Route]":
 
 
 def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
-    @app.command(epilog="Example: wye tune --from-log requests.jsonl --max-graph-share 0.3")
+    @app.command(epilog="Example: wye tune my-questions --index my-index --max-graph-share 0.3")
     def tune(
         datasets: Annotated[
             list[str] | None,
@@ -226,28 +225,14 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         ] = "",
         out: Annotated[
             Path | None,
-            unset(f"File to write. Default: {THRESHOLDS} if they change; with --from-log, none."),
+            unset(f"File to write. Default: {THRESHOLDS}, if they change."),
         ] = None,
         quality: Quality = "nDCG@10",
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
         max_latency_ms: Latency = None,
         max_graph_share: Share = None,
-        from_log: Annotated[
-            list[Path] | None,
-            unset(
-                "Instead of datasets: request log (WYE_SERVE__REQUEST_LOG) to which thresholds "
-                "are applied. May be repeated, for rotated logs; .gz is read directly."
-            ),
-        ] = None,
-        collection: Annotated[str, option("Collection of the log; if it has several.")] = "",
-        index: Annotated[
-            Path | None,
-            unset(
-                "Folder of the index. With --from-log, logged questions whose feedback names "
-                "passages are asked of it, and thresholds are solved on them."
-            ),
-        ] = None,
+        index: Index = None,
         cache: Cache = CACHE,
         seed: Annotated[int, option("Seed of the bootstrap.")] = 0,
     ) -> None:
@@ -255,41 +240,16 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
         Nothing changes until you name the file in WYE_ROUTER__THRESHOLDS, or put it in place of
         one that a server uses, which rereads it.
-
-        With --from-log, prints how thresholds would have routed the logged requests.
-        With a bound, finds the thresholds that keep it with the fewest changes of route.
-        With --index too, feedback that names passages serves as judgements.
         """
-        from wye.training.log_replay import tune_on_log
         from wye.training.thresholds import ThresholdObjective
         from wye.training.tuning import Tuning, replays_of, tune_on_replays
 
-        goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
-        if from_log:
-            if datasets:
-                raise LogError("Give datasets or --from-log, not both.")
-            written = tune_on_log(
-                from_log,
-                goal,
-                router=router,
-                collection=collection,
-                index=index,
-                measure=quality,
-                elsewhere=elsewhere,
-                out=out,
-                cache=cache,
-                seed=seed,
-                progress=progress(),
-            )
-        else:
-            if collection:
-                raise LogError("--collection needs a request log; give one with --from-log.")
-            replays = replays_of(datasets or [], index, cache=cache, progress=progress)
-            tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
-            goal = replace(goal, latency_weight=latency_weight)
-            written = tune_on_replays(
-                tuning, goal, elsewhere=elsewhere, seed=seed, out=out, default=THRESHOLDS
-            )
+        goal = ThresholdObjective(latency_weight, max_latency_ms, max_graph_share)
+        replays = replays_of(datasets or [], index, cache=cache, progress=progress)
+        tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
+        written = tune_on_replays(
+            tuning, goal, elsewhere=elsewhere, seed=seed, out=out, default=THRESHOLDS
+        )
         if written:
             typer.echo(
                 f"Wrote {written}. Review it, then use it with WYE_ROUTER__THRESHOLDS={written}"

@@ -23,7 +23,3 @@ class SplitError(TrainingError):
 
 class JudgeError(TrainingError):
     """An endpoint does not answer, or cannot be compared on the questions."""
-
-
-class LogError(TrainingError):
-    """A request log has too little for what was asked."""

@@ -54,9 +54,7 @@ def replays_of(
         TrainingError: None is given, one has no dev split, or there is no index.
     """
     if not datasets:
-        raise TrainingError(
-            "Tune on what? Name datasets with a dev split, or a request log with --from-log."
-        )
+        raise TrainingError("Tune on what? Name datasets with a dev split.")
     settings = load_settings(index=index)
     sources = [parse_source(text, settings.index) for text in datasets]
     if lacking := [source.name for source in sources if not source.has("dev")]:

@@ -219,8 +219,7 @@ class FeedbackRequest(Strict):
     Attributes:
         request_id: Request id of the rated reply.
         rating: The rating; `none` withdraws it.
-        passages: Ids of passages that answer the question, returned or not; `wye tune --from-log`
-            learns from them.
+        passages: Ids of passages that answer the question, returned or not.
     """
 
     request_id: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]

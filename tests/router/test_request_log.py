@@ -1,5 +1,4 @@
 import errno
-import gzip
 import json
 import os
 import subprocess
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wye.router.errors import RequestLogError
-from wye.router.request_log import FEEDBACK, RETRIEVAL, RequestLog, read_texts
+from wye.router.request_log import RETRIEVAL, RequestLog
 
 
 def test_another_process_goes_on_in_the_same_file(tmp_path: Path) -> None:
@@ -21,7 +20,7 @@ def test_another_process_goes_on_in_the_same_file(tmp_path: Path) -> None:
     logs = [RequestLog(path), RequestLog(path)]
     for number in range(10):
         logs[number % 2].write(RETRIEVAL, str(number), {"question": "\u2028 ünïcode"})
-    lines = [json.loads(text) for text in read_texts(path)]
+    lines = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
     assert [line["request_id"] for line in lines] == [str(n) for n in range(10)]
     assert (lines[0]["kind"], lines[0]["question"]) == (RETRIEVAL, "\u2028 ünïcode")
     assert path.stat().st_mode & 0o077 == 0
@@ -30,34 +29,6 @@ def test_another_process_goes_on_in_the_same_file(tmp_path: Path) -> None:
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(RequestLogError, match="cannot be written"):
         RequestLog(tmp_path)
-    with pytest.raises(RequestLogError, match="cannot be read"):
-        list(read_texts(tmp_path / "missing.jsonl"))
-
-
-def test_a_rotated_log_is_read_as_it_is(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "log.jsonl", tmp_path / "log.jsonl.1.gz"
-    log = RequestLog(plain)
-    log.write(RETRIEVAL, "1", {"question": "ü"})
-    log.write(FEEDBACK, "1", {"rating": "good"})
-    log.close()
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert list(read_texts(packed)) == list(read_texts(plain))
-
-
-def test_what_is_no_text_is_no_log(tmp_path: Path) -> None:
-    cut, latin, wrong = (tmp_path / name for name in ("cut.gz", "latin.jsonl", "wrong.gz"))
-    cut.write_bytes(gzip.compress(b"x" * 1000)[:-9])
-    latin.write_bytes(b"\xff\n")
-    wrong.write_bytes(b"plain")
-    for path, says in ((cut, "ended before"), (latin, "is not UTF-8"), (wrong, "cannot be read")):
-        with pytest.raises(RequestLogError, match=says):
-            list(read_texts(path))
-
-
-def test_lines_are_read_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text("a\n\nb", encoding="utf-8")
-    assert list(read_texts(path)) == ["a\n", "\n", "b"]
 
 
 class Disk:
@@ -78,7 +49,7 @@ class Disk:
 def told(path: Path) -> list[str]:
     """Ids of the lines that can be read; what else there is ends with its line."""
     ids = []
-    for text in read_texts(path):
+    for text in path.read_text("utf-8").splitlines():
         with suppress(ValueError):
             ids.append(json.loads(text)["request_id"])
     return ids

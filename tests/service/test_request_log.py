@@ -1,85 +1,15 @@
-"""What a server logs is what `wye tune --from-log` reads."""
+"""The request log of a server."""
 
 import errno
 import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.service.fakes import Library, Serve
-from wye.router.model_files import TrainedRouter, save_router
-from wye.router.policy import Policy
-from wye.router.scorer import Linear, Scorer, Standard
-from wye.router.types import Route, Thresholds
-from wye.service.cli import run
 
 RIVER = {"question": "Into which sea does the river of Mostar flow"}
-
-
-@pytest.fixture
-def router(tmp_path: Path) -> Path:
-    """By the name under which the library decides."""
-    scorer = Scorer(
-        names=("words",),
-        columns=np.array([0]),
-        width=1,
-        standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
-    )
-    draft = TrainedRouter(scorer, Policy(Thresholds(0.4, 0.7)), "words", "# Words\n", {}, {})
-    return save_router(tmp_path / "models", "words", draft)
-
-
-def test_a_log_is_tuned_from(
-    serve: Serve, log: Path, router: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    libraries = {"default": Library(), "other": Library()}
-    client = serve(engines=libraries, request_log=log)
-    ids, here = [], {"collection": "default"}
-    for question in ("Which river", "Which river is it then", RIVER["question"]) * 2:
-        reply = client.post("/v1/retrieve", json={"question": question, **here})
-        ids.append(reply.json()["request_id"])
-    client.post("/v1/retrieve", json={**RIVER, **here, "route": "graph"})
-    client.post("/v1/retrieve", json={**RIVER, "collection": "other"})
-    client.post("/v1/retrieve", json={**RIVER, **here, "max_latency_ms": 2})
-    client.post("/v1/answer", json={**RIVER, **here})
-    for query in ("Which river", "Which sea"):
-        client.post("/v1/vector_stores/default/search", json={"query": query})
-    libraries["default"].failing = {Route.AUTO}
-    client.post("/v1/retrieve", json={**RIVER, **here})
-    rating = {"rating": "good", "passages": ["neretva"]}
-    for id_ in (ids[2], ids[5]):
-        rated = {"request_id": id_, **rating}
-        assert client.post("/v1/feedback", json=rated).status_code == 201
-    with log.open("a", encoding="utf-8") as file:
-        unknown = {
-            "request_id": "x",
-            "time": "2026-01-01T00:00Z",
-            "key": "local",
-            "comment": "",
-            **rating,
-        }
-        file.write(json.dumps({"kind": "feedback", **unknown}) + "\n")
-        file.write('{"kind": "retrieval", "requ')
-
-    command = ["tune", "--from-log", str(log), "--router", str(router)]
-    assert run(command) == 2
-    assert "default (12), other (1); name one with --collection." in capsys.readouterr().err
-    assert run([*command, "--collection", "default"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "9 decisions by words/v1 for collection 'default'" in out
-    assert "1 different questions with passages marked as answers" in out
-    for left_out in (
-        "1 asked of another collection",
-        "1 route named by the caller",
-        "1 no decision: the router failed, was late, or had no passages",
-        "1 max_latency_ms may overrule thresholds",
-        f"1 no whole line of a request log, in {log}",
-        "1 feedback on an unknown request, or on that of another key",
-    ):
-        assert f"left out: {left_out}" in out
 
 
 def test_a_log_that_cannot_be_written_costs_no_answer(

@@ -1,14 +1,11 @@
 """What was trained and reported on questions made by hand."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.fakes import ReadingAnalyser
-from tests.training.made import WIDTH, D, Line, questions_of
+from tests.training.made import WIDTH, D, questions_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
 from wye.training.labels import ALL_GOLD, compared
@@ -52,16 +49,3 @@ def report_of(fitted: Fitted, evaluation: Summary | None) -> Report:
         "versions": {"wye": "0.1.0"},
     }
     return make_report(fitted, evaluation, facts)
-
-
-@pytest.fixture
-def write_log(tmp_path: Path) -> Callable[..., Path]:
-    """Write lines, which may be text that is none, to a file."""
-
-    def write(*lines: Line | str, name: str = "log.jsonl") -> Path:
-        path = tmp_path / name
-        texts = (one if isinstance(one, str) else json.dumps(one) + "\n" for one in lines)
-        path.write_text("".join(texts), encoding="utf-8")
-        return path
-
-    return write

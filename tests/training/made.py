@@ -1,19 +1,15 @@
-"""Replays and request logs made by hand, and examples to learn from."""
+"""Replays made by hand, and examples to learn from."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Mention, Query, RankedHit, Ranking
-from wye.router.model_files import RouterInfo
-from wye.router.policy import Policy
-from wye.router.request_log import FEEDBACK, RETRIEVAL
 from wye.router.scorer import Linear, Scorer, Standard
-from wye.router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
+from wye.router.types import ARMS, FURTHER, ArmResults, Route
 from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.trainer import Pool
@@ -198,63 +194,3 @@ def questions_of(sizes: dict[str, int], *splits: str, seed: int = 0) -> Evaluati
             replays.append(Replay(dataset, split, made.questions))
             features.append(x)
     return EvaluationSet(tuple(replays), np.concatenate(features))
-
-
-MODEL = "hand/v1"
-Line = dict[str, Any]
-
-
-def logged(
-    request_id: str = "1",
-    score: float | None = 0.5,
-    route: str = "fusion",
-    *,
-    ms: float = 20.0,
-    low: float = 0.4,
-    high: float = 0.6,
-    model: str = MODEL,
-    reason: str = "score",
-    **changes: Any,  # noqa: ANN401 - as many types as a line has
-) -> Line:
-    """An answered question as the service logs it; no score, no decision."""
-    decision = {
-        "route": route,
-        "score": score,
-        "logit": 0.0,
-        "thresholds": {"low": low, "high": high},
-        "reason": reason,
-        "model": model,
-    }
-    return {
-        "kind": RETRIEVAL,
-        "request_id": request_id,
-        "time": "2026-11-10T08:00:00.000+00:00",
-        "question": f"question {request_id}?",
-        "collection": "default",
-        "asked": "auto",
-        "route": route,
-        "k": 5,
-        "filter": None,
-        "max_latency_ms": None,
-        "decision": None if score is None else decision,
-        "passages": ["a", "b"],
-        "index_version": 3,
-        "degraded": "",
-        "seconds": {"queue": 0.004, "parsing": 0.001, route: ms / 1000 - 0.001, "total": 0.05},
-        **changes,
-    }
-
-
-def rated(request_id: str = "1", *passages: str, rating: str = "good") -> Line:
-    return {
-        "kind": FEEDBACK,
-        "request_id": request_id,
-        "time": "2026-11-10T09:00:00.000+00:00",
-        "rating": rating,
-        "passages": list(passages),
-        "comment": "",
-    }
-
-
-HAND = RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)))
-"""The router that decided, unless a line says otherwise."""

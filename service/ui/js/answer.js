@@ -76,7 +76,7 @@ export class Feedback {
     return this.button(rating, () => this.rating === rating, change, label);
   }
 
-  // For one passage; `wye tune --from-log` learns from the passages that answer a question.
+  // For one passage; the request log keeps the passages that answer a question.
   answers(id) {
     const change = () => {
       if (!this.passages.delete(id)) this.passages.add(id);
