@@ -24,7 +24,6 @@ from wye.featurizer.analyser import AnalyserSettings
 from wye.router.errors import ModelFileError, QuestionError, SettingsError
 from wye.router.fusion import FusionSettings
 from wye.router.presets import PRESETS
-from wye.router.removed import setting
 from wye.router.routes import Route, route_named
 
 # The repository's folder of models: Wye runs from a checkout.
@@ -261,12 +260,12 @@ KEY = "WYE_KEY"
 
 
 def refuse_unknown(model: type[S]) -> None:
-    """Refuse a variable with our prefix that sets nothing: a removed or misspelt one.
+    """Refuse a variable with our prefix that sets nothing.
 
     Variables of parts that only a layer above knows are left to that layer.
 
     Raises:
-        SettingsError: There is such a variable. The message says what to do or what is similar.
+        SettingsError: There is such a variable. The message says what is similar.
     """
     names = {variable.name for variable in variables(model)}
     above = tuple(
@@ -276,8 +275,6 @@ def refuse_unknown(model: type[S]) -> None:
         name = variable.upper()
         if not name.startswith(PREFIX) or name in names or name == KEY:
             continue
-        if removed := setting(name):
-            raise SettingsError(f"{variable} is set. {removed}")
         if above and (name + SEPARATOR).startswith(above):
             continue
         advice = suggestion(name, names) or f" {LIST} lists them all."

@@ -12,7 +12,6 @@ from typer.core import TyperArgument, TyperOption
 
 from wye.backends.errors import BackendError
 from wye.featurizer.errors import FeaturizerError
-from wye.router import removed
 from wye.router.errors import RouterError
 from wye.service.commands.contents import delete, info, repair
 from wye.service.commands.demo import demo
@@ -114,9 +113,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         written, 130 after Ctrl-C, otherwise that of the command.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    if instead := removed.command(words):
-        say(f"Error: {instead}")
-        return USER_ERROR
     app, errors = build(words)
     try:
         app(arguments, prog_name="wye")

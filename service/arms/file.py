@@ -13,7 +13,6 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from wye.backends.errors import suggestion
-from wye.router import removed
 from wye.router.remote import (
     ArmAnswer,
     ArmFacts,
@@ -138,8 +137,7 @@ def _tables(path: Path) -> dict[str, Any]:
     """The tables below `arms`, by name."""
     content = _content(path)
     if unknown := next((key for key in content if key != "arms"), ""):
-        instead = removed.FIELDS.get(unknown, "Write tables [arms.NAME].")
-        raise ServiceError(f"{path}: there is no '{unknown}'. {instead}")
+        raise ServiceError(f"{path}: there is no '{unknown}'. Write tables [arms.NAME].")
     tables = content.get("arms", {})
     if not isinstance(tables, dict) or not all(
         isinstance(table, dict) for table in tables.values()
@@ -158,9 +156,10 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
     if not isinstance(word, str) or word not in KINDS:
         hint = suggestion(str(word), KINDS) if word is not None else ""
         fault_text = f"'{word}' is not a kind" if word is not None else "it is missing"
-        if instead := removed.KINDS.get(str(word)):
-            raise ServiceError(f"{where} kind: '{word}' was removed. {instead}")
-        raise ServiceError(f"{where} kind: {fault_text}.{hint} Use one of {', '.join(KINDS)}.")
+        raise ServiceError(
+            f"{where} kind: {fault_text}.{hint} Use one of {', '.join(KINDS)}; "
+            "docs/guides/remote-arms.md has recipes for other servers."
+        )
     kind = kind_named(word)
     try:
         config = kind.Config.model_validate(table)
@@ -180,7 +179,6 @@ def _fault_text(fault: Any, where: str, keys: Any) -> str:  # noqa: ANN401 - of 
     key = ".".join(str(item) for item in fault["loc"])
     if fault["type"] == "extra_forbidden":
         hint = suggestion(key, keys) or f" The keys are {', '.join(keys)}."
-        hint = " " + removed.FIELDS[key] if key in removed.FIELDS else hint
         return f"{where} {key}: there is no such key.{hint}"
     if fault["type"] == "missing":
         return f"{where} {key}: it is missing."

@@ -25,7 +25,6 @@ from starlette.types import Scope as AsgiScope
 
 from wye.backends.errors import suggestion
 from wye.backends.filters import Fixed
-from wye.router.removed import FIELDS
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import (
     NOTED_ID,
@@ -258,7 +257,7 @@ async def refuse_unknown(request: Request) -> None:
     for name in request.query_params:
         if name not in names:
             text = f" The parameters are {', '.join(names)}." if names else " There is none here."
-            hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, names) or text
+            hint = suggestion(name, names) or text
             fault = {"at": f"query.{name:.60}", "says": f"There is no such parameter.{hint}"}
             raise Problem(422, "validation", f"{fault['at']}: {fault['says']}", errors=[fault])
 

@@ -25,7 +25,6 @@ from wye.backends.errors import (
 )
 from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import QuestionError, RouterError
-from wye.router.removed import FIELDS, address
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 
@@ -183,8 +182,6 @@ def install(app: FastAPI) -> None:
 def answer(error: Exception, scope: Scope) -> Response:
     """The reply to a request that ends with an exception; an unexpected one is logged."""
     problem = problem_of(error)
-    if problem.slug == "not-found" and (removed := address(scope.get("path", ""))):
-        problem = Problem(410, "removed", removed)
     request_id = str(scope.get(NOTED_ID, ""))
     if problem.slug == "internal":
         LOG.error("internal", exc_info=error, extra={"request_id": request_id})
@@ -293,7 +290,6 @@ def with_suggestion(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDeta
     message = fault["msg"]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         name, listing = str(fault["loc"][0]), f" The fields are {', '.join(fields)}."
-        hint = " " + FIELDS[name] if name in FIELDS else suggestion(name, fields) or listing
-        message = f"There is no such field.{hint}"
+        message = f"There is no such field.{suggestion(name, fields) or listing}"
     kind = PydanticCustomError(fault["type"], message)
     return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])

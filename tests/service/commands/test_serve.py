@@ -299,7 +299,6 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
         (["--index", "a=/x", "--thresholds", "b=/y"], "--thresholds is for 'b', which is not a"),
         (["--index", "/x", "--router", "a/v1", "--router", "b/v1"], "--router is given twice"),
         (["--index", "/x", "--port", "99999"], "65535"),
-        (["--index", "/x", "--workers", "2"], "`wye serve --workers` was removed. Start more"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_served(
