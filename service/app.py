@@ -28,7 +28,8 @@ from wye.service.api import (
     vector_stores,
 )
 from wye.service.arms.file import read_arms, served
-from wye.service.collections import IndexCollection, remote_collections
+from wye.service.arms.gate import remote_collections
+from wye.service.collections import IndexCollection
 from wye.service.http import problems
 from wye.service.http.edge import (
     LONGEST_BODY,

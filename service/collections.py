@@ -1,14 +1,16 @@
-"""Collections with an index: how they are opened, and how they follow their newest versions."""
+"""Collections: how those with an index are opened, and how they follow their newest versions."""
 
 import asyncio
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,38 +22,145 @@ from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_info, read_policy
-from wye.router.policy import Policy, RoutingModel
-from wye.router.remote import ReturnedPassages, decide_by_passages, read_passage_router
-from wye.router.session import ModelCache, Session
+from wye.router.policy import Policy
+from wye.router.session import Session
 from wye.router.settings import RoutingSettings
-from wye.router.types import USUAL, Ask, Decision, Route
-from wye.service.arms.arm import RemoteArm
+from wye.router.types import USUAL, Ask, Route
 from wye.service.batching import Batcher
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import BASE, INDEX, THRESHOLDS, Collection, SearchParams
-from wye.service.settings import ServiceSettings, router_settings
+from wye.service.settings import ServiceSettings
 
 LONGEST_UNSEEN = 5.0
 """Seconds after which the files of an index are looked at even if nothing seems to have changed."""
 _LOOKS_AGAIN = 0.1
 """Seconds between looks for a version that a question asks for."""
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
-NO_INDEX = "There is no index here: the corpus of '{}' is elsewhere, and remote arms search it."
-ROUTES = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
-"""Routes of such a collection: the router's choice, the simple arm, all arms, the graph's arm."""
+T = TypeVar("T")
+
+INDEX = "index"
+THRESHOLDS = "thresholds"
+BASE = "base"
 
 
-def no_analyser() -> NoReturn:
-    """Raise a `ServiceError`: a collection without an encoder has no analyser."""
-    raise ServiceError("Nothing is encoded here.")
+class Collection(ABC):
+    """A named corpus, with the version that is searched now.
 
+    `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
+    with the last batch that holds it.
 
-UNROUTED = "no router: all arms are asked, until `wye train --arms` trains one for this corpus"
-"""The reason for the route of a collection whose settings name no router."""
+    Attributes:
+        unavailable: Routes that the installation lacks, and why.
+        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
+        read_fault: Why the version that is searched can no longer be read; "" while it can.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
+        self.read_fault = ""
+        self.unavailable: dict[Route, str] = {}
+        self._session: Session | None = None
+
+    has_index = True
+    """Whether there is an index here, to which documents can be written."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is loaded."""
+        return self._session is not None
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy, which turns scores into routes; None without a router."""
+        return self._session.policy if self._session else None
+
+    @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" without one."""
+        return self._session.router_name if self._session else ""
+
+    def require_ready(self) -> None:
+        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
+        if not self.is_ready:
+            raise self._loading()
+        if self.read_fault:
+            raise Problem(503, "unavailable", self.read_fault, retry_after=10)
+
+    def require_route(self, route: Route) -> None:
+        """Refuse (409) a route that the installation lacks."""
+        if reason := self.unavailable.get(route):
+            raise Problem(
+                409, "no-such-route", f"Route '{route}' is not available in '{self.name}': {reason}"
+            )
+
+    def _loading(self) -> Problem:
+        why = f" ({self.error})" if self.error else ""
+        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+        return Problem(503, "loading", sentence, retry_after=1)
+
+    @property
+    def session(self) -> Session:
+        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
+        if self._session is None:
+            raise self._loading()
+        return self._session
+
+    @property
+    def analyser(self) -> Analyser:
+        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
+        return self.session.analyser
+
+    @property
+    def error(self) -> str:
+        """All present faults in one text; "" for none."""
+        faults = dict.fromkeys((self.read_fault, *self.faults.values()))
+        return " ".join(fault for fault in faults if fault)
+
+    def facts(self) -> dict[str, object]:
+        """Name, version, passages, router, thresholds and faults, as plain values."""
+        session = self._session
+        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
+        if session is not None:
+            facts |= {"index_version": session.version, "passages": session.count}
+            if session.index.fault:
+                facts["note"] = session.index.fault
+        if not self.has_index:
+            facts["index"] = False
+        if self.policy is not None:
+            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
+        if self.error:
+            facts["error"] = self.error
+        return facts
+
+    @abstractmethod
+    def load(self) -> None:
+        """Make it ready; an error is raised, and `error` has it."""
+
+    @abstractmethod
+    def renew(self) -> bool:
+        """Move to what is newer while searches go on, and return whether there was anything."""
+
+    def close(self) -> None:
+        """Close the session and end what it started."""
+        if self._session is not None:
+            self._session.close()
+
+    def _attempt(self, subject: str, function: Callable[[], T]) -> T | None:
+        """The result of a function; None after an error, which is logged and put in `faults`."""
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - the present one stays in use
+            if str(error) != self.faults[subject]:
+                extra = {"collection": self.name, "of": subject, "error": str(error)}
+                LOG.error("refresh failed", extra=extra)
+            self.faults[subject] = str(error)
+            return None
+        self.faults[subject] = ""
+        return result
 
 
 class IndexCollection(Collection):
@@ -185,105 +294,6 @@ class IndexCollection(Collection):
             )
 
 
-class RemoteCollection(Collection):
-    """A collection without an index; its router decides by what the simple arm returns.
-
-    Everything that needs an index is refused with 409.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        routing: RoutingSettings,
-        analyser: Callable[[], Analyser],
-        *,
-        has_graph: bool,
-    ) -> None:
-        """Set which routes there are; `load` reads the router.
-
-        Args:
-            routing: Settings of the router; by default there is none.
-            analyser: Loads the models for arms that need our vectors; deciding needs none.
-            has_graph: Whether an arm replaces the graph.
-        """
-        super().__init__(name)
-        self._routing = routing
-        self._load_analyser = analyser
-        self._model: RoutingModel | None = None
-        self._loaded = False
-        routes = ROUTES if has_graph else tuple(route for route in ROUTES if route != Route.GRAPH)
-        self.unavailable = {
-            route: f"{NO_INDEX.format(name)} Use {', '.join(routes)}."
-            for route in Route
-            if route not in routes
-        }
-
-    has_index = False
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is loaded."""
-        return self._loaded
-
-    @property
-    def session(self) -> Session:
-        """There is none: always a `Problem` 409."""
-        raise Problem(409, "no-index", NO_INDEX.format(self.name))
-
-    @property
-    def analyser(self) -> Analyser:
-        """The models that encode questions, loaded on first use."""
-        return self._load_analyser()
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy, which turns scores into routes; None without a router."""
-        return self._model.policy if self._model else None
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" without one."""
-        return self._model.name if self._model else ""
-
-    def load(self) -> None:
-        """Read the router; if it cannot be read, the route auto is unavailable and says why."""
-        try:
-            self._model = read_passage_router(self._routing)
-        except RouterError as error:
-            self.unavailable[Route.AUTO] = str(error)
-            extra = {"collection": self.name, "route": str(Route.AUTO), "error": str(error)}
-            LOG.warning("route unavailable", extra=extra)
-        self._loaded = True
-        LOG.info("loaded", extra=self.facts())
-
-    def renew(self) -> bool:
-        """Move to newer thresholds, and return whether there were any."""
-        model, path = self._model, self._routing.thresholds
-        if model is None or not path:
-            return False
-        policy = self._attempt(THRESHOLDS, lambda: read_policy(Path(path), model.name))
-        if policy is None or policy == model.policy:
-            return False
-        self._model = model.with_policy(policy)
-        LOG.info("refreshed", extra={**self.facts(), "of": THRESHOLDS})
-        return True
-
-    def decide(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
-        """Decide which route a question takes, by what the simple arm returned.
-
-        `max_latency_ms` plays no part here; `wye.service.arms.gate` applies it to the arms.
-
-        Raises:
-            Problem: 409 if the router cannot be read.
-            QuestionError: The operating point is unknown.
-        """
-        if reason := self.unavailable.get(Route.AUTO):
-            raise Problem(409, "no-such-route", reason)
-        if self._model is None:
-            return Decision(Route.FUSION, None, None, None, UNROUTED)
-        return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
-
-
 def _mark(path: Path) -> tuple[int, ...]:
     """What changes with a file, or with the entries of a folder; () for none."""
     try:
@@ -329,11 +339,13 @@ class Refresher:
         ring: KeyRing,
         metrics: Metrics,
         loaded: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         """Keep the parts; `start` begins to load.
 
         Args:
             loaded: Called in the models' thread when all collections are loaded.
+            wake: Called then in the event loop, for jobs that an earlier process left.
         """
         self._serve = settings.serve
         self._collections = collections
@@ -341,7 +353,7 @@ class Refresher:
         self._ring = ring
         self._logged_errors: dict[str, str] = {}
         self._metrics = metrics
-        self._loaded = loaded
+        self._loaded, self._wake = loaded, wake
         self._is_written = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         self._task: asyncio.Task[None] | None = None
@@ -401,6 +413,7 @@ class Refresher:
             self._show(collection)
         if collections and all(each.is_ready for each in collections):
             await self._models.call(self._loaded)
+            self._wake()
 
     async def _load_and_follow(self) -> None:
         """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
@@ -469,28 +482,3 @@ def check_router(collection: str, routing: RoutingSettings) -> None:
             read_policy(Path(routing.thresholds), router)
     except RouterError as error:
         raise ServiceError(f"The router of collection '{collection}': {error}") from None
-
-
-def remote_collections(
-    settings: ServiceSettings,
-    indexes: Sequence[str],
-    arms: Mapping[str, Sequence[RemoteArm]],
-    models: ModelCache,
-) -> dict[str, Collection]:
-    """The collections without an index, by name.
-
-    Args:
-        indexes: Names of the collections with an index.
-        arms: The result of `read_arms`.
-    """
-    names = [name for name in arms if name not in indexes]
-    routers = router_settings(settings, [*indexes, *names])
-    return {
-        name: RemoteCollection(
-            name,
-            routers[name],
-            lambda: models.analyser(settings.analyser),
-            has_graph=any(arm.takes_graph for arm in arms[name]),
-        )
-        for name in names
-    }

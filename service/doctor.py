@@ -21,16 +21,11 @@ from wye.router.types import Route
 from wye.service.app import indexes
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms, served
-from wye.service.collections import (
-    UNROUTED,
-    IndexCollection,
-    check_router,
-    remote_collections,
-)
+from wye.service.arms.gate import UNROUTED, remote_collections
+from wye.service.collections import Collection, IndexCollection, check_router
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
-from wye.service.search import Collection
 from wye.service.settings import ServeSettings, ServiceSettings, router_settings
 
 _ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)

@@ -1,11 +1,10 @@
-"""What is searched, and how a batch is answered in the models' thread, degraded if it must be."""
+"""How a batch is answered in the models' thread, degraded if it must be."""
 
 import json
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import monotonic, perf_counter
@@ -14,15 +13,14 @@ from typing import TypeVar
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
 from wye.backends.types import Passage
-from wye.featurizer.analyser import Analyser, token_count
+from wye.featurizer.analyser import token_count
 from wye.router.errors import QuestionError
 from wye.router.gateway import BatchReplies
-from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.types import Ask, Decision, Reply, Route
 from wye.service.arms.arm import RemoteOutcome
 from wye.service.batching import Entry, Later
-from wye.service.http.problems import Problem
+from wye.service.collections import Collection
 from wye.service.logs import LOG
 
 T = TypeVar("T")
@@ -33,127 +31,6 @@ _HALF_LIFE = 10.0
 _NEWEST = 0.3
 STEPS_WEIGHT = 3
 """Weight of a token on the route `steps`, so that fewer such questions fit into a batch."""
-
-INDEX = "index"
-THRESHOLDS = "thresholds"
-BASE = "base"
-
-
-class Collection(ABC):
-    """A named corpus, with the version that is searched now.
-
-    `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
-    with the last batch that holds it.
-
-    Attributes:
-        unavailable: Routes that the installation lacks, and why.
-        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
-        read_fault: Why the version that is searched can no longer be read; "" while it can.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
-        self.read_fault = ""
-        self.unavailable: dict[Route, str] = {}
-        self._session: Session | None = None
-
-    has_index = True
-    """Whether there is an index here, to which documents can be written."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is loaded."""
-        return self._session is not None
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy, which turns scores into routes; None without a router."""
-        return self._session.policy if self._session else None
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" without one."""
-        return self._session.router_name if self._session else ""
-
-    def require_ready(self) -> None:
-        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
-        if not self.is_ready:
-            raise self._loading()
-        if self.read_fault:
-            raise Problem(503, "unavailable", self.read_fault, retry_after=10)
-
-    def require_route(self, route: Route) -> None:
-        """Refuse (409) a route that the installation lacks."""
-        if reason := self.unavailable.get(route):
-            raise Problem(
-                409, "no-such-route", f"Route '{route}' is not available in '{self.name}': {reason}"
-            )
-
-    def _loading(self) -> Problem:
-        why = f" ({self.error})" if self.error else ""
-        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
-        return Problem(503, "loading", sentence, retry_after=1)
-
-    @property
-    def session(self) -> Session:
-        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
-        if self._session is None:
-            raise self._loading()
-        return self._session
-
-    @property
-    def analyser(self) -> Analyser:
-        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
-        return self.session.analyser
-
-    @property
-    def error(self) -> str:
-        """All present faults in one text; "" for none."""
-        faults = dict.fromkeys((self.read_fault, *self.faults.values()))
-        return " ".join(fault for fault in faults if fault)
-
-    def facts(self) -> dict[str, object]:
-        """Name, version, passages, router, thresholds and faults, as plain values."""
-        session = self._session
-        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
-        if session is not None:
-            facts |= {"index_version": session.version, "passages": session.count}
-            if session.index.fault:
-                facts["note"] = session.index.fault
-        if not self.has_index:
-            facts["index"] = False
-        if self.policy is not None:
-            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
-        if self.error:
-            facts["error"] = self.error
-        return facts
-
-    @abstractmethod
-    def load(self) -> None:
-        """Make it ready; an error is raised, and `error` has it."""
-
-    @abstractmethod
-    def renew(self) -> bool:
-        """Move to what is newer while searches go on, and return whether there was anything."""
-
-    def close(self) -> None:
-        """Close the session and end what it started."""
-        if self._session is not None:
-            self._session.close()
-
-    def _attempt(self, subject: str, function: Callable[[], T]) -> T | None:
-        """The result of a function; None after an error, which is logged and put in `faults`."""
-        try:
-            result = function()
-        except Exception as error:  # noqa: BLE001 - the present one stays in use
-            if str(error) != self.faults[subject]:
-                extra = {"collection": self.name, "of": subject, "error": str(error)}
-                LOG.error("refresh failed", extra=extra)
-            self.faults[subject] = str(error)
-            return None
-        self.faults[subject] = ""
-        return result
 
 
 @dataclass(frozen=True, slots=True)

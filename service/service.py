@@ -22,9 +22,9 @@ from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
 from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget, open_ledger
-from wye.service.arms.gate import Gate
+from wye.service.arms.gate import Gate, RemoteCollection
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Refresher, RemoteCollection
+from wye.service.collections import Collection, Refresher
 from wye.service.http.edge import ASKING
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
@@ -35,7 +35,6 @@ from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
 from wye.service.search import (
     STEPS_WEIGHT,
-    Collection,
     QueuedQuestion,
     Searcher,
     SearchParams,
@@ -110,7 +109,13 @@ class Service:
             begin=searcher.begin,
         )
         self.refresher = Refresher(
-            settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
+            settings,
+            collections,
+            self.batcher,
+            ring=ring,
+            metrics=metrics,
+            loaded=loaded,
+            wake=lambda: self.jobs.wake(),  # noqa: PLW0108 - it is made after this
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.reader = FileReader(settings.documents.limits)

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response
 from wye.router.request_log import FEEDBACK
 from wye.router.types import Route
 from wye.service.api.retrieve import examples
+from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, Scope, Strict, unbound
 from wye.service.http.problems import Problem
-from wye.service.search import Collection
 from wye.service.service import RecentQuestion, Served, Service
 
 router = APIRouter(tags=["operations"])

@@ -20,13 +20,19 @@ from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
-from wye.service.collections import IndexCollection, check_router
+from wye.service.collections import (
+    BASE,
+    INDEX,
+    THRESHOLDS,
+    Collection,
+    IndexCollection,
+    check_router,
+)
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.settings import ServeSettings
 
 
