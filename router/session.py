@@ -163,10 +163,9 @@ class IndexModels:
         Raises:
             ModelFileError: The file is missing or damaged, or names another router.
         """
-        path = self._settings.router.thresholds
-        if not path or "folder_router" not in vars(self):
+        if not self._settings.router.thresholds or "folder_router" not in vars(self):
             return None
-        router = with_thresholds(self.folder_router, path)
+        router = with_thresholds(self.folder_router, self._settings.router.thresholds)
         if self.loaded_router and self.loaded_router.policy == router.policy:
             return None
         later = copy(self)

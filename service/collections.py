@@ -41,9 +41,7 @@ _LOOKS_AGAIN = 0.1
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 T = TypeVar("T")
 
-INDEX = "index"
-THRESHOLDS = "thresholds"
-BASE = "base"
+INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
 
 
 class Collection(ABC):
@@ -93,9 +91,8 @@ class Collection(ABC):
     def require_route(self, route: Route) -> None:
         """Refuse (409) a route that the installation lacks."""
         if reason := self.unavailable.get(route):
-            raise Problem(
-                409, "no-such-route", f"Route '{route}' is not available in '{self.name}': {reason}"
-            )
+            sentence = f"Route '{route}' is not available in '{self.name}': {reason}"
+            raise Problem(409, "no-such-route", sentence)
 
     def _loading(self) -> Problem:
         why = f" ({self.error})" if self.error else ""
@@ -117,8 +114,7 @@ class Collection(ABC):
     @property
     def error(self) -> str:
         """All present faults in one text; "" for none."""
-        faults = dict.fromkeys((self.read_fault, *self.faults.values()))
-        return " ".join(fault for fault in faults if fault)
+        return " ".join(filter(None, dict.fromkeys((self.read_fault, *self.faults.values()))))
 
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and faults, as plain values."""
@@ -148,6 +144,12 @@ class Collection(ABC):
         """Close the session and end what it started."""
         if self._session is not None:
             self._session.close()
+
+    def _lacks(self, route: Route, error: Exception) -> None:
+        """Note a route that the installation lacks."""
+        self.unavailable[route] = str(error)
+        extra = {"collection": self.name, "route": str(route), "error": str(error)}
+        LOG.warning("route unavailable", extra=extra)
 
     def _attempt(self, subject: str, function: Callable[[], T]) -> T | None:
         """The result of a function; None after an error, which is logged and put in `faults`."""
@@ -287,11 +289,7 @@ class IndexCollection(Collection):
             # Only steps and some routers need trees; every other model is needed by all routes.
             if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):
                 raise  # a model is missing that every route needs
-            self.unavailable[route] = str(error)
-            LOG.warning(
-                "route unavailable",
-                extra={"collection": self.name, "route": str(route), "error": str(error)},
-            )
+            self._lacks(route, error)
 
 
 def _mark(path: Path) -> tuple[int, ...]:
@@ -339,13 +337,11 @@ class Refresher:
         ring: KeyRing,
         metrics: Metrics,
         loaded: Callable[[], None],
-        wake: Callable[[], None],
     ) -> None:
         """Keep the parts; `start` begins to load.
 
         Args:
             loaded: Called in the models' thread when all collections are loaded.
-            wake: Called then in the event loop, for jobs that an earlier process left.
         """
         self._serve = settings.serve
         self._collections = collections
@@ -353,7 +349,7 @@ class Refresher:
         self._ring = ring
         self._logged_errors: dict[str, str] = {}
         self._metrics = metrics
-        self._loaded, self._wake = loaded, wake
+        self._loaded = loaded
         self._is_written = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         self._task: asyncio.Task[None] | None = None
@@ -413,7 +409,6 @@ class Refresher:
             self._show(collection)
         if collections and all(each.is_ready for each in collections):
             await self._models.call(self._loaded)
-            self._wake()
 
     async def _load_and_follow(self) -> None:
         """Load what is not loaded yet, then look for newer versions, thresholds and keys."""

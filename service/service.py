@@ -109,13 +109,7 @@ class Service:
             begin=searcher.begin,
         )
         self.refresher = Refresher(
-            settings,
-            collections,
-            self.batcher,
-            ring=ring,
-            metrics=metrics,
-            loaded=loaded,
-            wake=lambda: self.jobs.wake(),  # noqa: PLW0108 - it is made after this
+            settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.reader = FileReader(settings.documents.limits)

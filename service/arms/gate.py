@@ -433,9 +433,7 @@ class RemoteCollection(Collection):
         try:
             self._model = read_passage_router(self._routing)
         except RouterError as error:
-            self.unavailable[Route.AUTO] = str(error)
-            extra = {"collection": self.name, "route": str(Route.AUTO), "error": str(error)}
-            LOG.warning("route unavailable", extra=extra)
+            self._lacks(Route.AUTO, error)
         self._loaded = True
         LOG.info("loaded", extra=self.facts())
 

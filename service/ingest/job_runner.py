@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 # Seconds between two looks for jobs: where some wait or cannot be read, and else, for jobs that
 # another process accepted but does not run, and for jobs to delete.
-_POLL_SECONDS = 1.0
+_POLL = 1.0
 _SWEEP = 60.0
 # Seconds after each group of a job, for other processes to take the lock.
 _PAUSE = 0.1
@@ -219,7 +219,7 @@ class JobRunner:
         sweep_times = dict.fromkeys(self._writers, monotonic() - _SWEEP)
         while not self._stopping.is_set():
             writers = self._ready_writers()
-            is_idle = len(writers) == len(self._writers)
+            is_loading, is_idle = len(writers) < len(self._writers), True
             for writer in writers:
                 name, fault = writer.collection.name, ""
                 try:
@@ -235,7 +235,7 @@ class JobRunner:
                 self._faults[name] = fault
                 is_idle &= not fault
             with suppress(TimeoutError):
-                async with asyncio.timeout(_SWEEP if is_idle else _POLL_SECONDS):
+                async with asyncio.timeout(_PAUSE if is_loading else _SWEEP if is_idle else _POLL):
                     await self._wake.wait()
             if not self._stopping.is_set():
                 self._wake.clear()

@@ -20,14 +20,7 @@ from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
-from wye.service.collections import (
-    BASE,
-    INDEX,
-    THRESHOLDS,
-    Collection,
-    IndexCollection,
-    check_router,
-)
+from wye.service.collections import BASE, INDEX, THRESHOLDS, IndexCollection, check_router
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
@@ -37,7 +30,7 @@ from wye.service.settings import ServeSettings
 
 
 @pytest.fixture
-def collection(library: Library) -> Collection:
+def collection(library: Library) -> IndexCollection:
     """Of `library`, loaded."""
     made = IndexCollection("c", lambda: library)
     made.load()
@@ -58,7 +51,7 @@ def test_what_is_not_loaded_says_so(library: Library) -> None:
 
 
 def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
         raise OSError("the disk is gone")
@@ -70,7 +63,7 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
 
 
 def test_thresholds_that_were_replaced_are_those_of_later_questions(
-    library: Library, collection: Collection
+    library: Library, collection: IndexCollection
 ) -> None:
     assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
     assert not collection.renew()
@@ -87,7 +80,7 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(
 
 
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[str] = []
     monkeypatch.setattr(LOG, "error", lambda event, extra: errors.append(extra["error"]))
@@ -107,7 +100,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert "error" not in collection.facts()
 
 
-def test_both_may_be_newer_at_once(library: Library, collection: Collection) -> None:
+def test_both_may_be_newer_at_once(library: Library, collection: IndexCollection) -> None:
     library.newer, library.with_thresholds = Library(version=2), Thresholds(0.1, 0.2)
     assert collection.renew()
     assert collection.session.version == 2
@@ -129,7 +122,7 @@ def add(tmp_path: Path, fake_models: None) -> Add:
 
 
 @pytest.fixture
-def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
+def real(tmp_path: Path, add: Add) -> Iterator[IndexCollection]:
     """Of that index."""
     made = IndexCollection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
     yield made
@@ -182,7 +175,7 @@ def test_a_later_base_is_made_once_one_is_due(
 
 
 def test_a_process_that_cannot_be_started_is_told_and_tried_again(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -206,7 +199,7 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(
 ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")
 
 
-def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collection) -> None:
+def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: IndexCollection) -> None:
     add(ADA)
     real.load()
     before = real.session
@@ -227,7 +220,7 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
 
 
 def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
-    add: Add, real: Collection, monkeypatch: pytest.MonkeyPatch
+    add: Add, real: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(ADA, BABBAGE)
     counts = []
@@ -241,7 +234,9 @@ def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
     assert (counts[0], real.session.count) == (2, 1)
 
 
-def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
+def test_a_version_that_is_searched_no_longer_takes_no_memory(
+    add: Add, real: IndexCollection
+) -> None:
     add(ADA)
     real.load()
     session = real.session
@@ -259,7 +254,7 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Co
     assert len(reply.ranking.hits) == 2
 
 
-def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -> None:
+def test_an_empty_index_is_served_and_filled_later(add: Add, real: IndexCollection) -> None:
     add()
     real.load()
     assert real.facts()["passages"] == 0

@@ -90,7 +90,7 @@ class Fault:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A runner that looks and tries again at once."""
-    for name, seconds in (("_POLL_SECONDS", 0.01), ("_FIRST_PAUSE", 0.005), ("_PAUSE", 0.0)):
+    for name, seconds in (("_POLL", 0.01), ("_FIRST_PAUSE", 0.005), ("_PAUSE", 0.0)):
         monkeypatch.setattr(wye.service.ingest.job_runner, name, seconds)
     monkeypatch.setattr(wye.service.ingest.job_runner, "_LONGEST_PAUSE", 0.02)
 
