@@ -9,6 +9,7 @@ Ordinary words have none.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -230,6 +231,7 @@ _UMLAUT = re.compile("[äöüøåÄÖÜØÅ]")
 _MARK = re.compile(r"[a-z][A-Z]|\w[._\-]\w|[^\W\d][0-9]|[0-9][^\W\d]|[äöüøåÄÖÜØÅ]")
 
 
+@lru_cache(2**14)
 def notations_of(piece: str) -> Sequence[str]:
     """The joined forms and the parts of the codes in a piece, and its words without umlauts."""
     if len(piece) > LONGEST_PIECE or not _MARK.search(piece):
@@ -243,7 +245,7 @@ def notations_of(piece: str) -> Sequence[str]:
             further.append(joined)
         for word in words:
             further += _parts(word)
-    return further
+    return tuple(further)
 
 
 def digraphs(text: str) -> dict[str, str]:

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.notations import notations_of, phrases
-from wye.backends.numerics import ragged
-from wye.backends.text import plain_text, singular, split_words, starts_like_a_name, tokenise
+from wye.backends.notations import notations
+from wye.backends.text import singular, starts_like_a_name, tokenise, words_before_stemming
 from wye.backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20
@@ -139,126 +138,37 @@ class PackedWords(dict[str, int]):
         return packed
 
 
-class TermNumbers:
-    """Numbers the terms and notations of texts; new ones are added to a vocabulary.
+class TermNumbers(dict[str, int]):
+    """Word or notation -> the number of its term, -1 for a stop word; filled on demand.
 
-    Words are cut out of many texts at once and each distinct one is looked at once, which takes a
-    third of the time that `terms` does.
+    New terms are added to a vocabulary.
     """
 
     def __init__(self, words: Words, stemmer: str, stopwords: frozenset[str]) -> None:
+        super().__init__()
         self._words, self._stemmer, self._stopwords = words, stemmer, stopwords
-        self._known: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        term = singular(word) if self._stemmer == "s" else word
+        self[word] = number = -1 if word in self._stopwords else self._words.number(term)
+        return number
 
     def read(self, texts: Iterable[str]) -> tuple[Int32, Int32, Int32]:
         """Numbers of terms and notations, end to end, and how many each text has.
 
-        The third array has how many of these are notations.
+        The third array has how many of these are notations, which come after the terms.
         """
-        rest, empty = iter(texts), np.empty(0, np.int32)
-        parts = [(empty, empty, empty)]
-        while block := [*islice(rest, _TEXTS_AT_ONCE)]:
-            parts.append(self._read(block))
-        numbers, lengths, further = map(np.concatenate, zip(*parts, strict=True))
-        return numbers, lengths, further
-
-    def _read(self, texts: list[str]) -> tuple[Int32, Int32, Int32]:
-        words = self._in_words(texts)
-        further = np.concatenate([self._in_pieces(texts), self._in_phrases(texts)], axis=1)
-        packed = np.unique(further[0] << 32 | further[1])  # each notation once
-        owners, numbers = np.concatenate([words, [packed >> 32, packed & 0xFFFFFFFF]], axis=1)
-        order = np.argsort(owners, kind="stable")
-        lengths, more = (np.bincount(of, minlength=len(texts)) for of in (owners, packed >> 32))
-        return numbers[order].astype(np.int32), lengths.astype(np.int32), more.astype(np.int32)
-
-    def _in_words(self, texts: list[str]) -> Int64:
-        """(2, m): the text and the number of each word but stop words."""
-        plain = [*map(plain_text, texts)]
-        words = Runs.of([text if text.isascii() else "" for text in plain], _OF_WORDS)
-        numbers = np.array([*map(self._number, words.distinct.to_pylist())], np.int64)
-        others = [
-            (row, self._number(word))
-            for row, text in enumerate(plain)
-            if not text.isascii()
-            for word in split_words(text)
-        ]
-        pairs = np.array([words.owners, numbers[words.numbers]])
-        return _known(np.concatenate([pairs, np.array(others, np.int64).reshape(-1, 2).T], axis=1))
-
-    def _in_pieces(self, texts: list[str]) -> Int64:
-        """As `_in_words`, of the notations of codes."""
-        pieces = Runs.of(texts, _OF_PIECES)
-        marked = np.flatnonzero(pc.match_substring_regex(pieces.distinct, _MARKED))
-        lists = [
-            [*map(self._number, notations_of(piece))]
-            for piece in pieces.distinct.take(marked).to_pylist()
-        ]
-        sizes = np.zeros(len(pieces.distinct), np.int64)
-        sizes[marked] = [*map(len, lists)]
-        numbers = np.array([*chain.from_iterable(lists)], np.int64)[ragged(sizes, pieces.numbers)]
-        return _known(np.array([np.repeat(pieces.owners, sizes[pieces.numbers]), numbers]))
-
-    def _in_phrases(self, texts: list[str]) -> Int64:
-        """As `_in_words`, of the keys of dates, times and numbers."""
-        pairs = [
-            (row, self._number(key))
-            for row, text in enumerate(texts)
-            for phrase in phrases(text)
-            for key in phrase.keys
-        ]
-        return _known(np.array(pairs, np.int64).reshape(-1, 2).T)
-
-    def _number(self, word: str) -> int:
-        """The number of a word's term; -1 for a stop word."""
-        number = self._known.get(word)
-        if number is None:
-            term = singular(word) if self._stemmer == "s" else word
-            number = -1 if word in self._stopwords else self._words.number(term)
-            self._known[word] = number
-        return number
-
-
-def _known(pairs: Int64) -> Int64:
-    """Pairs (2, m) of texts and numbers without those of stop words, which are -1."""
-    return pairs[:, pairs[1] >= 0]
-
-
-_TEXTS_AT_ONCE = 4096
-_BYTES = [bytes([code]).decode("latin-1") for code in range(256)]
-_OF_WORDS = np.array([byte.isascii() and byte.isalnum() for byte in _BYTES])
-_MARKED = r"[a-z][A-Z]|[0-9A-Za-z_][._-][0-9A-Za-z_]|[A-Za-z_][0-9]|[0-9][A-Za-z_]|[^\x00-\x7f]"
-"""What a piece with notations has, for Arrow's regular expressions."""
-_OF_PIECES = np.array([not (byte.isascii() and byte.isspace()) for byte in _BYTES])
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """Runs of certain bytes in the UTF-8 of texts, such as words.
-
-    Attributes:
-        distinct: The v distinct runs.
-        numbers: (n,) which of these each run is.
-        owners: (n,) its text, ascending.
-    """
-
-    distinct: pa.StringArray
-    numbers: Int64
-    owners: Int64
-
-    @classmethod
-    def of(cls, texts: Sequence[str], inside: Mask) -> "Runs":
-        """The runs of the bytes that a mask (256,) selects; a text is not longer than 2 GB."""
-        encoded = [text.encode() for text in texts]
-        data = np.frombuffer(b"\n".join(encoded), np.uint8)
-        is_inside = inside[data]
-        edges = np.flatnonzero(np.diff(is_inside, prepend=False, append=False))
-        starts, ends = edges[::2], edges[1::2]
-        offsets = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int32)
-        buffers = pa.py_buffer(offsets), pa.py_buffer(data[is_inside])
-        coded = pa.StringArray.from_buffers(len(starts), *buffers).dictionary_encode()
-        text_ends = np.cumsum([len(text) + 1 for text in encoded])
-        owners = np.searchsorted(text_ends, starts, side="right")
-        return cls(coded.dictionary, coded.indices.to_numpy().astype(np.int64), owners)
+        numbers, lengths, further = array("i"), array("i"), array("i")
+        for text in texts:
+            in_words = map(self.__getitem__, words_before_stemming(text))
+            in_notations = sorted({*map(self.__getitem__, notations(text))} - {-1})
+            start = len(numbers)
+            numbers.extend([number for number in in_words if number >= 0])
+            numbers.extend(in_notations)
+            lengths.append(len(numbers) - start)
+            further.append(len(in_notations))
+        first, second, third = (np.array(each, np.int32) for each in (numbers, lengths, further))
+        return first, second, third
 
 
 class Strings(Sequence[str]):

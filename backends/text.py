@@ -246,21 +246,18 @@ class _OfPieces(dict[str, tuple[str, ...]]):
         return words
 
 
-def plain_text(text: str) -> str:
-    """A text folded, without possessive endings."""
-    plain = folded(text)
-    return _POSSESSIVE.sub("", plain) if "'s" in plain else plain
-
-
-def split_words(plain: str) -> list[str]:
-    """The words of a plain text."""
+def _words_of(piece: str) -> list[str]:
+    """Folded words of a text or a piece of it, without possessive endings."""
+    plain = folded(piece)
+    if "'s" in plain:
+        plain = _POSSESSIVE.sub("", plain)
     return (_ASCII_WORD if plain.isascii() else _WORD).findall(plain)
 
 
 _REMEMBERED = 2**17
 LONGEST_PIECE = 64
 """Longer pieces have no codes, but data in some encoding."""
-_WORDS = _OfPieces(lambda piece: split_words(plain_text(piece)))
+_WORDS = _OfPieces(_words_of)
 _CONTENT = _OfPieces(lambda piece: terms(piece, "s", _FUNCTION_TERMS))
 
 
