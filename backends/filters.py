@@ -28,18 +28,16 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import compress
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wye.backends.errors import FilterError, suggestion
-from wye.backends.types import Int32, Int64, Mask, Metadata, Scalar
+from wye.backends.types import Int32, Mask, Scalar
 
 MAX_DEPTH = 8
 MAX_COMPARISONS = 256
@@ -61,8 +59,8 @@ _KINDS = {
     2: ("a number", "numbers", "a number, without quotes"),
     3: ("text", "text", "text, in double quotes"),
 }
-_EXACT = 2**53
-"""Integers up to here are exact as float64."""
+_NULL = 0
+"""The kind of null, which a key may have instead of a value."""
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 _LISTS = {"eq": "in", "ne": "nin"}
 _COMPARED = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*")
@@ -174,23 +172,10 @@ def parse_filter(value: object) -> Filter:
     return _Parser().parse(value, "filter", MAX_DEPTH)
 
 
-def keys_of(filter_: Filter) -> set[str]:
-    """The keys that a filter compares, without those of imposed parts."""
-    return {each.key for each in _comparisons(filter_)}
-
-
-def check(
-    filter_: Filter,
-    kinds: Mapping[str, Collection[int]],
-    keys: Callable[[], Collection[str]],
-    *,
-    deletes: bool = False,
-) -> None:
+def check(filter_: Filter, columns: "Columns", *, deletes: bool = False) -> None:
     """Refuse comparisons that would let nothing through, or in a deletion everything.
 
     Args:
-        kinds: `Columns.kinds` of the filter's keys.
-        keys: Finds all keys, for the message.
         deletes: Whether what passes is to be deleted.
 
     Raises:
@@ -205,8 +190,9 @@ def check(
                 f"What is not in an empty list is everything: this would delete all passages. "
                 f"Give {each.key!r:.60} values that are to stay."
             )
-        if each.key not in kinds:
-            others = ", ".join(sorted(names := keys())[:SHOWN_KEYS])
+        kinds = columns.kinds(each.key)
+        if not kinds:
+            others = ", ".join(sorted(names := columns.keys())[:SHOWN_KEYS])
             raise FilterError(
                 f"No passage has the key {each.key!r:.60}."
                 + (
@@ -214,7 +200,7 @@ def check(
                     or (f" The keys are {others}." if others else " No passage has metadata.")
                 )
             )
-        stored = kinds[each.key]
+        stored = kinds - {_NULL}
         if stored and each.values and not any(_kind(value) in stored for value in each.values):
             what, value = _KINDS[_kind(each.values[0])][0], json.dumps(each.values[0])
             _, several, write = zip(*(_KINDS[kind] for kind in sorted(stored)), strict=True)
@@ -233,7 +219,7 @@ class Columns:
         Args:
             metadata: Mappings, or their JSON, which takes a tenth of the memory.
         """
-        self._metadata = metadata
+        self._metadata: Sequence[Any] = metadata
         self._columns: dict[str, Column] = {}
 
     def __len__(self) -> int:
@@ -250,8 +236,7 @@ class Columns:
             FilterError: See `check`.
         """
         if len(self):
-            kinds = self.kinds(keys_of(filter_))
-            check(filter_, kinds, self.keys, deletes=deletes)
+            check(filter_, self, deletes=deletes)
         return filter_.mask(self)
 
     def mask(self, comparison: Comparison) -> Mask:
@@ -259,27 +244,16 @@ class Columns:
         negated = comparison.type in ("ne", "nin")
         order = comparison.type if comparison.type in _ORDERS else "eq"
         satisfied = np.zeros(len(self), np.bool_)
-        if comparison.values:
-            satisfied[self.column(comparison.key).rows(order, *comparison.values)] = True
+        satisfied[self.column(comparison.key).rows_with(order, comparison.values)] = True
         return ~satisfied if negated else satisfied
 
     def keys(self) -> set[str]:
         """Keys that some passage has."""
         return {*self._entries}
 
-    def kinds(self, keys: Iterable[str]) -> dict[str, set[int]]:
-        """Key -> the kinds of its values, as `_kind` numbers them, for those that are known."""
-        stored = self.keys()
-        return {key: self._kinds_of(key) for key in keys if key in stored}
-
-    def _kinds_of(self, key: str) -> set[int]:
-        return self.column(key).kinds()
-
-    def keys_without(self, rows: Int64) -> set[str]:
-        """Keys that some passage outside the given rows has."""
-        chosen = {*rows.tolist()}
-        passages_in_rows = Counter(key for row in chosen for key in _parsed(self._metadata[row]))
-        return {key for key in self._entries if self._passages[key] > passages_in_rows[key]}
+    def kinds(self, key: str) -> set[int]:
+        """The kinds of a key's values, as `_kind` numbers them; none if no passage has the key."""
+        return {*self.column(key).spans}
 
     def column(self, key: str) -> "Column":
         """All values of a key; empty for a key that no passage has."""
@@ -292,110 +266,64 @@ class Columns:
             self._entries[key] = array("i"), []  # nobody asks for them again
         return self._columns[key]
 
-    @property
-    def _passages(self) -> Counter[str]:
-        """Number of passages with each key."""
-        return self._read[0]
-
-    @property
-    def _entries(self) -> dict[str, "_Entries"]:
-        """Rows and values of every key's entries."""
-        return self._read[1]
-
     @cached_property
-    def _read(self) -> tuple[Counter[str], dict[str, "_Entries"]]:
-        """`_passages` and `_entries`, in one pass over all metadata; lists are flattened."""
-        passages: Counter[str] = Counter()
+    def _entries(self) -> dict[str, "_Entries"]:
+        """Rows and values of every key, in one pass; an empty list is like null."""
         entries: dict[str, _Entries] = {}
-        for row, metadata in enumerate(map(_parsed, self._metadata)):
-            passages.update(metadata.keys())
-            for key, value in metadata.items():
+        for row, metadata in enumerate(self._metadata):
+            parsed = json.loads(metadata) if isinstance(metadata, str) else metadata
+            for key, value in parsed.items():
                 rows, values = entries.setdefault(key, (array("i"), []))
-                several = value if isinstance(value, list | tuple) else [cast(Scalar, value)]
-                rows.extend([row] * len(several))
-                values += several
-        return passages, entries
-
-
-def _parsed(metadata: Metadata | str) -> Metadata:
-    parsed: Metadata = json.loads(metadata) if isinstance(metadata, str) else metadata
-    return parsed
+                several = value if isinstance(value, list | tuple) else [value]
+                rows.extend([row] * (len(several) or 1))
+                values += several or [None]
+        return entries
 
 
 class Column:
-    """All values of one key, by kind."""
-
-    def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
-        """Split the m values, each with its row, by kind; nulls are dropped."""
-        row_array: Int32 = np.asarray(rows, np.int32)
-        kinds: NDArray[np.int8] = np.fromiter(map(_kind, values), np.int8, len(values))
-        self._values = {
-            kind: _Ordered(row_array[is_kind], [*compress(values, is_kind)])
-            for kind in _KINDS
-            for is_kind in [np.equal(kinds, kind)]
-        }
-
-    def kinds(self, deleted: Int64 | tuple[()] = ()) -> set[int]:
-        """The kinds of the values, as `_kind` numbers them, outside the given rows."""
-        return {
-            kind
-            for kind, values in self._values.items()
-            # The first rows are usually enough to know.
-            if any(
-                np.isin(rows, deleted, invert=True).any()
-                for rows in (values.rows[:1_000], values.rows)
-            )
-        }
-
-    def rows(self, order: str, value: Value, *others: Value) -> Int32:
-        """Rows with a value that is eq, gt, gte, lt or lte a given one; a row may repeat."""
-        values_by_kind: dict[int, list[Value]] = {}
-        for each in (value, *others):
-            values_by_kind.setdefault(_kind(each), []).append(each)
-        return np.concatenate(
-            [self._values[kind].rows_with(order, values_by_kind[kind]) for kind in values_by_kind]
-        )
-
-
-class _Ordered:
-    """Values of one kind, each as its index among the distinct ones in order.
+    """All values of one key.
 
     Python compares integers and floats exactly, whatever their size; NumPy rounds some.
+
+    Attributes:
+        rows: (m,) int32 row of each value.
+        codes: (m,) int32 position of each value among the distinct ones.
+        distinct: These, ascending within a kind.
+        spans: Kind, as `_kind` numbers it -> positions of its first distinct value and after its
+            last one.
     """
 
-    def __init__(self, rows: Int32, values: Sequence[Any]) -> None:
-        self.rows = rows
-        self._distinct: list[Any]
-        self._indices: Int32
-        if all(isinstance(value, float) or _is_small(value) for value in values):
-            # Sorting a million Python numbers holds up all threads for a second.
-            distinct, positions = np.unique(np.array(values, np.float64), return_inverse=True)
-            self._distinct, self._indices = distinct.tolist(), positions.astype(np.int32)
-            return
-        self._distinct = sorted({*values})
-        position = {value: position for position, value in enumerate(self._distinct)}
-        self._indices = np.fromiter((position[value] for value in values), np.int32, len(values))
+    def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
+        """Number m values, each with its row."""
+        self.distinct: list[Any] = []
+        self.spans: dict[int, tuple[int, int]] = {}
+        kinds = [*map(_kind, values)]
+        codes: dict[int, dict[Scalar, int]] = {}  # True and 1 are one key
+        for kind in {*kinds}:
+            own: set[Any] = {*compress(values, map(kind.__eq__, kinds))}
+            self.spans[kind] = len(self.distinct), len(self.distinct) + len(own)
+            self.distinct += sorted(own)
+            codes[kind] = {self.distinct[code]: code for code in range(*self.spans[kind])}
+        pairs = zip(kinds, values, strict=True)
+        self.rows: Int32 = np.asarray(rows, np.int32)
+        self.codes: Int32 = np.fromiter((codes[k][v] for k, v in pairs), np.int32, len(values))
 
-    def rows_with(self, order: str, bounds: Sequence[Value]) -> Int32:
-        """Rows with a value that is eq, gt, gte, lt or lte one of the given ones."""
-        chosen = np.zeros(len(self._distinct), np.bool_)
+    def rows_with(self, order: str, bounds: Iterable[Value]) -> Int32:
+        """Rows with a value that is eq, gt, gte, lt or lte one of some others; a row may repeat."""
+        chosen = np.zeros(len(self.distinct), np.bool_)
         for value in bounds:
-            below = bisect_left(self._distinct, value)
-            above = bisect_right(self._distinct, value)
+            first, last = self.spans.get(_kind(value), (0, 0))
+            below = bisect_left(self.distinct, value, first, last)
+            above = bisect_right(self.distinct, value, first, last)
             ranges = {
                 "eq": slice(below, above),
-                "gt": slice(above, None),
-                "gte": slice(below, None),
-                "lt": slice(below),
-                "lte": slice(above),
+                "gt": slice(above, last),
+                "gte": slice(below, last),
+                "lt": slice(first, below),
+                "lte": slice(first, above),
             }
             chosen[ranges[order]] = True
-        return self.rows[chosen[self._indices]]
-
-
-def _is_small(value: object) -> bool:
-    """Whether a value is an integer that is exact as float64."""
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT
+        return self.rows[chosen[self.codes]]
 
 
 class _Parser:

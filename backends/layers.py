@@ -147,6 +147,7 @@ class LayeredColumns(Columns):
 
     def __init__(self, layers: Layers, base: Columns, added: Columns) -> None:
         self._layers, self._base, self._added = layers, base, added
+        self._kinds: dict[str, set[int]] = {}
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -157,8 +158,14 @@ class LayeredColumns(Columns):
 
     def keys(self) -> set[str]:
         """Keys that some passage has."""
-        return self._base.keys_without(self._layers.deleted) | self._added.keys()
+        return {key for key in self._base.keys() | self._added.keys() if self.kinds(key)}
 
-    def _kinds_of(self, key: str) -> set[int]:
-        base_kinds = self._base.column(key).kinds(self._layers.deleted)
-        return base_kinds | self._added.column(key).kinds()
+    def kinds(self, key: str) -> set[int]:
+        """The kinds of a key's values; none if no passage has the key."""
+        if key not in self._kinds:
+            column = self._base.column(key)
+            left = column.codes[self._layers.numbers[column.rows] >= 0]
+            spans = column.spans.items()
+            base_kinds = {kind for kind, (a, b) in spans if ((left >= a) & (left < b)).any()}
+            self._kinds[key] = base_kinds | self._added.kinds(key)
+        return self._kinds[key]

@@ -12,7 +12,7 @@ from lance.query import MatchQuery
 from wye.backends.dataset.columns import Row, key_word, label, spellings
 from wye.backends.dataset.words import NAME, TERM, Pair, Word, WordTable
 from wye.backends.errors import IndexMismatchError
-from wye.backends.filters import Columns, Combination, Comparison, Filter, check, keys_of
+from wye.backends.filters import Columns, Combination, Comparison, Filter, check
 from wye.backends.filters import _comparisons as comparisons_of
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import (
@@ -225,7 +225,7 @@ class DatasetVersion:
                     values.setdefault(key, []).append(value)
         if self.count:
             columns = Columns([{key: several} for key, several in values.items()])
-            check(filter_, columns.kinds(keys_of(filter_)), lambda: {*values})
+            check(filter_, columns)
         return _sql(filter_, values)
 
 

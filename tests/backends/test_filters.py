@@ -304,8 +304,8 @@ def test_two_threads_that_first_filter_by_one_key_read_the_same_values() -> None
 
     others: list[Thread] = []
     columns._columns = Overtaken()
-    assert columns.column("year").rows("gte", 1999).tolist() == [0, 1]
-    assert columns.column("year").rows("eq", 2000).tolist() == [1]
+    assert columns.column("year").rows_with("gte", [1999]).tolist() == [0, 1]
+    assert columns.column("year").rows_with("eq", [2000]).tolist() == [1]
     assert others
 
 
