@@ -41,7 +41,7 @@ from wye.service.http.keys import KeyRing, refuse_open_server
 from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.metrics import Metrics
-from wye.service.http.openapi import DESCRIPTION, TAGS, describe
+from wye.service.http.openapi import DESCRIPTION, ERRORS, TAGS, describe
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, router_settings
 
@@ -111,6 +111,7 @@ def build(
         # FastAPI's pages for these load scripts from a CDN, and the service uses no network.
         docs_url=None,
         redoc_url=None,
+        responses=ERRORS,
         lifespan=_lifespan,
         telemetry={"metrics": False, "logs": False, "operation_spans": False},
     )

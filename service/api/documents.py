@@ -1,14 +1,22 @@
 """`/v1/documents`: stores, lists, reads and deletes documents."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    JsonValue,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
 from starlette.responses import JSONResponse
 
 from wye.backends.documents import parse_record
@@ -23,52 +31,29 @@ from wye.backends.store.documents import (
 )
 from wye.backends.types import Metadata, Passage
 from wye.service.api.jobs import JobValue, job_value
-from wye.service.api.retrieve import (
-    CollectionName,
-    Exact,
-    Filter,
-    examples,
-)
+from wye.service.api.retrieve import CollectionName, Exact, Filter, examples
 from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
+from wye.service.http.openapi import body_of
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import FileResult, SentDocuments, documents_of
 from wye.service.ingest.jobs import Job
-from wye.service.ingest.writer import WriteResult, cut
+from wye.service.ingest.writer import cut
 from wye.service.service import Served, Service, departure
 
 MOST_NAMED = SHOWN_IDS = 1_000
+MOST_DOCUMENTS = 10_000
 StoredId = Annotated[
     str,
     AfterValidator(partial(unicodedata.normalize, "NFC")),  # as ids are stored
     Field(min_length=1, description="As listed; `wye index` and Python store longer ids, too."),
 ]
-MOST_DOCUMENTS = 10_000
 DocumentId = Annotated[
     str,
     Field(
         min_length=1,
         max_length=512,
         description="Unique in its collection. Storing a document under a known id replaces it.",
-    ),
-]
-Title = Annotated[str, Field(max_length=1_024)]
-MetadataField = Annotated[
-    dict[str, Any],
-    Field(
-        default_factory=dict,
-        max_length=64,
-        description=(
-            "Values to filter by, copied to every passage of the document: strings, numbers, "
-            "booleans, null, or lists of at most 256 of them. At most 16 kB as JSON."
-        ),
-    ),
-]
-Text = Annotated[
-    str,
-    Field(
-        min_length=1,
-        description="The text; cut between sentences into passages of up to `chunk_words` words.",
     ),
 ]
 ChunkWords = Annotated[
@@ -88,9 +73,12 @@ _TOWER_BRIDGE: dict[str, JsonValue] = {
 class DocumentBody(Strict):
     """A document without its id."""
 
-    title: Title = ""
-    text: Text
-    metadata: MetadataField
+    title: Annotated[str, Field(max_length=1_024)] = ""
+    text: Annotated[str, Field(min_length=1)]
+    """The text; cut between sentences into passages of up to `chunk_words` words."""
+    metadata: Annotated[dict[str, Any], Field(default_factory=dict, max_length=64)]
+    """Values to filter by, copied to every passage of the document: strings, numbers, booleans,
+    null, or lists of at most 256 of them. At most 16 kB as JSON."""
 
     model_config = examples(_STARI_MOST, _TOWER_BRIDGE)
 
@@ -179,19 +167,19 @@ class DocumentPage(BaseModel):
     next: str | None = Field(description="Value of `after` for the next page; null on the last.")
 
 
-class DeleteRequest(Strict):
-    """What to delete: every passage that `filter`, `documents` or `ids` selects.
+Ids = Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
 
-    Attributes:
-        documents: Ids of documents to delete with all their passages.
-        ids: Ids of single passages to delete.
-        dry_run: Say what would be deleted, but change nothing.
-    """
+
+class DeleteRequest(Strict):
+    """What to delete: every passage that `filter`, `documents` or `ids` selects."""
 
     filter: Filter = None
-    documents: Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
-    ids: Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
-    dry_run: Annotated[bool, Field(strict=True)] = False
+    documents: Ids
+    """Ids of documents to delete with all their passages."""
+    ids: Ids
+    """Ids of single passages to delete."""
+    dry_run: StrictBool = False
+    """Say what would be deleted, but change nothing."""
     collection: CollectionName = None
 
     model_config = examples(
@@ -252,20 +240,14 @@ _FORM = {
         "description": "Whether tables have a header; default: by looks.",
     },
 }
-_BODY: dict[str, Any] = {
-    "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsRequest"}},
-    "application/x-ndjson": {
-        "schema": {
-            "type": "string",
-            "description": (
-                "One document per line, with `_id` or `id`, `title`, `text` and `metadata`, as in "
-                "BEIR's `corpus.jsonl`."
-            ),
-        }
-    },
-    "multipart/form-data": {
-        "schema": {"type": "object", "required": ["file"], "properties": _FORM}
-    },
+_LINES = (
+    "One document per line, with `_id` or `id`, `title`, `text` and `metadata`, as in BEIR's "
+    "`corpus.jsonl`."
+)
+_BODIES: dict[str, dict[str, Any]] = {
+    "application/json": {"$ref": "#/components/schemas/DocumentsRequest"},
+    "application/x-ndjson": {"type": "string", "description": _LINES},
+    "multipart/form-data": {"type": "object", "required": ["file"], "properties": _FORM},
 }
 
 
@@ -276,7 +258,7 @@ _BODY: dict[str, Any] = {
     summary="Store documents",
     operation_id="add_documents",
     responses=_ACCEPTED,
-    openapi_extra={"requestBody": {"required": True, "content": _BODY}},
+    openapi_extra=body_of(_BODIES),
 )
 async def add(
     request: Request,
@@ -301,8 +283,7 @@ async def add(
     async with sent as body:
         target = service.collection(body.collection or collection)
         passages = cut(body.documents, body.chunk_words or chunk_words, settings)
-        outcome = await service.writers[target.name].store(passages, partial(departure, request))
-    return _reply_to_write(service, target, outcome, 201, body.files)
+        return await _store(request, service, target, passages, 201, files=body.files)
 
 
 @router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
@@ -375,8 +356,7 @@ async def put(
     target = service.collection(collection)
     sent = _document(document, **body.model_dump())
     passages = cut([sent], chunk_words, service.settings.documents)
-    outcome = await service.writers[target.name].store(passages, partial(departure, request))
-    return _reply_to_write(service, target, outcome, 200)
+    return await _store(request, service, target, passages, 200)
 
 
 @router.get(
@@ -473,20 +453,27 @@ async def delete_from(
     )
 
 
-def _reply_to_write(
+async def _store(
+    request: Request,
     service: Service,
     target: Collection,
-    outcome: WriteResult | Job,
+    passages: Iterator[Passage],
     replaced: int,
+    *,
     files: Sequence[FileResult] = (),
 ) -> Response:
-    """The reply to stored documents: 202 for a job, 201 if all are new, else `replaced`."""
+    """Store documents. The reply is 202 for a job, 201 if all are new, else `replaced`.
+
+    Args:
+        files: Of an upload; complete once the passages are read.
+    """
+    outcome = await service.writers[target.name].store(passages, partial(departure, request))
     if isinstance(outcome, Job):
         service.jobs.wake()
-        headers = {"location": f"/v1/jobs/{outcome.id}"}
-        sent = {"files": [file.model_dump() for file in files]} if files else {}
         value = job_value(outcome).model_dump(mode="json")
-        return JSONResponse({**value, **sent}, 202, headers)
+        if files:
+            value["files"] = [file.model_dump() for file in files]
+        return JSONResponse(value, 202, {"location": f"/v1/jobs/{outcome.id}"})
     report = outcome.report
     reply = WrittenReply(
         **asdict(report),

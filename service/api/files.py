@@ -23,6 +23,7 @@ from starlette.responses import FileResponse, Response
 from wye.backends.files import sync, write_atomically
 from wye.backends.sources import ROWS, SUFFIXES
 from wye.service.http.edge import ASKING, READ, WRITE, Key
+from wye.service.http.openapi import body_of
 from wye.service.http.problems import Problem, not_writable
 from wye.service.ingest.forms import base_name, form_of, suffix_of
 from wye.service.service import Served, Service
@@ -67,27 +68,15 @@ ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
 router = APIRouter(prefix="/v1/files", tags=["openai"])
 
 Id = Annotated[str, PathParameter(max_length=64)]
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file", "purpose"],
-                    "properties": {
-                        "file": {
-                            "type": "string",
-                            "format": "binary",
-                            "description": f"A file that ends in {', '.join(ENDINGS)}.",
-                        },
-                        "purpose": {"type": "string", "enum": list(PURPOSES)},
-                    },
-                }
-            }
-        },
-    }
+_FORM = {
+    "file": {
+        "type": "string",
+        "format": "binary",
+        "description": f"A file that ends in {', '.join(ENDINGS)}.",
+    },
+    "purpose": {"type": "string", "enum": list(PURPOSES)},
 }
+_BODY = {"type": "object", "required": ["file", "purpose"], "properties": _FORM}
 
 
 @router.post(
@@ -95,7 +84,7 @@ _BODY: dict[str, Any] = {
     dependencies=WRITE,
     summary="Upload a file",
     operation_id="create_file",
-    openapi_extra=_BODY,
+    openapi_extra=body_of({"multipart/form-data": _BODY}),
 )
 async def create(request: Request, service: Served) -> FileObject:
     """Keeps a file until `expires_at`, by default for a day, only for the key that sends it.

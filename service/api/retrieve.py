@@ -1,24 +1,17 @@
 """`/v1/retrieve`: passages for a question; and the fields that other requests share with it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StrictBool,
-)
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool
 
 from wye.backends.filters import as_json, parse_filter
 from wye.backends.text import is_blank
 from wye.backends.types import Ranking
 from wye.router.errors import QuestionError
 from wye.router.policy import FORCED
-from wye.router.types import Decision, FusedHit, Route, route_named
+from wye.router.types import Decision, Route, route_named
 from wye.service.api.replies import (
     ArmHitValue,
     ArmValue,
@@ -131,120 +124,61 @@ DeadlineMs = Annotated[
     ),
     Exact,
 ]
-RouteChoice = Annotated[
-    Route,
-    BeforeValidator(_parse_route),
-    Field(
-        description=(
-            "How to search. `auto` scores the question and decides. `dense`, `lexical`, `graph`, "
-            "`clue` and `zoom` are single arms. `hybrid` fuses dense and lexical, and `fusion` the "
-            "arms in the settings. `steps` runs fusion for a question and for its parts, one after "
-            "another."
-        )
-    ),
-]
-MaxLatencyMs = Annotated[
-    float | None,
-    Field(
-        gt=0,
-        le=3_600_000,
-        description=(
-            "Time limit, in milliseconds, for the router's choice: if the route that the score "
-            "asks for usually takes longer, it takes a cheaper one, and `route.reason` says "
-            "`budget`. The route `steps` starts no further step after this time, and `degraded` "
-            "says so."
-        ),
-    ),
-    Exact,
-]
-MaxCost = Annotated[
-    float | None,
-    Field(
-        ge=0,
-        description=(
-            "Most that calls of remote arms may cost for this question, in the currency of their "
-            "prices. An arm that would cost more is not called, and `missing` says so."
-        ),
-    ),
-    Exact,
-]
-MinRelevance = Annotated[
-    float,
-    Field(
-        ge=0,
-        le=1,
-        description=(
-            "Leaves out passages whose `relevance` is lower, so fewer than `k` may be returned. "
-            "The reply is 422 if relevance is unknown."
-        ),
-    ),
-    Exact,
-]
-MinVersion = Annotated[
-    int,
-    Field(
-        ge=0,
-        description=(
-            "Searches this version of the index or a later one, such as the `index_version` of "
-            "the reply to a write, whichever server answers. If it is not there within two "
-            "seconds, the reply is 503 `not-searched-yet`; without an index it is 409."
-        ),
-    ),
-    Exact,
-]
-NearDuplicates = Annotated[
-    Literal["", "fold", "keep"],
-    Field(description="`keep` leaves near-duplicates in place; empty for what the settings say."),
-]
-OperatingPoint = Annotated[
-    str,
-    Field(
-        max_length=40,
-        description=(
-            "Thresholds for `auto`, by operating point: `quality`, `balanced` or `fast`; empty for "
-            "those in use."
-        ),
-    ),
-]
+_OPTIONS = {field.name for field in fields(SearchParams)} - {"route", "collection"}
 
 
-class SearchFields(Strict):
-    """Which passages to find, and how."""
+class DecisionFields(Strict):
+    """What limits the router's choice."""
 
-    k: Passages = 5
     filter: Filter = None
     explain: StrictBool = False
-    max_latency_ms: MaxLatencyMs = None
-    max_cost: MaxCost = None
-    min_relevance: MinRelevance = 0.0
-    point: OperatingPoint = ""
+    max_latency_ms: Annotated[float | None, Field(gt=0, le=3_600_000), Exact] = None
+    """Time limit, in milliseconds, for the router's choice: if the route that the score asks for
+    usually takes longer, it takes a cheaper one, and `route.reason` says `budget`. The route
+    `steps` starts no further step after this time, and `degraded` says so."""
+    point: Annotated[str, Field(max_length=40)] = ""
+    """Thresholds for `auto`, by operating point: `quality`, `balanced` or `fast`; empty for those
+    in use."""
     deadline_ms: DeadlineMs = None
-    duplicates: NearDuplicates = ""
-    min_version: MinVersion = 0
 
     def params(self, collection: str, route: Route) -> SearchParams:
         """The search parameters of the request."""
-        names = SearchFields.model_fields.keys() - {"deadline_ms"}
-        options = {name: getattr(self, name) for name in names}
+        options = {name: getattr(self, name) for name in _OPTIONS & type(self).model_fields.keys()}
         return SearchParams(route, collection=collection, **options)
+
+
+class SearchFields(DecisionFields):
+    """Which passages to find, and how."""
+
+    k: Passages = 5
+    max_cost: Annotated[float | None, Field(ge=0), Exact] = None
+    """Most that calls of remote arms may cost for this question, in the currency of their prices.
+    An arm that would cost more is not called, and `missing` says so."""
+    min_relevance: Annotated[float, Field(ge=0, le=1), Exact] = 0.0
+    """Leaves out passages whose `relevance` is lower, so fewer than `k` may be returned. The reply
+    is 422 if relevance is unknown."""
+    duplicates: Literal["", "fold", "keep"] = ""
+    """`keep` leaves near-duplicates in place; empty for what the settings say."""
+    min_version: Annotated[int, Field(ge=0), Exact] = 0
+    """Searches this version of the index or a later one, such as the `index_version` of the reply
+    to a write, whichever server answers. If it is not there within two seconds, the reply is 503
+    `not-searched-yet`; without an index it is 409."""
 
 
 class SearchRequest(SearchFields):
     """A question and how to find passages for it."""
 
     question: QuestionText
-    route: RouteChoice = DEFAULT_ROUTE
+    route: Annotated[Route, BeforeValidator(_parse_route)] = DEFAULT_ROUTE
+    """How to search. `auto` scores the question and decides. `dense`, `lexical`, `graph`, `clue`
+    and `zoom` are single arms. `hybrid` fuses dense and lexical, and `fusion` the arms in the
+    settings. `steps` runs fusion for a question and for its parts, one after another."""
     collection: CollectionName = None
-    explain: StrictBool = Field(
-        default=False,
-        description=(
-            "Also return why the question took its route (`route.summary`), what each feature "
-            "added to the score (`route.contributions`), the question's syntax (`route.trees`), "
-            "what each arm would have returned (`arms.*.hits`), how the graph came to its ranking "
-            "(`explanation`) and which names replaced phrases (`steps`). This takes a few more "
-            "milliseconds."
-        ),
-    )
+    explain: StrictBool = False
+    """Also return why the question took its route (`route.summary`), what each feature added to the
+    score (`route.contributions`), the question's syntax (`route.trees`), what each arm would have
+    returned (`arms.*.hits`), how the graph came to its ranking (`explanation`) and which names
+    replaced phrases (`steps`). This takes a few more milliseconds."""
 
 
 class RetrieveRequest(SearchRequest):
@@ -300,131 +234,114 @@ NO_RELEVANCE = (
 def retrieve_reply(result: SearchResult) -> RetrieveReply:
     """The reply of `/v1/retrieve`, which other replies are made from."""
     params, reply, remote = result.params, result.reply, result.remote
+    arms = dict.fromkeys([*reply.arms, *(remote.calls if remote else ())])
+    seconds = {**result.seconds, "total": result.total}
+    explained = params.explain and reply.route == Route.STEPS
+    arms_facts: dict[str, Any] = {}
+    if remote:
+        missing = [MissingArm(arm=name, reason=why) for name, why in remote.missing.items()]
+        arms_facts = {"missing": missing, "spent": remote.spent, "saved": remote.saved}
+        if remote.answered and not reply.relevance:
+            arms_facts["relevance_note"] = NO_RELEVANCE
     return RetrieveReply(
         request_id=result.entry.item.request_id,
         question=reply.question,
         passages=_passages(result),
         answerability=reply.answerability,
         folded=sum(map(len, reply.duplicates.values())),
-        relevance_note=NO_RELEVANCE if remote and remote.answered and not reply.relevance else None,
-        route=route_value(
-            reply.decision,
-            path=reply.route,
-            requested=params.route,
-            explain=params.explain,
-            fallback=result.fallback,
-        ),
-        arms={
-            name: _arm_value(result, name)
-            for name in dict.fromkeys([*reply.arms, *(remote.calls if remote else ())])
-        },
-        timings_ms={
-            stage: round(1000 * seconds, 3)
-            for stage, seconds in {**result.seconds, "total": result.total}.items()
-        },
+        route=route_value(reply.decision, reply.route, params, result.fallback),
+        arms={name: _arm_value(result, name) for name in arms},
+        timings_ms={stage: round(1000 * each, 3) for stage, each in seconds.items()},
         batch=result.entry.size,
         index=IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
-        missing=[MissingArm(arm=name, reason=why) for name, why in result.missing.items()]
-        if result.missing is not None
-        else None,
-        spent=remote.spent if remote else None,
-        saved=remote.saved if remote else None,
         explanation=reply.explanation,
-        steps=reply.chain if params.explain and reply.route == Route.STEPS else None,
+        steps=reply.chain if explained else None,
+        **arms_facts,
     )
 
 
 def _arm_value(result: SearchResult, name: str) -> ArmValue:
     """What an arm contributed; for a remote arm, also how its call went."""
-    params, passages = result.params, result.passages
     ranking = result.reply.arms.get(name, Ranking(name, ()))
     call = result.remote.calls.get(name) if result.remote else None
-    hits = [
-        ArmHitValue(id=hit.id, title=passages[hit.id].title, rank=hit.rank, score=hit.score)
-        for hit in (ranking.hits[: params.k] if params.explain else ())
-    ]
-    return ArmValue(
-        candidates=ranking.candidates,
-        returned=len(ranking.hits),
-        note=call.note or call.reason if call else ranking.degraded,
-        hits=hits if params.explain else None,
-        remote=RemoteValue(
+    value = ArmValue(
+        candidates=ranking.candidates, returned=len(ranking.hits), note=ranking.degraded
+    )
+    if result.params.explain:
+        value.hits = [
+            ArmHitValue(
+                id=hit.id, title=result.passages[hit.id].title, rank=hit.rank, score=hit.score
+            )
+            for hit in ranking.hits[: result.params.k]
+        ]
+    if call:
+        value.note = call.note or call.reason
+        value.remote = RemoteValue(
             kind=call.kind,
             state=call.state.value,
             calls=call.calls,
             ms=round(1000 * call.seconds, 3),
             spent=call.spent,
         )
-        if call
-        else None,
-    )
+    return value
 
 
 def _passages(result: SearchResult) -> list[PassageValue]:
     """The passages of a result, best first."""
-    ranking, relevance = result.reply.ranking, result.reply.relevance
+    reply = result.reply
+    ranking = reply.ranking
+    relevance = reply.relevance or [None] * len(ranking.hits)
     values = []
-    for position, hit in enumerate(ranking.hits):
+    for hit, probability in zip(ranking.hits, relevance, strict=True):
         passage = result.passages[hit.id]
-        sources = (
-            [
-                SourceValue(
-                    arm=source.retriever, rank=source.rank, score=source.score, share=source.share
-                )
-                for source in hit.sources
-            ]
-            if isinstance(hit, FusedHit)
-            else [SourceValue(arm=str(ranking.retriever), rank=hit.rank, score=hit.score)]
-        )
+        sources = hit.sources or [(str(ranking.retriever), hit.rank, hit.score, None)]
         values.append(
             PassageValue(
                 id=hit.id,
                 rank=hit.rank,
                 score=hit.score,
-                relevance=relevance[position] if relevance else None,
+                relevance=probability,
                 title=passage.title,
                 text=passage.text,
                 metadata=dict(passage.metadata),
                 document=passage.document,
-                duplicates=[*result.reply.duplicates.get(hit.id, ())],
-                sources=sources,
+                duplicates=[*reply.duplicates.get(hit.id, ())],
+                sources=[
+                    SourceValue(arm=arm, rank=rank, score=score, share=share)
+                    for arm, rank, score, share in sources
+                ],
             )
         )
     return values
 
 
 def route_value(
-    decision: Decision | None,
-    *,
-    path: Route,
-    requested: Route,
-    explain: bool,
-    fallback: str = "",
+    decision: Decision | None, path: Route, params: SearchParams, fallback: str = ""
 ) -> RouteValue:
     """The route that a question took, and why.
 
     Args:
         decision: None if the request named the route.
         path: The route that answered.
-        requested: The route that the request named.
-        fallback: Why dense search answered instead, or "".
+        fallback: Why dense search answered instead of the requested route, or "".
     """
     if decision is None:
-        summary = (fallback or f"Route {requested} was asked for.") if explain else ""
-        return RouteValue(path=path, asked=requested, reason=fallback or FORCED, summary=summary)
+        summary = (fallback or f"Route {params.route} was asked for.") if params.explain else ""
+        reason = fallback or FORCED
+        return RouteValue(path=path, asked=params.route, reason=reason, summary=summary)
     return RouteValue(
         path=path,
-        asked=requested,
+        asked=params.route,
         reason=fallback or decision.reason,
         score=decision.score,
         thresholds=None if decision.thresholds is None else asdict(decision.thresholds),
         summary=decision.summary,
         simple=decision.simple,
         model=decision.model,
-        contributions=list(decision.contributions) if explain else None,
+        contributions=list(decision.contributions) if params.explain else None,
         nearest_change=decision.nearest_change,
-        trees=list(decision.trees) if explain else None,
+        trees=list(decision.trees) if params.explain else None,
     )
 
 

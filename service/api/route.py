@@ -1,7 +1,9 @@
 """`/v1/route` and `/v1/features`: which route a question would take, and by what."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictBool
 
 from wye.featurizer.registry import FEATURES
 from wye.router.evidence import COLUMNS, MEANINGS
@@ -11,33 +13,24 @@ from wye.router.types import Route
 from wye.service.api.replies import RouteValue
 from wye.service.api.retrieve import (
     CollectionName,
-    DeadlineMs,
-    Filter,
-    MaxLatencyMs,
-    OperatingPoint,
+    DecisionFields,
     QuestionText,
     examples,
     route_value,
 )
-from wye.service.http.edge import READ, Strict
-from wye.service.search import SearchParams
+from wye.service.http.edge import READ
 from wye.service.service import Served, request_id_of
 
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
-class RouteRequest(Strict):
+class RouteRequest(DecisionFields):
     """A question to be scored but not answered."""
 
     question: QuestionText
-    filter: Filter = None
     collection: CollectionName = None
-    explain: bool = Field(
-        default=False, strict=True, description="Also return what each feature adds to the score."
-    )
-    max_latency_ms: MaxLatencyMs = None
-    point: OperatingPoint = ""
-    deadline_ms: DeadlineMs = None
+    explain: StrictBool = False
+    """Also return what each feature adds to the score."""
 
     model_config = examples({"question": _QUESTION}, {"question": _QUESTION, "explain": True})
 
@@ -78,26 +71,13 @@ async def route(
     Without an index the reply is 409: there, only what was found decides.
     """
     name = service.collection(body.collection).name
-    params = SearchParams(
-        k=1,
-        filter=body.filter,
-        explain=body.explain,
-        max_latency_ms=body.max_latency_ms,
-        point=body.point,
-        only_route=True,
-        collection=name,
-    )
+    params = replace(body.params(name, Route.AUTO), k=1, only_route=True)
     decision = await service.decide(request, params, body.question, body.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
         request_id=request_id_of(request),
         question=body.question,
-        route=route_value(
-            decision,
-            path=decision.route,
-            requested=Route.AUTO,
-            explain=body.explain,
-        ),
+        route=route_value(decision, decision.route, params),
     )
 
 

@@ -234,9 +234,12 @@ def _check_host(host: str) -> None:
 
 
 class Strict(BaseModel):
-    """A request that refuses unknown fields, since they are most often misspelt."""
+    """A request that refuses unknown fields, since they are most often misspelt.
 
-    model_config = {"extra": "forbid", "allow_inf_nan": False}
+    A text below a field describes it in the schema.
+    """
+
+    model_config = {"extra": "forbid", "allow_inf_nan": False, "use_attribute_docstrings": True}
 
     @model_validator(mode="wrap")
     @classmethod

@@ -1,7 +1,7 @@
 """The OpenAPI schema: what it says of the whole API, and errors as problem+json."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -69,43 +69,50 @@ class ProblemValue(BaseModel):
     error: dict[str, str | None] = Field(description="The same for clients of OpenAI's API.")
 
 
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "An error: what is wrong and what to do.",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemValue"}}},
+    }
+}
+"""The replies of every address that FastAPI describes otherwise."""
+
+
+def body_of(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What a body is that an operation parses itself, by content type."""
+    content = {kind: {"schema": schema} for kind, schema in schemas.items()}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
-    """Make an app's schema describe errors as problems, which FastAPI does not know.
+    """Add to an app's schema what FastAPI does not know.
 
     Args:
         bodies: Requests that an operation parses itself and refers to in its `requestBody`.
     """
-    app.openapi = partial(_schema, app, app.openapi, bodies)  # type: ignore[method-assign]
+    app.openapi = cache(partial(_schema, app.openapi, bodies))  # type: ignore[method-assign]
 
 
 def _schema(
-    app: FastAPI, make: Callable[[], dict[str, Any]], bodies: Sequence[type[BaseModel]]
+    make: Callable[[], dict[str, Any]], bodies: Sequence[type[BaseModel]]
 ) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = make()
-        parts = schema["components"]["schemas"]
-        models: list[type[BaseModel]] = [ProblemValue, *bodies]
-        for model in models:
-            definition = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts |= {**definition.pop("$defs", {}), model.__name__: definition}
-        for name in ("HTTPValidationError", "ValidationError"):
-            parts.pop(name, None)
-        for part in parts.values():
-            _describe_fields(part)
-        for operation in (each for path in schema["paths"].values() for each in path.values()):
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = {
-                "description": "An error: what is wrong and what to do.",
-                "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemValue"}}},
-            }
-        app.openapi_schema = schema
-    return app.openapi_schema
+    schema = make()
+    parts = schema["components"]["schemas"]
+    models: list[type[BaseModel]] = [ProblemValue, *bodies]
+    for model in models:
+        definition = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        parts |= {**definition.pop("$defs", {}), model.__name__: definition}
+    for part in parts.values():
+        _describe_fields(part)
+    return schema
 
 
 def _describe_fields(part: dict[str, Any]) -> None:
-    """Move what a dataclass's docstring says of its attributes to the fields of its schema."""
-    docs = attribute_docs(part.get("description"))
-    if docs:
+    """Have each field's text in one line, also where a docstring lists it as an attribute."""
+    fields = part.get("properties", {})
+    for name, text in attribute_docs(part.get("description")).items():
         part["description"] = part["description"].partition("\n\nAttributes:")[0]
-        for name, text in docs.items():
-            part["properties"][name]["description"] = text.replace("None", "null")
+        fields[name]["description"] = text.replace("None", "null")
+    for field in fields.values():
+        if "description" in field:
+            field["description"] = " ".join(field["description"].split())

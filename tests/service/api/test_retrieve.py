@@ -190,7 +190,7 @@ def test_a_mistake_is_named_by_its_place(
     ("changes", "says"),
     [
         ({"rout": "graph"}, "body.rout: There is no such field. Did you mean route?"),
-        ({"zzz": 1}, "body.zzz: There is no such field. The fields are k, filter, explain,"),
+        ({"zzz": 1}, "body.zzz: There is no such field. The fields are filter, explain,"),
         ({"route": "grph"}, "body.route: There is no route 'grph'. Did you mean graph?"),
     ],
 )
