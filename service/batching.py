@@ -10,9 +10,9 @@ Source: the queue of Hugging Face's text-embeddings-inference.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -42,12 +42,22 @@ class Entry(Generic[Item]):
         deadline: When the result is no longer of use.
         waited: Seconds spent in the queue.
         size: Size of its batch; of the first one if it was in several.
+        key: Entries with equal keys can share a batch.
+        since: When it was put into the queue, the last time.
+        finish: Set if it was returned as `Later`, and so is `cost`, its batch's in `_recent`.
     """
 
     item: Item
     deadline: float
     waited: float = 0.0
     size: int = 0
+    key: Any = None
+    owner: str = ""
+    weight: int = 1
+    since: float = field(default_factory=monotonic)
+    future: "asyncio.Future[Any]" = field(init=False, repr=False)
+    finish: "Callable[[Sequence[Entry[Any]]], Sequence[Any]] | None" = None
+    cost: list[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +75,6 @@ class Later:
 
 # Processes a batch off the event loop, and returns a result or an error for each entry, in order.
 Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later | Exception]]
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting(Generic[Key, Item, Result]):
-    """An entry in the queue since `since`.
-
-    Attributes:
-        finish: Set if it returned, as is `cost`, which is its batch's in `_recent`.
-    """
-
-    key: Key
-    owner: str
-    weight: int
-    entry: Entry[Item]
-    since: float
-    future: "asyncio.Future[Result]" = field(repr=False)
-    finish: Callable[[Sequence[Entry[Item]]], Sequence[Result | Later | Exception]] | None = None
-    cost: list[float] | None = None
 
 
 class Batcher(Generic[Key, Item, Result]):
@@ -111,7 +103,7 @@ class Batcher(Generic[Key, Item, Result]):
         self._batch = batch
         self._capacity = queue
         self._weight = weight
-        self._queue: deque[_Waiting[Key, Item, Result]] = deque()
+        self._queue: deque[Entry[Item]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-model")
         self._calling = asyncio.Lock()
         self._runner: asyncio.Task[None] | None = None
@@ -139,13 +131,13 @@ class Batcher(Generic[Key, Item, Result]):
 
         It is done when its whole batch is; if more than a batch waits, that will be a full one.
         """
-        counts = Counter(waiting.owner for waiting in self._queue)
+        counts = Counter(entry.owner for entry in self._queue)
         # Owners take turns: of each, at most as many go first as this owner has waiting, plus one.
-        waiting = sum(min(count, counts[owner] + 1) for count in counts.values())
-        if waiting >= self._batch:
-            waiting = (waiting // self._batch + 1) * self._batch
+        ahead = sum(min(count, counts[owner] + 1) for count in counts.values())
+        if ahead >= self._batch:
+            ahead = (ahead // self._batch + 1) * self._batch
         seconds_each = [seconds / entries for seconds, entries in self._recent]
-        return (waiting + self._running) * median(seconds_each or [0.0])
+        return (ahead + self._running) * median(seconds_each or [0.0])
 
     async def submit(
         self, key: Key, item: Item, seconds: float, *, owner: str = "", weight: int = 1
@@ -164,33 +156,37 @@ class Batcher(Generic[Key, Item, Result]):
                 out.
         """
         self._admit(owner, seconds)
-        now = monotonic()
-        entry = Entry(item, now + seconds)
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(key, owner, weight, entry, now, future))
+        entry = Entry(item, monotonic() + seconds, key=key, owner=owner, weight=weight)
+        entry.future = asyncio.get_running_loop().create_future()
+        self._queue.append(entry)
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run(), name="wye-batches")
+        async with self._deadline(owner, seconds):
+            return await entry.future, entry
+
+    @asynccontextmanager
+    async def _deadline(self, owner: str, seconds: float | None) -> AsyncIterator[None]:
+        """Raise a `Problem` 504 if the block takes longer."""
         try:
             async with asyncio.timeout(seconds):
-                return await future, entry
+                yield
         except TimeoutError:
             raise Problem(
                 504,
                 "deadline",
-                f"No passages were found within {1000 * seconds:.0f} ms. Give more time with "
-                "deadline_ms, or use a cheaper route such as dense.",
+                f"No passages were found within {1000 * (seconds or 0):.0f} ms. Give more time "
+                "with deadline_ms, or use a cheaper route such as dense.",
                 retry_after=self.expected_wait(owner),
             ) from None
 
-    async def call(self, function: Callable[[], T]) -> T:
-        """Run a function in the thread, between batches.
+    async def call(self, function: Callable[[], T], seconds: float | None = None) -> T:
+        """Run a function in the thread, between batches; a `Problem` 504 after so many seconds.
 
         Only one is queued at a time, so that a batch waits for at most one.
         """
-        async with self._calling:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._timed, function
-            )
+        loop = asyncio.get_running_loop()
+        async with self._deadline("", seconds), self._calling:
+            return await loop.run_in_executor(self._thread, self._timed, function)
 
     async def close(self) -> None:
         """Accept nothing more, finish what was accepted, and end the thread."""
@@ -229,7 +225,7 @@ class Batcher(Generic[Key, Item, Result]):
         Raises:
             Problem: 503, if it is the arriving one.
         """
-        counts = Counter(waiting.owner for waiting in self._queue)
+        counts = Counter(entry.owner for entry in self._queue)
         busiest, count = counts.most_common(1)[0]
         full = Problem(
             503,
@@ -240,7 +236,7 @@ class Batcher(Generic[Key, Item, Result]):
         )
         if count <= counts[owner] + 1:
             raise full
-        newest = next(waiting for waiting in reversed(self._queue) if waiting.owner == busiest)
+        newest = next(entry for entry in reversed(self._queue) if entry.owner == busiest)
         self._queue.remove(newest)
         if not newest.future.done():
             newest.future.set_exception(full)
@@ -249,76 +245,73 @@ class Batcher(Generic[Key, Item, Result]):
         """Process batches until the queue is empty."""
         loop = asyncio.get_running_loop()
         while batch := self._next():
+            first = batch[0]
             self._batches += 1
-            self._served |= dict.fromkeys((waiting.owner for waiting in batch), self._batches)
-            ids = set(map(id, batch))
-            self._queue = deque(waiting for waiting in self._queue if id(waiting) not in ids)
+            self._served |= dict.fromkeys((entry.owner for entry in batch), self._batches)
+            members = set(map(id, batch))
+            self._queue = deque(entry for entry in self._queue if id(entry) not in members)
             started = monotonic()
-            for waiting in batch:
-                waiting.entry.waited += started - waiting.since
-                waiting.entry.size = waiting.entry.size or len(batch)
+            for entry in batch:
+                entry.waited += started - entry.since
+                entry.size = entry.size or len(batch)
             self._running = len(batch)
-            entries = [waiting.entry for waiting in batch]
-            results: Sequence[Result | Later | Exception]
-            work = batch[0].finish or partial(self._work, batch[0].key)
             following = self._next() if self._begin is not None else []
             if self._begin is not None and following and following[0].finish is None:
-                next_entries = [waiting.entry for waiting in following]
-                loop.run_in_executor(self._thread, self._begin, following[0].key, next_entries)
+                loop.run_in_executor(self._thread, self._begin, following[0].key, following)
+            work = first.finish or partial(self._work, first.key)
+            results: Sequence[Result | Later | Exception]
             try:
                 results = await loop.run_in_executor(
-                    self._thread, self._timed, partial(work, entries)
+                    self._thread, self._timed, partial(work, batch)
                 )
             except Exception as error:  # noqa: BLE001 - passed on to those who wait
                 results = [error] * len(batch)
             self._running = 0
-            cost = batch[0].cost
-            if cost is None:
-                cost = [0.0, len(batch)]
-                self._recent.append(cost)
+            if first.cost is None:
+                first.cost = [0.0, len(batch)]
+                self._recent.append(first.cost)
             now = monotonic()
-            cost[0] += now - started
-            later: list[_Waiting[Key, Item, Result]] = []
-            for waiting, result in zip(batch, results, strict=True):
-                if waiting.future.done():  # cancelled meanwhile
+            first.cost[0] += now - started
+            later = []
+            for entry, result in zip(batch, results, strict=True):
+                if entry.future.done():  # cancelled meanwhile
                     continue
                 if isinstance(result, Exception):
-                    waiting.future.set_exception(result)
+                    entry.future.set_exception(result)
                 elif isinstance(result, Later):
-                    waiting.finish, waiting.weight = result.finish, result.weight
-                    waiting.since, waiting.cost = now, cost
-                    later.append(waiting)
+                    entry.finish, entry.weight = result.finish, result.weight
+                    entry.since, entry.cost = now, first.cost
+                    later.append(entry)
                 else:
-                    waiting.future.set_result(result)
+                    entry.future.set_result(result)
             self._queue.extendleft(reversed(later))
 
-    def _next(self) -> list[_Waiting[Key, Item, Result]]:
+    def _next(self) -> list[Entry[Item]]:
         """The next batch: the entry whose turn it is and others with its key.
 
         Turns go first to the oldest entry of each owner, in the order in which owners were served
         longest ago; then to the second of each, and so on. Abandoned entries are dropped.
         """
         now = monotonic()
-        alive = [w for w in self._queue if not w.future.done() and w.entry.deadline > now]
+        alive = [e for e in self._queue if not e.future.done() and e.deadline > now]
         self._queue = deque(alive)
         if not alive:
             return []
-        turn_counts: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         turns = []
-        for waiting in alive:
-            owner = waiting.owner
-            turns.append((turn_counts[owner], self._served.get(owner, 0), waiting))
-            turn_counts[owner] += 1
+        for entry in alive:
+            turns.append((counts[entry.owner], self._served.get(entry.owner, 0), entry))
+            counts[entry.owner] += 1
         turns.sort(key=lambda turn: turn[:2])  # stable, so ties go by arrival
         first = turns[0][2]
-        batch: list[_Waiting[Key, Item, Result]] = []
+        batch: list[Entry[Item]] = []
         room = self._weight
-        for _, _, waiting in turns:
-            fits = waiting.weight <= room or not batch
-            is_alike = waiting.key == first.key and waiting.finish == first.finish
+        for _, _, entry in turns:
+            fits = entry.weight <= room or not batch
+            is_alike = entry.key == first.key and entry.finish == first.finish
             if is_alike and fits and len(batch) < self._batch:
-                batch.append(waiting)
-                room -= waiting.weight
+                batch.append(entry)
+                room -= entry.weight
         return batch
 
 
@@ -349,25 +342,13 @@ async def unless_gone(departure: Awaitable[object], work: Awaitable[Result]) -> 
     Raises:
         Problem: 499, if the client left.
     """
-    task = asyncio.current_task()
-    if task is None:
-        raise ValueError("there is no task to cancel")
-    before, is_over, has_left = task.cancelling(), False, False
-
-    def cancel(_: object) -> None:
-        nonlocal has_left
-        if not is_over:
-            has_left = task.cancel()
-
-    leaving = asyncio.ensure_future(departure)
-    leaving.add_done_callback(cancel)
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(departure)
     try:
-        return await work
-    except asyncio.CancelledError:
-        if has_left and task.uncancel() <= before:
-            raise Problem(499, "gone", "The client went away before there was an answer.") from None
-        raise
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Problem(499, "gone", "The client went away before there was an answer.")
     finally:
-        is_over = True
-        leaving.remove_done_callback(cancel)
+        working.cancel()
         leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 from wye.backends.files import plain, rounded_json
 from wye.backends.types import RankedHit
 from wye.hits import Hit, Hits
-from wye.router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
+from wye.router.types import ChainStep, Contribution, Decision, Route, Thresholds
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import EntityNote, Explanation
@@ -94,10 +94,10 @@ def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
     """Print each phrase that was resolved, with the names found for it and their sentences."""
     rows: list[tuple[Cell, ...]] = []
     for step in chain:
-        cells: tuple[Cell, Cell] = (str(step.level), Text(step.asked))
+        cells: tuple[Cell, Cell] = (str(step.level), step.asked)
         for name in step.candidates[:SHOWN_NAMES]:
             source = f"{name.passage}: {name.sentence}" if name.sentence else name.passage
-            rows.append((*cells, Text(name.name), f"{name.confidence:.2f}", Text(source)))
+            rows.append((*cells, name.name, f"{name.confidence:.2f}", source))
             cells = "", ""
         if not step.candidates:
             rows.append((*cells, Text("nothing", style="yellow")))
@@ -107,32 +107,24 @@ def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
 
 def show_explanation(console: Console, explanation: "Explanation") -> None:
     """Print the seeds, the activated entities with their bridges, and the passages' shares."""
-    seeds: list[tuple[Cell, ...]] = [
-        (Text(seed.mention), Text(seed.entity), seed.origin, f"{seed.value:.2f}")
-        for seed in explanation.seeds
+    seeds: list[Sequence[Cell]] = [
+        (seed.mention, seed.entity, seed.origin, f"{seed.value:.2f}") for seed in explanation.seeds
     ]
     seeds = seeds or [(Text("nothing that the graph knows", style="yellow"),)]
     columns = ("question", "entity", "found by", ">value")
     console.print(_table("Seeds: what the question names", columns, seeds))
     if explanation.entities:
-        entities = explanation.entities[:SHOWN_ENTITIES]
-        more = len(explanation.entities) - len(entities)
-        title = "Entities: what became active" + (f" (and {more} more)" if more else "")
-        reached: list[tuple[Cell, ...]] = [
-            (str(each.level), Text(each.entity), f"{each.value:.2f}", _bridge(each))
-            for each in entities
-        ]
-        console.print(_table(title, (">level", "entity", ">value", "reached over"), reached))
-    shares: list[tuple[Cell, ...]] = [
-        (
-            Text(each.id),
-            f"{each.prior:.2%}",
-            f"{each.pagerank:.2%}",
-            Text(each.named_in),
-            Text(", ".join(each.entities)),
+        more = len(explanation.entities) - SHOWN_ENTITIES
+        title = "Entities: what became active" + (f" (and {more} more)" if more > 0 else "")
+        reached = (
+            (str(each.level), each.entity, f"{each.value:.2f}", _bridge(each))
+            for each in explanation.entities[:SHOWN_ENTITIES]
         )
-        for each in explanation.passages
-    ]
+        console.print(_table(title, (">level", "entity", ">value", "reached over"), reached))
+    shares = (
+        (p.id, f"{p.prior:.2%}", f"{p.pagerank:.2%}", p.named_in, ", ".join(p.entities))
+        for p in explanation.passages
+    )
     shown = ("passage", ">prior", ">PageRank", "named in", "active entities in it")
     title = "Passages: shares of the mass before and after the walk"
     console.print(_table(title, shown, shares))
@@ -144,7 +136,7 @@ def _bridge(entity: "EntityNote") -> Text:
         return Text("the question", style="dim")
     origin = bridge.source or "the question"
     source = f"from {origin}, similarity {bridge.similarity:.2f}, in {bridge.passage}: "
-    return Text.assemble((source, "dim"), " ".join(bridge.sentence.split()))
+    return Text.assemble((source, "dim"), _flat(bridge.sentence))
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
@@ -158,7 +150,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -
         *headings, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
     )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
 
 
@@ -226,7 +218,7 @@ def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     line.append(f"  {_flat(hit.id)}", style="dim")
     if hit.relevance is not None:
         line.append(f"  relevance {hit.relevance:.2f}", style="dim")
-    if isinstance(ranked, FusedHit):
+    if ranked.sources:
         ranks = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
         line.append(f"  ({ranks})", style="dim")
     return line
@@ -237,30 +229,28 @@ def _flat(text: str) -> str:
 
 
 def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
-    ranking = hits.reply.ranking
+    reply = hits.reply
     value: dict[str, object] = {
         "question": hits.question,
         "route": str(hits.route),
-        "index_version": hits.reply.version,
-        "candidates": ranking.candidates,
+        "index_version": reply.version,
+        "candidates": reply.ranking.candidates,
         "degraded": hits.degraded,
         "answerability": hits.answerability,
         "answered": hits.answered,
-        "hits": [_hit_value(*pair) for pair in zip(hits, ranking.hits, strict=True)],
+        "hits": [_hit_value(*pair) for pair in zip(hits, reply.ranking.hits, strict=True)],
     }
-    if hits.reply.decision is not None:
-        value["decision"] = plain(decision_value(hits.reply.decision, explain=explain))
+    if reply.decision is not None:
+        value["decision"] = plain(decision_value(reply.decision, explain=explain))
     if hits.explanation is not None:
         value["explanation"] = plain(hits.explanation)
-    if explain and hits.reply.chain:
-        value["steps"] = plain(hits.reply.chain)
+    if explain and reply.chain:
+        value["steps"] = plain(reply.chain)
     return value
 
 
 def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
     names = ("id", "rank", "score", "relevance", "title", "text")
-    value: dict[str, object] = {name: getattr(hit, name) for name in names}
-    value["metadata"] = dict(hit.metadata)
-    if isinstance(ranked, FusedHit):
-        value["sources"] = [plain(source) for source in ranked.sources]
-    return value
+    sources = {"sources": [*map(plain, ranked.sources)]} if ranked.sources else {}
+    values = {name: getattr(hit, name) for name in names}
+    return {**values, "metadata": dict(hit.metadata), **sources}

@@ -17,7 +17,7 @@ from wye.featurizer.analyser import token_count
 from wye.router.errors import QuestionError
 from wye.router.gateway import BatchReplies
 from wye.router.session import Session
-from wye.router.types import Ask, Decision, Reply, Route
+from wye.router.types import Ask, Reply, Route
 from wye.service.arms.arm import RemoteOutcome
 from wye.service.batching import Entry, Later
 from wye.service.collections import Collection
@@ -40,14 +40,12 @@ class SearchParams(Ask):
     Attributes:
         filter: See `Ask`; compared as text, since to `==`, 1 and true are equal.
         max_cost: Greatest cost of calls of remote arms, if bounded.
-        only_route: Decide which route a question would take, and find nothing.
         min_version: Version of the index that must be searched, or a later one; 0 for any.
     """
 
     filter: object | None = field(default=None, compare=False)
     collection: str = field(kw_only=True)
     max_cost: float | None = field(default=None, compare=False, kw_only=True)
-    only_route: bool = field(default=False, kw_only=True)
     min_version: int = field(default=0, compare=False, kw_only=True)
     _filter_text: str = field(init=False, repr=False)
 
@@ -115,11 +113,6 @@ class SearchResult:
         return self.fallback or remote or self.reply.ranking.degraded
 
     @property
-    def missing(self) -> dict[str, str] | None:
-        """Why remote arms gave nothing, by name; None without remote arms."""
-        return None if self.remote is None else {**self.remote.missing}
-
-    @property
     def degradation(self) -> str:
         """The kind of degradation: failed, late, arm or ""."""
         if not self.fallback:
@@ -139,7 +132,7 @@ class Searcher:
 
     def work(
         self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> Sequence[SearchResult | Decision | Later | Exception]:
+    ) -> Sequence[SearchResult | Later | Exception]:
         """Answer a batch, with one result or error for each entry, in order.
 
         Entries that would probably miss their deadline go first, and over the dense route. A batch
@@ -147,8 +140,6 @@ class Searcher:
         steps are returned as `Later`.
         """
         session = self._collections[params.collection].session
-        if params.only_route:
-            return self._decide(session, params, [entry.item.text for entry in entries])
         urgent, reason = self._urgent(params, entries)
         if not urgent:
             return self._search(session, params, entries)
@@ -167,16 +158,6 @@ class Searcher:
             with suppress(Exception):
                 session = self._collections[params.collection].session
                 session.analyser.encode_ahead([entry.item.text for entry in entries])
-
-    def _decide(
-        self, session: Session, params: SearchParams, questions: Sequence[str]
-    ) -> list[Decision | Exception]:
-        try:
-            return list(session.gateway.decide(questions, params))
-        except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
-            if len(questions) == 1:
-                return [error]
-        return [self._decide(session, params, [question])[0] for question in questions]
 
     def _time_for_steps(
         self, limit: float | None, entries: Sequence[Entry[QueuedQuestion]]

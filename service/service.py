@@ -101,7 +101,7 @@ class Service:
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
-        self.batcher: Batcher[SearchParams, QueuedQuestion, SearchResult | Decision] = Batcher(
+        self.batcher: Batcher[SearchParams, QueuedQuestion, SearchResult] = Batcher(
             searcher.work,
             batch=serve.batch,
             queue=serve.queue,
@@ -116,6 +116,11 @@ class Service:
         self.reranks = Room(
             RERANKS,
             f"{RERANKS} requests to rerank are being processed, which is the limit. Try again.",
+            retry_after=1,
+        )
+        self.decisions = Room(
+            serve.queue,
+            f"{serve.queue} questions wait for a decision, which is the limit. Try again.",
             retry_after=1,
         )
         self.uploads = UploadSpace(settings.documents.upload_bytes)
@@ -173,25 +178,20 @@ class Service:
             Problem: 404 if there is none, 422 without a name where there are several.
         """
         collections = self.collections
+        if name is None and len(collections) == 1:
+            (name,) = collections
+        if name is not None and name in collections:
+            return collections[name]
         if not collections:
             raise Problem(
                 404, "no-such-collection", "None of the collections of this key is served here."
             )
-        if name is None and len(collections) > 1:
-            raise Problem(
-                422,
-                "which-collection",
-                f"Several collections are served here; name one: {', '.join(collections)}.",
-            )
+        names = ", ".join(collections)
         if name is None:
-            return next(iter(collections.values()))
-        if name not in collections:
-            raise Problem(
-                404,
-                "no-such-collection",
-                f"There is no collection '{name:.80}'; use one of {', '.join(collections)}.",
-            )
-        return collections[name]
+            sentence = f"Several collections are served here; name one: {names}."
+            raise Problem(422, "which-collection", sentence)
+        sentence = f"There is no collection '{name:.80}'; use one of {names}."
+        raise Problem(404, "no-such-collection", sentence)
 
     @property
     def budget(self) -> Budget | None:
@@ -250,8 +250,7 @@ class Service:
             ask = partial(self._with_arms, gate)
         id_ = request_id_of(request)
         work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
-        replies = await unless_gone(departure(request), _run_all(work))
-        results = cast("list[SearchResult]", replies)
+        results = await unless_gone(departure(request), _run_all(work))
         for result in results:
             self._record(result)
         return results
@@ -261,10 +260,11 @@ class Service:
     ) -> Decision:
         """Decide which route a question would take; problems are those of `search`."""
         params, seconds = self._admit(params, deadline_ms)
-        _ = self._collections[params.collection].session  # there is none without an index
-        item = QueuedQuestion(question, request_id_of(request))
-        work = self._submit(params, item, seconds)
-        return cast("Decision", await unless_gone(departure(request), work))
+        gateway = self._collections[params.collection].session.gateway
+        with self.decisions.reserve():
+            work = self.batcher.call(lambda: gateway.decide([question], params), seconds)
+            (decision,) = await unless_gone(departure(request), work)
+        return decision
 
     def _admit(self, params: SearchParams, deadline_ms: int | None) -> tuple[SearchParams, float]:
         """Refuse what cannot be answered at all.
@@ -284,23 +284,15 @@ class Service:
 
     async def _submit(
         self, params: SearchParams, item: QueuedQuestion, seconds: float
-    ) -> SearchResult | Decision:
-        weight = STEPS_WEIGHT if params.route == Route.STEPS else 1
-        started = perf_counter()
+    ) -> SearchResult:
+        weight = token_count(item.text) * (STEPS_WEIGHT if params.route == Route.STEPS else 1)
+        owner, started = ASKING.get().name, perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
-            result, _ = await self.batcher.submit(
-                params,
-                item,
-                seconds,
-                owner=ASKING.get().name,
-                weight=weight * token_count(item.text),
-            )
+            result, _ = await self.batcher.submit(params, item, seconds, owner=owner, weight=weight)
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
-        if isinstance(result, SearchResult):
-            return replace(result, total=perf_counter() - started)
-        return result
+        return replace(result, total=perf_counter() - started)
 
     async def _encode(self, collection: str, question: str) -> Sequence[float]:
         """Encode a question in the models' thread."""
@@ -316,7 +308,7 @@ class Service:
             return await gate.search(params, item, seconds, budget=self.budget)
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
-            return cast("SearchResult", await self._submit(params, item, seconds))
+            return await self._submit(params, item, seconds)
 
         version = self._collections[params.collection].session.version
         return await gate.search(params, item, seconds, find, version=version, budget=self.budget)

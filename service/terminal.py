@@ -9,10 +9,9 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    Task,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.segment import Segment
 
@@ -20,8 +19,6 @@ FILE_WIDTH = 120
 """Width of lines in a file or a pipe."""
 LINE_SECONDS = 5.0
 """Seconds between two lines of progress there."""
-TELLING_STEPS = 64
-"""Steps, beside the first ones, after which the time left can be told."""
 
 
 def output() -> Console:
@@ -74,11 +71,7 @@ class Bar:
         self._expected = expected
         self._console = messages()
         self._bar: Progress | None = None
-        self._task = TaskID(0)
         self._printed = 0.0
-        self._first: tuple[float, float] | None = (
-            None  # when the first steps were done, and how many
-        )
 
     def start(self, total: int | None, label: str) -> None:
         """Begin a stage, and end the present one."""
@@ -88,52 +81,41 @@ class Bar:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+            TimeRemainingColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
+            get_time=monotonic,
         )
-        self._task = self._bar.add_task(label, total=total or self._estimate(), left="")
+        self._bar.add_task(label, total=total or self._estimate())
         self._bar.start()
         self._printed = monotonic()
-        self._first = None
 
     def advance(self, steps: int) -> None:
         """Count further steps, and raise a total that was too low."""
         if self._bar is None:
             return
-        self._bar.advance(self._task, steps)
-        task = next(task for task in self._bar.tasks if task.id == self._task)
+        (task,) = self._bar.tasks
+        self._bar.advance(task.id, steps)
         if callable(self._expected):
-            self._bar.update(self._task, total=self._estimate())
-        if task.total is not None and task.completed > task.total:
-            self._bar.update(self._task, total=task.completed)
-        left = self._left(task)
-        self._bar.update(self._task, left=left)
+            task.total = self._estimate()
+        if task.total is not None:
+            task.total = max(task.total, task.completed)
         if self._bar.disable and monotonic() - self._printed > LINE_SECONDS:
             self._printed = monotonic()
-            total = f" of {task.total:,.0f}" if task.total is not None else ""
-            say(f"{task.description}: {task.completed:,.0f}{total}{left and f', {left}'}")
+            line = f"{task.description}: {task.completed:,.0f}"
+            if task.total is not None:
+                line += f" of {task.total:,.0f}"
+            if task.speed:
+                line += f", {task.speed:,.1f}/s"
+            if task.time_remaining:
+                line += f", {timedelta(seconds=task.time_remaining)} left"
+            say(line)
 
     def close(self) -> None:
         """End the present stage, finished or not."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-
-    def _left(self, task: Task) -> str:
-        """The rate and the time left, in words; "" while too little is done to tell.
-
-        The first steps do not count, since models are loaded for them.
-        """
-        now = monotonic()
-        start, before = self._first = self._first or (now, task.completed)
-        steps, seconds = task.completed - before, now - start
-        if not seconds or steps < min(TELLING_STEPS, (task.total or 0) / 4):
-            return ""
-        rate = f"{steps / seconds:,.1f}/s"
-        if not task.remaining:
-            return rate
-        return f"{rate}, {timedelta(seconds=round(task.remaining * seconds / steps))} left"
 
     def _estimate(self) -> int | None:
         return self._expected() if callable(self._expected) else self._expected

@@ -71,7 +71,7 @@ async def route(
     Without an index the reply is 409: there, only what was found decides.
     """
     name = service.collection(body.collection).name
-    params = replace(body.params(name, Route.AUTO), k=1, only_route=True)
+    params = replace(body.params(name, Route.AUTO), k=1)
     decision = await service.decide(request, params, body.question, body.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -10,13 +9,13 @@ from tests.service.fakes import Library
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
 from wye.featurizer.analyser import token_count
-from wye.router.types import BASELINE, Ask, Decision, Route, Thresholds
+from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.batching import Entry, Later
 from wye.service.collections import IndexCollection
 from wye.service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 
 GRAPH = SearchParams(Route.GRAPH, 2, collection="c")
-ROUTE = SearchParams(Route.AUTO, 1, only_route=True, collection="c")
+AUTO = SearchParams(Route.AUTO, 2, collection="c")
 
 
 def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
@@ -65,11 +64,11 @@ def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
 
 def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) -> None:
     library.later = "later"
-    engine, auto = searcher(library), SearchParams(Route.AUTO, 2, collection="c")
-    (alone,) = replies(engine.work(auto, entries("later alone")))
+    engine = searcher(library)
+    (alone,) = replies(engine.work(AUTO, entries("later alone")))
     assert alone.reply.question == "later alone"
     together = entries("the river", "later one", "the bridge", "later two")
-    first, second, third, fourth = engine.work(auto, together)
+    first, second, third, fourth = engine.work(AUTO, together)
     assert isinstance(second, Later)
     assert isinstance(fourth, Later)
     assert second.finish is fourth.finish
@@ -79,14 +78,14 @@ def test_what_goes_in_steps_is_for_later_where_it_has_company(library: Library) 
         (result,) = replies(later.finish([entry]))
         assert result.entry is entry
         assert result.reply.question == entry.item.text
-        assert result.reply == replies(engine.work(auto, entries(entry.item.text)))[0].reply
+        assert result.reply == replies(engine.work(AUTO, entries(entry.item.text)))[0].reply
 
 
 def test_what_fails_in_steps_is_answered_over_dense(library: Library) -> None:
     library.later = "later"
     engine, together = searcher(library), entries("the river", "later")
     library.failing = {Route.STEPS}
-    _, later = engine.work(SearchParams(Route.AUTO, 2, collection="c"), together)
+    _, later = engine.work(AUTO, together)
     assert isinstance(later, Later)
     (result,) = replies(later.finish(together[1:]))
     assert result.degraded == "degraded: auto failed (RuntimeError); dense instead"
@@ -166,22 +165,8 @@ def test_every_route_carries_its_passages(library: Library, route: Route) -> Non
     assert {*result.passages} == {"mostar", "neretva", "tower"}
 
 
-def test_a_decision_alone_searches_nothing(library: Library) -> None:
-    library.poison = "xyzzy"
-    texts = ["the river", "say xyzzy", "one two three four five six seven"]
-    first, second, third = searcher(library).work(replace(ROUTE, explain=True), entries(*texts))
-    assert isinstance(first, Decision)
-    assert first.route == Route.DENSE
-    assert [part.name for part in first.contributions][:2] == [BASELINE, "words"]
-    assert isinstance(second, RuntimeError)
-    assert isinstance(third, Decision)
-    assert third.route == Route.GRAPH
-    assert library.batches == []
-
-
-@pytest.mark.parametrize("params", [SearchParams(Route.AUTO, 2, collection="c"), ROUTE])
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
-    library: Library, params: SearchParams, monkeypatch: pytest.MonkeyPatch
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
     collection = IndexCollection("c", lambda: library)
@@ -198,13 +183,9 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     monkeypatch.setattr(Library, "decide", decide)
     searcher = Searcher({"c": collection})
     for limits in (Thresholds(0.4, 0.7), Thresholds(0.0, 0.1)):
-        results = searcher.work(params, entries("a river", "poison", "why"))
-        assert {*map(_thresholds, results)} - {None} == {limits}
-
-
-def _thresholds(result: object) -> Thresholds | None:
-    decision = result.reply.decision if isinstance(result, SearchResult) else result
-    return decision.thresholds if isinstance(decision, Decision) else None
+        results = replies(searcher.work(AUTO, entries("a river", "poison", "why")))
+        decisions = [result.reply.decision for result in results]
+        assert {each.thresholds for each in decisions if each is not None} == {limits}
 
 
 def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> None:
@@ -221,6 +202,6 @@ def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
     begun: list[Sequence[str]] = []
     monkeypatch.setattr(HashAnalyser, "encode_ahead", lambda _, texts: begun.append(texts))
     engine = searcher(library)
-    for params in (GRAPH, SearchParams(Route.LEXICAL, 2, collection="c"), ROUTE):
+    for params in (GRAPH, SearchParams(Route.LEXICAL, 2, collection="c"), AUTO):
         engine.begin(params, entries("the river", "the bridge"))
     assert begun == [["the river", "the bridge"]] * 2

@@ -78,8 +78,7 @@ def test_a_question_takes_few_functions_and_one_wrapper_each_way(
     assert reply.status_code == 200
     assert library.batches
     assert len(way.functions) <= MOST_FUNCTIONS, [*way.functions]
-    # Entry and _Waiting are the queue's own, one for what is known and one for who waits.
-    assert [*way.wrapped] == ["SearchParams", "QueuedQuestion", "Entry", "_Waiting", "SearchResult"]
+    assert [*way.wrapped] == ["SearchParams", "QueuedQuestion", "Entry", "SearchResult"]
     assert "search.py:Searcher.work" in way.functions
     assert sys.getprofile() is None
 
