@@ -290,7 +290,7 @@ class Analyser:
         if trees:
             with self._one_thread():
                 return self.syntax.build(parses)
-        return [Syntax(p.tokens, p.token_sentences, (), (), p.unread) for p in parses]
+        return [Syntax(p.tokens, p.token_sentences) for p in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:
         """Run work in a background thread, one piece after another.

@@ -30,6 +30,8 @@ class View:
         lower: Words in lower case.
         pos: How often each universal part of speech occurs among the words.
         units: Lu's nine production units.
+        question_word: Position of the question word among the tokens; -1 when there is none.
+        asks_for_place: Whether the question word and the noun beside it ask for a place.
         reach: For each entity, the number of arcs to it from the question word, or from the first
             root where there is no question word.
     """
@@ -45,8 +47,8 @@ class View:
         self.shape = Shape(syntax.trees)
         self.arcs = Arcs(self.tokens)
         self.naming = NamedThings(self.tokens, self.arcs)
-        self.asking = asking(self.tokens)
-        start = self.asking.position
+        self.question_word = start = question_word(self.tokens)
+        self.asks_for_place = asks_for_place(self.tokens, start)
         if start < 0:
             start = next((p for p, token in enumerate(self.tokens) if token.head == p), 0)
         self.reach = [self.arcs.steps(self.tokens, start, head) for head in self.naming.heads]
@@ -58,20 +60,16 @@ class Feature:
 
     Attributes:
         name: In snake case; never reused for another feature.
-        unit: E.g. "words" or "words a clause"; "0 or 1" for a flag.
         doc: Its meaning in one sentence, with its value when there is nothing to divide by.
         value: Computes the number from a question's view; finite for any question.
-        group: The group that it is listed in and ablated with.
-        source: Where the definition comes from.
+        group: The group that it is listed in.
         version: Raised when the value changes for any question.
     """
 
     name: str
-    unit: str
     doc: str
     value: Callable[[View], float]
     group: str
-    source: str
     version: int = 1
 
 
@@ -85,7 +83,7 @@ def mean(values: list[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-_NESTED = ("NP", "PP", "SBAR", "VP")
+_NESTED = ("NP", "PP")
 
 
 class Shape:
@@ -93,81 +91,54 @@ class Shape:
 
     Attributes:
         labels: How often each phrase label occurs, below ROOT.
-        pairs: How often each (parent, child) pair of phrase labels occurs.
-        nesting: Most phrases of one label on a path from the root to a word; for NP, PP, SBAR, VP.
+        nominal_prepositions: How many PPs are children of an NP.
+        nesting: Most phrases of one label on a path from the root to a word; for NP and PP.
         depths: Depth of each tag, in order.
         yngve: Yngve depth of each tag: the right sisters of it and of all its ancestors.
         branches: Number of children of each phrase, ROOT included.
-        levels: Number of nodes at each depth, all trees together.
-        noun_phrase_words: Number of words of each NP.
-        participles: Number of VPs within an NP that begin with a participle: "built in 1926".
-        infinitives: Number of clauses that begin with "to".
-        unary: Number of phrases whose only child is a phrase.
         phrases: Number of phrases below ROOT.
         nodes: Number of phrases and tags, ROOT included.
         depth: Depth of the deepest tag.
-        width: Largest number of nodes at one depth.
+        width: Largest number of nodes at one depth, all trees together.
     """
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self.labels: Counter[str] = Counter()
-        self.pairs: Counter[tuple[str, str]] = Counter()
+        self.nominal_prepositions = 0
         self.nesting = dict.fromkeys(_NESTED, 0)
         self.depths: list[int] = []
         self.yngve: list[int] = []
         self.branches: list[int] = []
-        self.levels: Counter[int] = Counter()
-        self.noun_phrase_words: list[int] = []
-        self.participles = self.infinitives = self.unary = 0
+        levels: Counter[int] = Counter()
         for tree in trees:
-            self._walk(tree)
+            self._walk(tree, levels)
         self.phrases = self.labels.total()
-        self.nodes = len(self.branches) + len(self.depths)
+        self.nodes = levels.total()
         self.depth = max(self.depths, default=0)
-        self.width = max(self.levels.values(), default=0)
+        self.width = max(levels.values(), default=0)
 
-    def _walk(self, root: Tree) -> None:
-        # Node, parent's label, depth, Yngve depth, and ancestors of each label of _NESTED.
-        pending = [(root, "", 0, 0, (0,) * len(_NESTED))]
-        open_phrases: list[tuple[int, int]] = []
+    def _walk(self, root: Tree, levels: Counter[int]) -> None:
+        # Node, parent's label, depth, Yngve depth, and how many ancestors are NP and PP.
+        pending = [(root, "", 0, 0, (0, 0))]
         while pending:
-            node, above, depth, yngve, nested = pending.pop()
-            self.levels[depth] += 1
-            while open_phrases and open_phrases[-1][0] >= depth:
-                self._close(open_phrases.pop()[1])
+            node, above, depth, yngve, (nouns, prepositions) = pending.pop()
+            levels[depth] += 1
             if node.is_preterminal:
                 self.depths.append(depth)
                 self.yngve.append(yngve)
                 continue
-            label, children = node.label, node.children
+            label, right = node.label, len(node.children) - 1
+            nested = nouns + (label == "NP"), prepositions + (label == "PP")
+            for name, count in zip(_NESTED, nested, strict=True):
+                self.nesting[name] = max(self.nesting[name], count)
             if above:
-                self._count(node, above)
-            if label in self.nesting:
-                position = _NESTED.index(label)
-                nested = (*nested[:position], nested[position] + 1, *nested[position + 1 :])
-                self.nesting[label] = max(self.nesting[label], nested[position])
-                if label == "NP":
-                    open_phrases.append((depth, len(self.depths)))
-            self.branches.append(len(children))
-            right = len(children) - 1
+                self.labels[label] += 1
+                self.nominal_prepositions += (above, label) == ("NP", "PP")
+            self.branches.append(right + 1)
             pending.extend(
-                (children[position], label, depth + 1, yngve + right - position, nested)
+                (node.children[position], label, depth + 1, yngve + right - position, nested)
                 for position in range(right, -1, -1)
             )
-        for _, first in reversed(open_phrases):
-            self._close(first)
-
-    def _close(self, first: int) -> None:
-        self.noun_phrase_words.append(len(self.depths) - first)
-
-    def _count(self, node: Tree, above: str) -> None:
-        label, first = node.label, node.children[0]
-        self.labels[label] += 1
-        self.pairs[above, label] += 1
-        self.unary += len(node.children) == 1 and not first.is_preterminal
-        if label == "VP":
-            self.participles += above == "NP" and first.label in ("VBN", "VBG")
-            self.infinitives += above == "S" and first.label == "TO"
 
 
 # Relations that link one thing to another: "X's Y", "Y of X", "the Y that …", "the Y built by …".
@@ -186,7 +157,6 @@ class Arcs:
         labels: How often each relation occurs.
         links: For each token, the arcs on its path to the root that link one thing to another.
         ofs: As `links`, only those by "of".
-        owners: As `links`, only those by a possessive.
     """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -206,7 +176,7 @@ class Arcs:
             if token.head != position:
                 self.distances.append(abs(position - token.head))
                 self.left += position < token.head
-        self.depth, self.links, self.ofs, self.owners = ([0] * len(tokens) for _ in range(4))
+        self.depth, self.links, self.ofs = ([0] * len(tokens) for _ in range(3))
         self._descend(tokens, roots)
 
     def _descend(self, tokens: Sequence[Token], roots: list[int]) -> None:
@@ -224,7 +194,6 @@ class Arcs:
                 self.ofs[position] = self.ofs[head] + (
                     is_object and tokens[head].text.lower() == "of"
                 )
-                self.owners[position] = self.owners[head] + owns
                 pending.append(position)
 
     def steps(self, tokens: Sequence[Token], start: int, end: int) -> int:
@@ -306,65 +275,16 @@ _WORDS = frozenset({"who", "whom", "whose", "what", "which", "when", "where", "w
 _TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
 # A question word within one of these is relative ("the lake that …", "when it freezes, …").
 _RELATING = frozenset({"relcl", "acl", "advcl"})
-_AUXILIARIES = frozenset({"be", "do", "have"})
-_COUNTED = frozenset({"many", "much"})
 _COPULAS = frozenset({"attr", "nsubj", "nsubjpass", "dobj"})
-
-_PERSON = words(
-    "actor actress architect artist author brother captain child composer daughter designer "
-    "director emperor engineer explorer father founder grandfather grandmother husband inventor "
-    "king leader man mayor minister mother musician painter parent person physicist player poet "
-    "president producer professor queen ruler scientist singer sister son spouse uncle wife woman "
-    "writer"
-)
 _PLACE = words(
     "area border capital city continent country county district estuary hometown island "
     "lake location mountain nation ocean place province region river sea state street town valley "
     "village"
 )
-_TIME = words("age birthday century date day decade era hour month period time year")
-_QUANTITY = words(
-    "amount area cost depth distance height length number percentage population price rate size "
-    "speed temperature weight width"
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """What a question asks for.
-
-    Attributes:
-        position: Position of the question word among the tokens; -1 when there is none.
-        kind: The question word ("whose" and "whom" are "who"), "how many" for a number or a
-            degree, "yes or no", or "none".
-        target: "person", "place", "time", "number", "thing", "reason" or "none".
-        noun: Position of the noun that the question word stands for ("which river", "what is the
-            capital"); -1 when there is none.
-    """
-
-    position: int
-    kind: str
-    target: str
-    noun: int
-
-
-def asking(tokens: Sequence[Token]) -> Asking:
-    """What these tokens ask for."""
-    position = _question_word(tokens)
-    if position < 0:
-        kind = "yes or no" if _begins_with_verb(tokens) else "none"
-        return Asking(-1, kind, "none", -1)
-    word = tokens[position].text.lower()
-    noun = _noun(tokens, position, word)
-    if word == "how" and _is_degree(tokens, position):
-        return Asking(position, "how many", "number", noun)
-    kind = "who" if word in ("whom", "whose") else word
-    return Asking(
-        position, kind, _target(kind, tokens[noun].lemma.lower() if noun >= 0 else ""), noun
-    )
-
-
-def _question_word(tokens: Sequence[Token]) -> int:
+def question_word(tokens: Sequence[Token]) -> int:
+    """Position of the word that asks; -1 when there is none."""
     for position, token in enumerate(tokens):
         if token.tag in _TAGS and token.text.lower() in _WORDS and not _relates(tokens, position):
             return position
@@ -380,35 +300,23 @@ def _relates(tokens: Sequence[Token], position: int) -> bool:
         position = tokens[position].head
 
 
-def _begins_with_verb(tokens: Sequence[Token]) -> bool:
-    first = next((token for token in tokens if token.text[0].isalpha()), None)
-    return first is not None and (first.tag == "MD" or first.lemma.lower() in _AUXILIARIES)
+def asks_for_place(tokens: Sequence[Token], position: int) -> bool:
+    """Whether a place is asked for: where, which river, what is the capital.
 
-
-def _is_degree(tokens: Sequence[Token], position: int) -> bool:
-    """Whether "how" asks for a number: "how many", "how far", "how much longer"."""
-    after = tokens[position + 1] if position + 1 < len(tokens) else None
-    return after is not None and (after.lemma.lower() in _COUNTED or after.pos in ("ADJ", "ADV"))
-
-
-def _noun(tokens: Sequence[Token], position: int, word: str) -> int:
+    Args:
+        position: That of the question word; -1 when there is none.
+    """
+    word = tokens[position].text.lower() if position >= 0 else ""
+    if word not in {"what", "which"}:
+        return word == "where"
     head = tokens[position].head
-    if head != position and tokens[head].pos in ("NOUN", "PROPN") and word in ("what", "which"):
-        return head
-    if word not in ("what", "which", "who") or tokens[head].lemma.lower() != "be":
-        return -1
+    if head != position and tokens[head].pos in {"NOUN", "PROPN"}:
+        return tokens[head].lemma.lower() in _PLACE
     # "What is the capital of …": the other side of the copula.
     others = (
-        other
+        token.lemma.lower()
         for other, token in enumerate(tokens)
-        if token.head == head and other not in (position, head) and token.dep in _COPULAS
+        if token.head == head and other not in {position, head} and token.dep in _COPULAS
+        if token.pos == "NOUN"
     )
-    return next((other for other in others if tokens[other].pos == "NOUN"), -1)
-
-
-def _target(kind: str, noun: str) -> str:
-    simple = {"who": "person", "when": "time", "where": "place", "why": "reason", "how": "reason"}
-    if kind in simple:
-        return simple[kind]
-    kinds = ((_PERSON, "person"), (_PLACE, "place"), (_TIME, "time"), (_QUANTITY, "number"))
-    return next((target for nouns, target in kinds if noun in nouns), "thing")
+    return tokens[head].lemma.lower() == "be" and next(others, "") in _PLACE

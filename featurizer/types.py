@@ -53,7 +53,6 @@ class Token:
         head: Position of the head among the tokens; a root's own position.
         entity: Label of the named entity or number that the token is part of, or "".
         begins_entity: Whether it is the first token of that entity.
-        like_num: Whether it is a number, in digits or words.
     """
 
     text: str
@@ -66,7 +65,6 @@ class Token:
     entity: str
     begins_entity: bool
     is_stop: bool
-    like_num: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,6 @@ class Parse:
         entities: Named entities without ordinals and cardinals.
         tokens: Tokens without whitespace; empty unless they were requested.
         token_sentences: Token range (start, end) of each sentence that has a token.
-        unread: Number of characters at the end of the text that were not parsed.
     """
 
     text: str
@@ -87,7 +84,6 @@ class Parse:
     phrases: tuple[NounPhrase, ...]
     tokens: tuple[Token, ...] = ()
     token_sentences: tuple[Span, ...] = ()
-    unread: int = 0
 
 
 def finished(steps: Steps[T]) -> T:
@@ -150,12 +146,8 @@ class Syntax:
         sentences: Token range (start, end) of each sentence.
         trees: One tree per sentence, ROOT on top, over its tokens and their tags; empty unless
             trees were requested.
-        flat: For each tree, whether it is the flat fallback; see `constituency.parser`.
-        unread: Number of characters at the end of the text that were not parsed.
     """
 
     tokens: tuple[Token, ...]
     sentences: tuple[Span, ...]
-    trees: tuple[Tree, ...]
-    flat: tuple[bool, ...]
-    unread: int
+    trees: tuple[Tree, ...] = ()

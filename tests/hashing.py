@@ -155,7 +155,7 @@ class FakeAnalyser(HashAnalyser):
         trees: bool = True,
     ) -> list[Syntax]:
         """Syntax without tokens or trees, so that no question has a plan."""
-        return [Syntax((), (), (), (), 0) for _ in parses]
+        return [Syntax((), ()) for _ in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:
         """Do the work at once, in this thread."""

@@ -5,8 +5,6 @@
 - A sentence of more than `SENTENCE_TOKENS` tokens gets a flat tree, and so does one for which the
   model finds none: (ROOT (X (tag word) …)), which has no clause and no phrase but X.
 - A text without a word or mark (empty, or only whitespace) has no sentence and no tree.
-
-`Syntax.flat` says which trees are flat, and `Syntax.unread` how much was left out.
 """
 
 from collections.abc import Sequence
@@ -14,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wye.featurizer.constituency.checkpoint import read_checkpoint
-from wye.featurizer.constituency.decoder import Decoder, Words
-from wye.featurizer.constituency.tree import Tree, flat_tree
+from wye.featurizer.constituency.decoder import Decoder
+from wye.featurizer.constituency.tree import flat_tree
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import SpacyParser
 from wye.featurizer.types import Parse, Syntax
@@ -100,16 +98,16 @@ class SyntaxParser:
         short = [words for words in tagged if len(words) <= SENTENCE_TOKENS]
         parsed = iter(self._trees.parse_many(short))
         trees = iter(
-            [(words, next(parsed) if len(words) <= SENTENCE_TOKENS else None) for words in tagged]
+            [
+                (next(parsed) if len(words) <= SENTENCE_TOKENS else None) or flat_tree(words)
+                for words in tagged
+            ]
         )
-        return [_syntax(parse, [next(trees) for _ in parse.token_sentences]) for parse in parses]
-
-
-def _syntax(parse: Parse, trees: Sequence[tuple[Words, Tree | None]]) -> Syntax:
-    return Syntax(
-        parse.tokens,
-        parse.token_sentences,
-        tuple(flat_tree(words) if tree is None else tree for words, tree in trees),
-        tuple(tree is None for _, tree in trees),
-        parse.unread,
-    )
+        return [
+            Syntax(
+                parse.tokens,
+                parse.token_sentences,
+                tuple(next(trees) for _ in parse.token_sentences),
+            )
+            for parse in parses
+        ]

@@ -131,8 +131,7 @@ class SpacyParser:
         """One parse per question, in order, in this process and in bounded time.
 
         The first `QUESTION_CHARACTERS` of a question are read, up to the last whitespace among them
-        if there is any, and of those the first `QUESTION_TOKENS` tokens. `Parse.unread` is the
-        number of characters left.
+        if there is any, and of those the first `QUESTION_TOKENS` tokens.
 
         Args:
             tokens: Whether parses have tokens.
@@ -208,7 +207,7 @@ def _question_doc(nlp: "Language", text: str) -> "Doc":
 
 
 def _question(text: str, doc: "Doc", *, tokens: bool) -> Parse:
-    parse = replace(_extract(doc, 0), text=text, unread=len(text) - len(doc.text))
+    parse = replace(_extract(doc, 0), text=text)
     if not tokens:
         return parse
     return replace(parse, tokens=tokens_of(doc), token_sentences=sentence_ranges(doc))
@@ -359,7 +358,6 @@ def _token(token: "SpacyToken", positions: dict[int, int]) -> Token:
         entity=token.ent_type_,
         begins_entity=token.ent_iob_ == "B",
         is_stop=token.is_stop,
-        like_num=token.like_num,
     )
 
 

@@ -241,10 +241,9 @@ def by_hand(table: str, brackets: str) -> Syntax:
                 entity=label,
                 begins_entity=bool(label) and labels[position] != label,
                 is_stop=pos in ("ADP", "DET", "AUX"),
-                like_num=pos == "NUM",
             )
         )
         start += len(text) + 1
     tree = parse_brackets(brackets)
     assert tree.tagged_words() == tuple((token.text, token.tag) for token in tokens)
-    return Syntax(tuple(tokens), ((0, len(tokens)),), (tree,), (False,), 0)
+    return Syntax(tuple(tokens), ((0, len(tokens)),), (tree,))

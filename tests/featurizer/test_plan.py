@@ -324,9 +324,7 @@ def test_no_arcs_and_no_tags_lead_astray(seed: int) -> None:
         span, entity = (start, start + len(text)), draw.choice(("", "", "PERSON", "DATE", "NORP"))
         pos = draw.choice(("NOUN", "PROPN", "PUNCT", "VERB", "ADP"))
         dep, head = draw.choice(("dep", "relcl")), draw.randint(0, place)
-        tokens.append(
-            Token(text, text.lower(), tag, pos, dep, head, span, entity, True, False, False)
-        )
+        tokens.append(Token(text, text.lower(), tag, pos, dep, head, span, entity, True, False))
     found = plan_by_dependencies(tokens, [(0, len(tokens))])
     assert len(found.levels()) <= LEVELS
     assert len([*walk(found.steps)]) <= STEPS

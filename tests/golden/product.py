@@ -136,7 +136,7 @@ def features(questions: Sequence[str]) -> tuple[object, list[object]]:
     from wye.featurizer.registry import FEATURES, feature_row, schema_id  # noqa: PLC0415
     from wye.router.settings import load_settings  # noqa: PLC0415
 
-    names = ("name", "group", "unit", "source", "version")
+    names = ("name", "group", "version")
     listed = [{**{k: getattr(each, k) for k in names}, "meaning": each.doc} for each in FEATURES]
     with patch.dict(os.environ, environment(), clear=True):
         parser = open_syntax_parser(load_settings().analyser)
@@ -146,15 +146,14 @@ def features(questions: Sequence[str]) -> tuple[object, list[object]]:
             (syntax.tokens[start].span[0], syntax.tokens[end - 1].span[1])
             for start, end in syntax.sentences
         ]
-        parts = zip(spans, syntax.trees, syntax.flat, strict=True)
         values = zip(FEATURES, feature_row(syntax), strict=True)
         value = {
             "question": question,
             "schema_id": schema_id(parser.fingerprint),
             "notes": [],
             "sentences": [
-                {"text": question[slice(*span)], "tree": str(tree), "flat": is_flat}
-                for span, tree, is_flat in parts
+                {"text": question[slice(*span)], "tree": str(tree)}
+                for span, tree in zip(spans, syntax.trees, strict=True)
             ],
             "plan": plain(plan_by_dependencies(syntax.tokens, syntax.sentences)),
             "features": [{"name": f.name, "group": f.group, "value": v} for f, v in values],

@@ -229,7 +229,7 @@ class FakeAnalyser(Analyser):
         self.calls.append(("trees", len(parses)))
         built = [Tree("ROOT", (Tree("X", (Tree(parse.text),)),)) for parse in parses]
         return [
-            Syntax(parse.tokens, parse.token_sentences, (tree,), (True,), 0)
+            Syntax(parse.tokens, parse.token_sentences, (tree,))
             for parse, tree in zip(parses, built, strict=True)
         ]
 
@@ -241,7 +241,7 @@ class FakeAnalyser(Analyser):
 
 def _tokens(text: str) -> tuple[Token, ...]:
     return tuple(
-        Token(word, word, "NN", "NOUN", "dep", place, (0, 1), "", False, False, False)
+        Token(word, word, "NN", "NOUN", "dep", place, (0, 1), "", False, False)
         for place, word in enumerate(text.split())
     )
 
