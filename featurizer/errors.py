@@ -17,6 +17,17 @@ class UnsupportedModelError(ModelError):
     """Our own code cannot run a model, but the library that made it can."""
 
 
+EXTRAS = {
+    "ray": "ray",
+    "stanza": "stanza",
+    **dict.fromkeys(("ir_measures", "joblib", "matplotlib", "psutil", "sklearn", "torch"), "train"),
+}
+"""Modules that Wye runs without, and the extra of its package that brings each."""
+
+
 def how_to_install(extra: str) -> str:
     """How to install an extra of Wye, for the end of an error; no registry has the package."""
-    return f"run `.venv/bin/pip install -e '.[{extra}]'` in the checkout of Wye"
+    return (
+        f"run `pip install -e '.[{extra}]'` in the checkout of Wye, or `pip install "
+        f"'WHEEL[{extra}]'` with the path of its wheel"
+    )

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperArgument, TyperOption
 
 from wye.backends.errors import BackendError
-from wye.featurizer.errors import FeaturizerError
+from wye.featurizer.errors import EXTRAS, FeaturizerError, how_to_install
 from wye.router.errors import RouterError
 from wye.service.commands.contents import delete, info, repair
 from wye.service.commands.demo import demo
@@ -118,6 +118,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         app(arguments, prog_name="wye")
     except errors as error:
         say(f"Error: {error}")
+        return USER_ERROR
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        say(f"Error: {error.name} is not installed; {how_to_install(EXTRAS[error.name])}.")
         return USER_ERROR
     except OSError as error:
         reason = error.strerror or str(error).partition(", /")[0]  # without Lance's source line

@@ -234,14 +234,8 @@ def _ingest_on_cluster(
     actors: int | None,
 ) -> "IngestReport":
     """Do the work of `ingest_files` on a Ray cluster."""
-    try:
-        from wye.service.ray_build import build
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        from wye.featurizer.errors import how_to_install
+    from wye.service.ray_build import build
 
-        raise ServiceError(f"Ray is not installed; {how_to_install('ray')}.") from None
     opened = _open_sources(sources, bad, reading)
     bar = Bar(lambda: sum(source.expected for source in opened))
     files = [file for source in opened for file in source.split()]

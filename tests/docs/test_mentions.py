@@ -115,6 +115,8 @@ def test_programs_take_no_others(
 
 @pytest.mark.parametrize("command", of("pip"), ids=lambda command: command.text)
 def test_extras_exist(command: Command) -> None:
+    if "--no-deps" in command.text:
+        return  # the encoder
     found = re.search(r"(wye|\./client)(?:\[([\w-]+)\])?(?=['\s]|$)", command.text)
     assert found
     package, extra = found.groups()

