@@ -11,11 +11,12 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from wye.backends.text import content_terms, is_informative, terms, title_names,
 from wye.backends.types import (
     Coverage,
     Float64,
+    Metadata,
     NameCoverage,
     Query,
     RankedHit,
@@ -75,20 +77,21 @@ class ArmFacts:
     weight: float
     prefix: str
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether it replaces our text arms."""
-        return self.role == "simple"
-
 
 @dataclass(frozen=True, slots=True)
-class ArmHit:
-    """A passage, under the arm's id of it."""
+class RemoteHit:
+    """A passage that a remote arm returned, under the arm's id of it.
+
+    Attributes:
+        score: The arm's own score; higher is better.
+        metadata: A flat mapping.
+    """
 
     id: str
-    title: str
     text: str
+    title: str
     score: float
+    metadata: Metadata = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class ArmAnswer:
         reason: Why there is no answer; "" if there is one.
     """
 
-    hits: tuple[ArmHit, ...]
+    hits: tuple[RemoteHit, ...]
     ms: float
     spent: float
     reason: str = ""
@@ -117,26 +120,21 @@ class ArmQuestion:
     filter: object | None = None
 
 
+Save = Callable[[ArmQuestion, ArmAnswer], None]
+
+
 class RemoteAsker(Protocol):
     """The remote arms of one collection, called as the service calls them."""
 
     arms: Sequence[ArmFacts]
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def ask(self, questions: Sequence[ArmQuestion]) -> Iterator[tuple[int, ArmAnswer]]:
-        """Position and answer of each question, as they come, within each arm's rate limit."""
+    def ask(self, questions: Sequence[ArmQuestion], save: Save) -> None:
+        """Ask all questions within each arm's limits, and save each answer as it arrives."""
         ...
 
 
-class OpenArms(Protocol):
-    """Reads an arms file."""
-
-    def __call__(self, path: Path, *, collection: str, has_index: bool) -> RemoteAsker:
-        """The arms of a collection; of the first one if it is ""."""
-        ...
+OpenArms = Callable[[Path, bool], AbstractContextManager[RemoteAsker]]
+"""Opens the arms of the first collection of an arms file, which has an index or none."""
 
 
 OURS = "local"
@@ -173,10 +171,13 @@ class RemoteList:
             return False
         return self.scores == "cosine" or min(scores, default=1.0) > 0
 
-    @property
-    def values(self) -> Float64:
-        """What it adds to each hit, (m,); only for addable scores."""
-        return self.weight * _values(self.ranking, self.scores)
+
+def remote_ranking(
+    name: str, prefix: str, hits: Sequence[RemoteHit], degraded: str = ""
+) -> Ranking:
+    """An arm's hits as a ranking, by ids that are unique in the answer."""
+    ranked = (RankedHit(prefix + hit.id, hit.score, rank) for rank, hit in enumerate(hits, start=1))
+    return Ranking(name, tuple(ranked), len(hits), degraded)
 
 
 def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
@@ -194,9 +195,10 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
     """
     local = replace(ours, retriever=OURS)
     if by_scores and all(remote.is_addable for remote in lists):
-        meaning = _OF_OURS.get(ours.retriever, "cosine")
-        remote_parts = [(remote.ranking, remote.values) for remote in lists]
-        parts = [(local, _values(ours, meaning)), *remote_parts]
+        parts = [(local, _values(ours, _OF_OURS.get(ours.retriever, "cosine")))]
+        parts += [
+            (each.ranking, each.weight * _values(each.ranking, each.scores)) for each in lists
+        ]
         ranking = rank_sums(parts, k)
     else:
         weights = [1.0, *(remote.weight for remote in lists)]
@@ -290,10 +292,9 @@ def passage_schema() -> str:
 
 def passage_columns(returned: Sequence[ReturnedPassages]) -> Float64:
     """The router's input, (n, len(PASSAGE_COLUMNS))."""
-    no_vector = np.zeros(0, np.float32)
     results = [
-        ArmResults(Query(passages.question, no_vector), coverage=passage_coverage(passages))
-        for passages in returned
+        ArmResults(Query(each.question, np.zeros(0, np.float32)), coverage=passage_coverage(each))
+        for each in returned
     ]
     return signals(results, _SIGNALS)
 
@@ -369,14 +370,10 @@ def decide_by_passages(
 ) -> Decision:
     """Decide whether the simple arm's passages suffice or other arms are called too.
 
-    Args:
-        model: A router from `load_passage_router`.
-
     Raises:
         QuestionError: There is no such operating point.
     """
-    columns = passage_columns([returned])
-    (decision,) = model.at(point).decide(columns, explain=explain)
+    (decision,) = model.at(point).decide(passage_columns([returned]), explain=explain)
     return replace(decision, summary=summary(decision)) if explain else decision
 
 

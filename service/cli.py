@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -43,6 +44,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     demo: "wye demo",
 }
 """Commands, each with an example."""
+
 
 _KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
 
@@ -94,15 +96,11 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
     return app, tuple(errors)
 
 
-def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker":
-    """Open a collection's remote arms from an arms file, for commands with many questions.
-
-    Raises:
-        ServiceError: The file is invalid or has no arms for this collection.
-    """
+def open_remote(path: Path, has_index: bool) -> "AbstractContextManager[RemoteAsker]":
+    """Open remote arms; see `wye.service.arms.file.open_arms`."""
     from wye.service.arms.file import open_arms  # noqa: PLC0415 - few commands need it
 
-    return open_arms(path, collection=collection, has_index=has_index)
+    return open_arms(path, has_index)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -143,7 +143,7 @@ class Service:
         for name, group in self.arms.items():
             self._gates[name] = Gate(group, by_scores=by_scores, decide=self._by_passages)
             for arm in group:
-                arm.use(partial(self._encode, name))
+                arm.config.use(partial(self._encode, name))
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection

@@ -20,12 +20,13 @@ from wye.router.fusion import FusionSettings, fuse_text
 from wye.router.remote import (
     ArmAnswer,
     ArmFacts,
-    ArmHit,
     ArmQuestion,
     RemoteAsker,
+    RemoteHit,
     RemoteList,
     ReturnedPassages,
     fuse_remote,
+    remote_ranking,
 )
 from wye.router.types import ArmResults, Route
 from wye.training.data import Dataset, Question, keep_line, readable_lines
@@ -61,14 +62,14 @@ class RemoteAnswers:
         """
         self._asker, self._file, self._fusion = asker, file, fusion
         self.ms_per_price = ms_per_price
-        self.simple = next((arm for arm in asker.arms if arm.is_simple), None)
-        self.others = [arm for arm in asker.arms if not arm.is_simple]
+        self.simple = next((arm for arm in asker.arms if arm.role == "simple"), None)
+        self.others = [arm for arm in asker.arms if arm.role != "simple"]
         self.price = sum(arm.price for arm in self.others)
         self.failed: Counter[str] = Counter()
         self._answers: dict[str, ArmAnswer] = {}
         for row in readable_lines(file):
             with suppress(KeyError, TypeError):
-                hits = tuple(ArmHit(**hit) for hit in row["hits"])
+                hits = tuple(RemoteHit(**hit) for hit in row["hits"])
                 self._answers[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
 
     @property
@@ -110,19 +111,20 @@ class RemoteAnswers:
     def collect(self, missing: Sequence[ArmQuestion], progress: Progress) -> None:
         """Ask what is missing, and save each answer as it arrives, synced to the disk."""
         arms = {arm.name: arm for arm in self._asker.arms}
+
+        def save(question: ArmQuestion, answer: ArmAnswer) -> None:
+            if answer.reason:
+                self.failed[f"'{question.arm}' {answer.reason}"] += 1
+            else:
+                key = _key(arms[question.arm], question.text, question.filter)
+                keep_line(self._file, {"key": key, **asdict(answer)})
+                self._answers[key] = answer
+            progress.advance(1)
+
         progress.start(len(missing), "asking remote arms")
         try:
             for start in range(0, len(missing), _AT_ONCE):
-                batch = missing[start : start + _AT_ONCE]
-                for position, answer in self._asker.ask(batch):
-                    question = batch[position]
-                    if answer.reason:
-                        self.failed[f"'{question.arm}' {answer.reason}"] += 1
-                    else:
-                        key = _key(arms[question.arm], question.text, question.filter)
-                        keep_line(self._file, {"key": key, **asdict(answer)})
-                        self._answers[key] = answer
-                    progress.advance(1)
+                self._asker.ask(missing[start : start + _AT_ONCE], save)
         finally:
             progress.close()
 
@@ -166,7 +168,8 @@ class RemoteAnswers:
         if answers is None or simple is None:
             return None
         answer = answers[simple.name]
-        ranking, nothing = _ranking_of(simple, answer), Ranking("", ())
+        ranking = remote_ranking(simple.name, simple.prefix, answer.hits)
+        nothing = Ranking("", ())
         remote = self._remote(ranking, answers, by_scores=simple.scores == "cosine")
         passages = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
         return Replayed(
@@ -198,7 +201,9 @@ class RemoteAnswers:
         self, top: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool
     ) -> RemoteReplay:
         lists = [
-            RemoteList(_ranking_of(arm, answers[arm.name]), arm.scores, arm.weight)
+            RemoteList(
+                remote_ranking(arm.name, arm.prefix, answers[arm.name].hits), arm.scores, arm.weight
+            )
             for arm in self.others
         ]
         fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores) if lists else top
@@ -207,15 +212,6 @@ class RemoteAnswers:
             ms=max((answers[arm.name].ms for arm in self.others), default=0.0),
             price_ms=self.price * self.ms_per_price,
         )
-
-
-def _ranking_of(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
-    """An answer as a ranking, its ids with the arm's prefix."""
-    hits = tuple(
-        RankedHit(arm.prefix + hit.id, hit.score, rank)
-        for rank, hit in enumerate(answer.hits, start=1)
-    )
-    return Ranking(arm.name, hits, len(hits))
 
 
 def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:

@@ -200,7 +200,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         with ExitStack() as stack:
             remote = None
             if arms is not None:
-                asker = stack.enter_context(open_arms(arms, collection="", has_index=has_index))
+                asker = stack.enter_context(open_arms(arms, has_index))
                 file = cache / "remote" / "answers.jsonl"
                 remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
                 ask_arms(remote, sources, progress(), yes=yes)

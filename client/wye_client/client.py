@@ -4,16 +4,15 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx2
 
 T = TypeVar("T")
 
-_Outcome = httpx2.Response | httpx2.TransportError
 _BUSY = (429, 503)
 _PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`
 _LONGEST_WAIT, _FIRST_WAIT, _POLL_SECONDS = 10.0, 0.2, 0.5  # seconds
@@ -199,105 +198,8 @@ class Written:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Call(Generic[T]):
-    """A request, and how its reply is read."""
-
-    method: str
-    path: str
-    parse: Callable[[Any], T]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-class _Calls:
-    """The requests that both clients can send."""
-
-    def __init__(self, url: str, key: str | None, timeout: float, retries: int) -> None:
-        key = os.environ.get("WYE_KEY") if key is None else key
-        self._retries = retries
-        self._options: dict[str, Any] = {
-            "base_url": url,
-            "headers": {"authorization": f"Bearer {key}"} if key else {},
-            "timeout": timeout,
-        }
-        self._url = url
-
-    @staticmethod
-    def _search(question: str, options: SearchOptions) -> _Call[Hits]:
-        return _Call("POST", "/v1/retrieve", _hits, {"json": {"question": question, **options}})
-
-    @staticmethod
-    def _answer(question: str, options: AnswerOptions) -> _Call[Answer]:
-        return _Call("POST", "/v1/answer", _answer, {"json": {"question": question, **options}})
-
-    @staticmethod
-    def _decide(question: str, collection: str | None) -> _Call[Decision]:
-        body = {"question": question, "collection": collection, "explain": True}
-        return _Call("POST", "/v1/route", lambda reply: _decision(reply["route"]), {"json": body})
-
-    @staticmethod
-    def _collections() -> _Call[list[str]]:
-        return _Call(
-            "GET", "/v1/vector_stores", lambda reply: [each["id"] for each in reply["data"]]
-        )
-
-    @staticmethod
-    def _read(document: str, collection: str | None) -> _Call[Document]:
-        path = f"/v1/documents/{quote(document, safe='')}"
-        return _Call("GET", path, _document, {"params": _params(collection)})
-
-    @staticmethod
-    def _add(documents: Iterable[Document], collection: str | None) -> _Call[Any]:
-        values = [asdict(document) for document in documents]
-        body = {"documents": values, "collection": collection}
-        return _Call("POST", "/v1/documents", lambda reply: reply, {"json": body})
-
-    @staticmethod
-    def _job(name: str) -> _Call[Any]:
-        return _Call("GET", f"/v1/jobs/{name}", lambda reply: reply)
-
-    @staticmethod
-    def _delete(documents: Sequence[str], collection: str | None) -> _Call[int]:
-        several = [documents] if isinstance(documents, str) else list(documents)
-        body = {"documents": several, "collection": collection}
-        return _Call(
-            "POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), {"json": body}
-        )
-
-    def _wait(self, attempt: int, outcome: _Outcome) -> float | None:
-        """Seconds until the next attempt; None if there is none."""
-        reply = outcome if isinstance(outcome, httpx2.Response) else None
-        if attempt >= self._retries or (reply is not None and reply.status_code not in _BUSY):
-            return None
-        header = reply.headers.get("retry-after", "") if reply is not None else ""
-        wait = float(header) if header.isdigit() else _FIRST_WAIT * 2**attempt
-        # With jitter, so that clients that were refused together do not return together.
-        return None if wait > _LONGEST_WAIT else wait * (1 + random.random() / 2)
-
-    def _result(self, outcome: _Outcome, call: _Call[T]) -> T:
-        """The result of a call; raises a `WyeError` for an error, or if no reply came."""
-        if not isinstance(outcome, httpx2.Response):
-            why = str(outcome) or type(outcome).__name__
-            raise WyeError(f"{self._url} cannot be reached ({why}).") from outcome
-        request_id = outcome.headers.get("x-request-id", "")
-        if outcome.is_error:
-            try:
-                message = str(outcome.json()["detail"])
-            except (ValueError, KeyError, TypeError):
-                message = f"The server replied {outcome.status_code}."
-            raise WyeError(message, outcome.status_code, request_id)
-        try:
-            return call.parse(outcome.json())
-        except (ValueError, KeyError, TypeError) as error:
-            raise WyeError(
-                f"{outcome.url} sent a reply that is not Wye's ({error!r}); check the address.",
-                outcome.status_code,
-                request_id,
-            ) from error
-
-
-class Client(_Calls):
-    """A synchronous client, which any number of threads may share.
+class AsyncClient:
+    """A client of one server.
 
     Requests that are refused under load or whose connection fails are sent again after a while;
     sending any of them twice does no harm.
@@ -314,78 +216,14 @@ class Client(_Calls):
             timeout: Longest silence, in seconds.
             retries: Most further attempts.
         """
-        super().__init__(url, key, timeout, retries)
-        self._http = httpx2.Client(**self._options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close its connections."""
-        self._http.close()
-
-    def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
-        """Find passages for a question.
-
-        Raises:
-            WyeError: The request failed, as in every method here.
-        """
-        return self._send(self._search(question, options))
-
-    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
-        """Answer a question from passages, with citations."""
-        return self._send(self._answer(question, options))
-
-    def route(self, question: str, *, collection: str | None = None) -> Decision:
-        """Decide which route a question would take."""
-        return self._send(self._decide(question, collection))
-
-    def collections(self) -> list[str]:
-        """Names of the collections that the key may see; the first is the default."""
-        return self._send(self._collections())
-
-    def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
-        """Read a stored document; its passages are joined by empty lines."""
-        return self._send(self._read(id, collection))
-
-    def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
-        """Store documents, and wait until they are written."""
-        reply = self._send(self._add(documents, collection))
-        while (written := _written(reply)) is None:
-            time.sleep(_POLL_SECONDS)
-            reply = self._send(self._job(reply["id"]))
-        return written
-
-    def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
-        """Delete documents by id, and return how many passages they had."""
-        return self._send(self._delete(documents, collection))
-
-    def _send(self, call: _Call[T]) -> T:
-        attempt = 0
-        while True:
-            outcome: _Outcome
-            try:
-                outcome = self._http.request(call.method, call.path, **call.arguments)
-            except httpx2.TransportError as error:
-                outcome = error
-            if (wait := self._wait(attempt, outcome)) is None:
-                return self._result(outcome, call)
-            attempt += 1
-            time.sleep(wait)
-
-
-class AsyncClient(_Calls):
-    """An asynchronous client, with the methods of `Client`."""
-
-    def __init__(
-        self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2
-    ) -> None:
-        """Ask the server at `url`; the arguments are those of `Client`."""
-        super().__init__(url, key, timeout, retries)
-        self._http = httpx2.AsyncClient(**self._options)
+        key = os.environ.get("WYE_KEY") if key is None else key
+        self._url = url
+        self._retries = retries
+        self._connect(
+            base_url=url,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=timeout,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -403,52 +241,189 @@ class AsyncClient(_Calls):
         Raises:
             WyeError: The request failed, as in every method here.
         """
-        return await self._send(self._search(question, options))
+        body = {"question": question, **options}
+        return await self._send("POST", "/v1/retrieve", _hits, json=body)
 
     async def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
         """Answer a question from passages, with citations."""
-        return await self._send(self._answer(question, options))
+        body = {"question": question, **options}
+        return await self._send("POST", "/v1/answer", _answer, json=body)
 
     async def route(self, question: str, *, collection: str | None = None) -> Decision:
         """Decide which route a question would take."""
-        return await self._send(self._decide(question, collection))
+        body = {"question": question, "collection": collection, "explain": True}
+        return await self._send(
+            "POST", "/v1/route", lambda reply: _decision(reply["route"]), json=body
+        )
 
     async def collections(self) -> list[str]:
         """Names of the collections that the key may see; the first is the default."""
-        return await self._send(self._collections())
+        return await self._send(
+            "GET", "/v1/vector_stores", lambda reply: [each["id"] for each in reply["data"]]
+        )
 
     async def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
         """Read a stored document; its passages are joined by empty lines."""
-        return await self._send(self._read(id, collection))
+        params = {} if collection is None else {"collection": collection}
+        path = f"/v1/documents/{quote(id, safe='')}"
+        return await self._send("GET", path, _document, params=params)
 
     async def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
         """Store documents, and wait until they are written."""
-        reply = await self._send(self._add(documents, collection))
+        values = [asdict(document) for document in documents]
+        body = {"documents": values, "collection": collection}
+        reply: Any = await self._send("POST", "/v1/documents", dict, json=body)
         while (written := _written(reply)) is None:
-            await asyncio.sleep(_POLL_SECONDS)
-            reply = await self._send(self._job(reply["id"]))
+            await self._pause(_POLL_SECONDS)
+            reply = await self._send("GET", f"/v1/jobs/{reply['id']}", dict)
         return written
 
     async def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
         """Delete documents by id, and return how many passages they had."""
-        return await self._send(self._delete(documents, collection))
+        several = [documents] if isinstance(documents, str) else list(documents)
+        body = {"documents": several, "collection": collection}
+        return await self._send(
+            "POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), json=body
+        )
 
-    async def _send(self, call: _Call[T]) -> T:
-        attempt = 0
-        while True:
-            outcome: _Outcome
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        parse: Callable[[Any], T],
+        **content: Any,  # noqa: ANN401 - as of httpx2
+    ) -> T:
+        """Send a request until there is an answer, and return what `parse` makes of its JSON."""
+        for attempt in range(self._retries + 1):
+            outcome: httpx2.Response | httpx2.TransportError
             try:
-                outcome = await self._http.request(call.method, call.path, **call.arguments)
+                outcome = await self._request(method, path, **content)
             except httpx2.TransportError as error:
                 outcome = error
-            if (wait := self._wait(attempt, outcome)) is None:
-                return self._result(outcome, call)
-            attempt += 1
-            await asyncio.sleep(wait)
+            wait = _wait(outcome, attempt)
+            if wait is None or attempt == self._retries:
+                break
+            await self._pause(wait)
+        if isinstance(outcome, httpx2.Response):
+            return _result(outcome, parse)
+        why = str(outcome) or type(outcome).__name__
+        raise WyeError(f"{self._url} cannot be reached ({why}).") from outcome
+
+    def _connect(self, **options: Any) -> None:  # noqa: ANN401 - as of httpx2
+        self._http = httpx2.AsyncClient(**options)
+
+    async def _request(self, method: str, path: str, **content: Any) -> httpx2.Response:  # noqa: ANN401
+        return await self._http.request(method, path, **content)
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
-def _params(collection: str | None) -> Mapping[str, str]:
-    return {} if collection is None else {"collection": collection}
+class _Blocking(AsyncClient):
+    """Blocks instead of waiting in an event loop, so that its coroutines end at the first step."""
+
+    def _connect(self, **options: Any) -> None:  # noqa: ANN401 - as of httpx2
+        self._connections = httpx2.Client(**options)
+
+    async def _request(self, method: str, path: str, **content: Any) -> httpx2.Response:  # noqa: ANN401
+        return self._connections.request(method, path, **content)
+
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        self._connections.close()
+
+
+class Client:
+    """A synchronous client with the methods of `AsyncClient`; any number of threads may share it.
+
+    Its arguments are those of `AsyncClient`.
+    """
+
+    def __init__(
+        self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2
+    ) -> None:
+        self._blocking = _Blocking(url, key, timeout=timeout, retries=retries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        return _run(self._blocking.close())
+
+    def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
+        """Find passages for a question; a request that fails is a `WyeError`."""
+        return _run(self._blocking.search(question, **options))
+
+    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
+        """Answer a question from passages, with citations."""
+        return _run(self._blocking.answer(question, **options))
+
+    def route(self, question: str, *, collection: str | None = None) -> Decision:
+        """Decide which route a question would take."""
+        return _run(self._blocking.route(question, collection=collection))
+
+    def collections(self) -> list[str]:
+        """Names of the collections that the key may see; the first is the default."""
+        return _run(self._blocking.collections())
+
+    def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
+        """Read a stored document; its passages are joined by empty lines."""
+        return _run(self._blocking.document(id, collection=collection))
+
+    def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
+        """Store documents, and wait until they are written."""
+        return _run(self._blocking.add(documents, collection=collection))
+
+    def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
+        """Delete documents by id, and return how many passages they had."""
+        return _run(self._blocking.delete(documents, collection=collection))
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for no event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("the coroutine waits for an event loop")
+
+
+def _wait(outcome: httpx2.Response | httpx2.TransportError, attempt: int) -> float | None:
+    """Seconds until another attempt may succeed; None if none is to be made."""
+    reply = outcome if isinstance(outcome, httpx2.Response) else None
+    if reply is not None and reply.status_code not in _BUSY:
+        return None
+    header = reply.headers.get("retry-after", "") if reply is not None else ""
+    wait = float(header) if header.isdigit() else _FIRST_WAIT * 2**attempt
+    # With jitter, so that clients that were refused together do not return together.
+    return None if wait > _LONGEST_WAIT else wait * (1 + random.random() / 2)
+
+
+def _result(reply: httpx2.Response, parse: Callable[[Any], T]) -> T:
+    """What `parse` makes of a reply; a `WyeError` if it reports an error or is another server's."""
+    request_id = reply.headers.get("x-request-id", "")
+    if reply.is_error:
+        try:
+            message = str(reply.json()["detail"])
+        except (ValueError, KeyError, TypeError):
+            message = f"The server replied {reply.status_code}."
+        raise WyeError(message, reply.status_code, request_id)
+    try:
+        return parse(reply.json())
+    except (ValueError, KeyError, TypeError) as error:
+        raise WyeError(
+            f"{reply.url} sent a reply that is not Wye's ({error!r}); check the address.",
+            reply.status_code,
+            request_id,
+        ) from error
 
 
 def _decision(value: Mapping[str, Any]) -> Decision:

@@ -319,14 +319,15 @@ async def _passages(
     service: Service, staged: StagedFiles, file: FileObject, metadata: Metadata
 ) -> list[Passage]:
     """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
-    documents = await service.reader.read(staged.content(file), file.filename)
+    with staged.content(file).open("rb") as content:
+        documents = await service.reader.read(content, file.filename)
 
-    def work() -> list[Passage]:
-        (upload,) = documents
-        document = with_metadata(replace(upload, id=file.id, document=file.id), metadata)
-        return list(cut([document], None, service.settings.documents))
+        def work() -> list[Passage]:
+            (upload,) = documents
+            document = with_metadata(replace(upload, id=file.id, document=file.id), metadata)
+            return list(cut([document], None, service.settings.documents))
 
-    return await asyncio.to_thread(work)
+        return await asyncio.to_thread(work)
 
 
 def _file(store: str, document: StoredDocument, status: str = "completed") -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import monotonic, perf_counter
-from typing import Any
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
+from wye.router.remote import RemoteHit
 from wye.router.types import Route
-from wye.service.arms.kind import ArmConfig, ArmError, Encode, Kind, RemoteHit
+from wye.service.arms.kind import ArmError, Kind
 from wye.service.logs import LOG
 
 RESERVE = 0.15
@@ -159,22 +159,22 @@ class RemoteArm:
     """An arm that the arms file declares; used by one event loop.
 
     Attributes:
+        config: Its settings, and how it is called.
         spent: What its calls cost since this process began.
         saved: What the calls that the router avoided would have cost.
         prefix: Prefix of its ids in an answer; "" if it has the collection's own ids, as the simple
             arm does.
     """
 
-    def __init__(self, name: str, kind: Kind[Any], deadline: float) -> None:
-        """Wrap a kind; it connects at the first call.
+    def __init__(self, name: str, config: Kind, deadline: float) -> None:
+        """Wrap an arm as its table declares it; it connects at the first call.
 
         Args:
             deadline: Default deadline of a request, in seconds.
         """
         self.name = name
-        self.config: ArmConfig = kind.config
+        self.config = config
         self.breaker = Breaker(self.config.open_after, self.config.open_seconds)
-        self._kind = kind
         self._slots = asyncio.Semaphore(self.config.max_concurrency)
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
@@ -192,10 +192,6 @@ class RemoteArm:
         """Whether it replaces our text arms, in a collection without an index."""
         return self.config.role == "simple"
 
-    def use(self, encode: Encode) -> None:
-        """Set the collection's encoder, for an arm that compares vectors and names no other."""
-        self._kind.use(encode)
-
     def facts(self) -> Mapping[str, object]:
         """What `/ready` says about it."""
         return {
@@ -211,19 +207,13 @@ class RemoteArm:
             return route in _BY_SIMPLE
         return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
 
-    def check_filter(self, filter_: object) -> None:
-        """Check that it can apply a filter.
-
-        Raises:
-            FilterError: It cannot; the message says which routes do without it.
-        """
-        try:
-            self._kind.check_filter(filter_)
-        except FilterError as error:
+    def check_filter(self) -> None:
+        """Raise a `FilterError`, with the routes that do without it, if it cannot filter."""
+        if fault := self.config.filter_fault:
             raise FilterError(
-                f"The remote arm '{self.name}' cannot apply this filter: {error}. Use the route "
+                f"The remote arm '{self.name}' cannot apply this filter: {fault}. Use the route "
                 "dense, lexical or hybrid, which do not ask it."
-            ) from None
+            )
 
     def over_budget(self, limits: Mapping[str, float]) -> str:
         """Why a limit does not allow a call, or "".
@@ -309,7 +299,7 @@ class RemoteArm:
         for attempt in range(self.config.retries + 1):
             calls.charged += 1
             try:
-                return await self._kind.search(question, k, filter_)
+                return await self.config.search(question, k, filter_)
             except ArmError as error:
                 calls.charged -= not error.charged
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
@@ -322,7 +312,7 @@ class RemoteArm:
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._kind.close()
+        await self.config.close()
 
 
 @dataclass(slots=True)

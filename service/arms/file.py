@@ -5,24 +5,18 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ValidationError
 
 from wye.backends.errors import suggestion
-from wye.router.remote import (
-    ArmAnswer,
-    ArmFacts,
-    ArmHit,
-    ArmQuestion,
-)
+from wye.router.remote import ArmAnswer, ArmFacts, ArmQuestion, Save
 from wye.router.session import ModelCache
 from wye.router.types import Route
 from wye.service.arms.arm import RemoteArm
-from wye.service.arms.kind import ArmConfig, Kind
+from wye.service.arms.kind import Kind
 from wye.service.errors import ServiceError
 from wye.service.settings import (
     COLLECTION,
@@ -33,11 +27,6 @@ from wye.service.settings import (
     load_settings,
 )
 
-KINDS: Mapping[str, str] = {
-    "http": "HttpKind",
-    "python": "PythonKind",
-}
-"""The class of each kind by its name in the arms file."""
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""
 
@@ -118,12 +107,6 @@ def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str,
     return tuple(dict.fromkeys(each for _, each in named if each not in indexes))
 
 
-def kind_named(name: str) -> type[Kind[Any]]:
-    """The class of a kind in `KINDS`; its libraries are loaded when an arms file names it first."""
-    kind: type[Kind[Any]] = getattr(import_module("wye.service.arms.kinds"), KINDS[name])
-    return kind
-
-
 def _content(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -152,6 +135,8 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
             f"{where}: an arm cannot be called '{name}'; use lower-case letters, digits and "
             "dashes, and no name of a route."
         )
+    from wye.service.arms.kinds import KINDS  # noqa: PLC0415 - few servers have arms
+
     word = table.get("kind")
     if not isinstance(word, str) or word not in KINDS:
         hint = suggestion(str(word), KINDS) if word is not None else ""
@@ -160,16 +145,14 @@ def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> Remot
             f"{where} kind: {fault_text}.{hint} Use one of {', '.join(KINDS)}; "
             "docs/guides/remote-arms.md has recipes for other servers."
         )
-    kind = kind_named(word)
+    kind = KINDS[word]
     try:
-        config = kind.Config.model_validate(table)
+        return RemoteArm(name, kind.model_validate(table), deadline)
     except ValidationError as error:
         fault_text = " ".join(
-            _fault_text(fault, where, kind.Config.model_fields) for fault in error.errors()
+            _fault_text(fault, where, kind.model_fields) for fault in error.errors()
         )
         raise ServiceError(fault_text) from None
-    try:
-        return RemoteArm(name, kind(config), deadline)
     except ServiceError as error:
         raise ServiceError(f"{where} {error}.") from None
 
@@ -190,32 +173,27 @@ def _fault_text(fault: Any, where: str, keys: Any) -> str:  # noqa: ANN401 - of 
 _SECONDS = LONGEST_DEADLINE_MS / 1000
 _POLL_SECONDS = 0.1
 # Keys of an arm's table that do not affect its answers.
-_CALL_KEYS = {*ArmConfig.model_fields} - {"kind"}
+_CALL_KEYS = {*Kind.model_fields} - {"kind"}
 
 
-def open_arms(path: Path, *, collection: str = "", has_index: bool = False) -> "LocalArms":
-    """Open a collection's arms from an arms file.
-
-    Args:
-        collection: Its name; "" for the default.
-        has_index: Whether the collection has an index.
+def open_arms(path: Path, has_index: bool) -> "LocalArms":
+    """Open the arms of the first collection in an arms file, which has an index or none.
 
     Raises:
         ServiceError: The file is invalid or has no arms for this collection.
     """
-    name = collection or DEFAULT
-    arms = read_arms(path, [name] if has_index else [], _SECONDS)
-    if name not in arms:
+    arms = read_arms(path, [DEFAULT] if has_index else [], _SECONDS)
+    if DEFAULT not in arms:
         named = ", ".join(arms) or "none"
         raise ServiceError(
-            f"{path} has no arms of collection '{name}'; its collections are {named}."
+            f"{path} has no arms of collection '{DEFAULT}'; its collections are {named}."
         )
-    if not has_index and not any(arm.is_simple for arm in arms[name]):
+    if not has_index and not any(arm.is_simple for arm in arms[DEFAULT]):
         raise ServiceError(
-            f"{path} has no simple arm for '{name}': name an index, or declare one with the role "
-            '"simple".'
+            f"{path} has no simple arm for '{DEFAULT}': name an index, or declare one with the "
+            'role "simple".'
         )
-    return LocalArms(arms[name])
+    return LocalArms(arms[DEFAULT])
 
 
 def _facts(arm: RemoteArm) -> ArmFacts:
@@ -248,7 +226,7 @@ class LocalArms:
         self._models = ModelCache()
         self.arms: Sequence[ArmFacts] = tuple(map(_facts, arms))
         for arm in arms:
-            arm.use(self._encode)
+            arm.config.use(self._encode)
 
     def __enter__(self) -> Self:
         return self
@@ -258,39 +236,28 @@ class LocalArms:
         self._runner.close()
         self._models.close()
 
-    def ask(self, questions: Sequence[ArmQuestion]) -> Iterator[tuple[int, ArmAnswer]]:
-        """Ask all questions, and yield the position and the answer of each as they arrive.
+    def ask(self, questions: Sequence[ArmQuestion], save: Save) -> None:
+        """Ask all questions, and save the answer of each as it arrives.
 
         An arm gets as many concurrent calls as it allows; while its breaker is open, its questions
         wait.
         """
-        loop = self._runner.get_loop()
-        tasks = {
-            loop.create_task(self._ask(position, question))
-            for position, question in enumerate(questions)
-        }
-        try:
-            while tasks:
-                first = asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                complete, tasks = self._runner.run(first)
-                yield from (task.result() for task in complete)
-        finally:
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                self._runner.run(asyncio.wait(tasks))
 
-    async def _ask(self, position: int, question: ArmQuestion) -> tuple[int, ArmAnswer]:
+        async def ask_all() -> None:
+            await asyncio.gather(*(self._ask(question, save) for question in questions))
+
+        self._runner.run(ask_all())
+
+    async def _ask(self, question: ArmQuestion, save: Save) -> None:
         arm = self._arms[question.arm]
         if question.filter is not None:
-            arm.check_filter(question.filter)
+            arm.check_filter()
         config, patience = arm.config, arm.config.open_seconds + 1
         while arm.refusal() and patience > 0:
             await asyncio.sleep(_POLL_SECONDS)
             patience -= _POLL_SECONDS
         call = await arm.search(question.text, config.depth, question.filter, _SECONDS)
-        hits = tuple(ArmHit(hit.id, hit.title, hit.text, hit.score) for hit in call.hits)
-        return position, ArmAnswer(hits, 1000 * call.seconds, call.spent, call.reason)
+        save(question, ArmAnswer(call.hits, 1000 * call.seconds, call.spent, call.reason))
 
     async def _encode(self, question: str) -> Sequence[float]:
         analyser = self._models.analyser(load_settings().analyser)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from wye.backends.types import Passage, RankedHit, Ranking
+from wye.backends.types import Passage
 from wye.featurizer.analyser import Analyser
 from wye.router.errors import QuestionError, RouterError
 from wye.router.evidence import FIRST_PASSAGES
@@ -23,6 +23,7 @@ from wye.router.remote import (
     decide_by_passages,
     fuse_remote,
     read_passage_router,
+    remote_ranking,
 )
 from wye.router.session import ModelCache, Session
 from wye.router.settings import RoutingSettings
@@ -173,7 +174,7 @@ class Gate:
         arms = [arm for arm in self.arms if arm.suits(params.route) and not arm.is_simple]
         if params.filter is not None:
             for arm in arms:
-                arm.check_filter(params.filter)
+                arm.check_filter()
         return arms
 
     async def search(
@@ -223,7 +224,7 @@ class Gate:
         if params.min_relevance > 0:
             raise QuestionError(NO_RELEVANCE)
         if params.filter is not None:
-            self.simple.check_filter(params.filter)
+            self.simple.check_filter()
         return self.simple
 
     async def _find_by_simple_arm(
@@ -309,15 +310,11 @@ class Gate:
 
 def _ranking_of(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Passage]]:
     """The list of an arm and its passages, by ids that are unique in the answer."""
-    hits = tuple(
-        RankedHit(arm.prefix + hit.id, hit.score, rank)
-        for rank, hit in enumerate(call.hits, start=1)
-    )
+    ranking = remote_ranking(arm.name, arm.prefix, call.hits, call.note)
     passages = {
         hit.id: Passage(hit.id, each.title, each.text, each.metadata)
-        for hit, each in zip(hits, call.hits, strict=True)
+        for hit, each in zip(ranking.hits, call.hits, strict=True)
     }
-    ranking = Ranking(arm.name, hits, len(hits), call.note)
     return RemoteList(ranking, arm.config.scores, arm.config.weight), passages
 
 
@@ -363,7 +360,7 @@ def _is_costly(route: Route, result: SearchResult) -> bool:
 def _cut(result: SearchResult, k: int) -> SearchResult:
     """Cut a result to k hits."""
     reply = result.reply
-    ranking: Ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
+    ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
     cut = replace(reply, ranking=ranking, relevance=reply.relevance[:k])
     return replace(result, reply=cut)
 

@@ -3,14 +3,12 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from wye.backends.errors import FilterError
 from wye.backends.types import Metadata
-from wye.router.remote import Scores
+from wye.router.remote import RemoteHit, Scores
 from wye.service.errors import ServiceError
 
 LONGEST_TIMEOUT_MS = 60_000
@@ -18,61 +16,6 @@ LONGEST_ID = 2_048
 Role = Literal["graph", "list", "simple"]
 Encode = Callable[[str], Awaitable[Sequence[float]]]
 """Encodes a question with the collection's encoder."""
-
-
-class ArmConfig(BaseModel):
-    """A table `[arms.NAME]`: the settings that arms of every kind have.
-
-    Attributes:
-        kind: A name in `wye.service.arms.KINDS`.
-        role: "graph" replaces the graph; "list" adds a list to fusion; "simple" replaces our text
-            arms in a collection without an index.
-        collection: The collection it belongs to; by default the first.
-        timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
-        price: Price of a call, in any currency; the greatest if calls differ.
-        max_concurrency: Most concurrent calls of each worker.
-        retries: Most further attempts after errors that make another one safe; a call that has
-            its price is not repeated.
-        scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
-            "rank" only the order counts.
-        weight: Weight of its list in fusion; our own lists have 1.
-        depth: Hits to ask for, unless a request wants more.
-        same_ids: Whether it has the ids of the collection, so that equal ids are one passage.
-        open_after: Failures in a row after which it is not called for a while.
-        open_seconds: How long it is not called; then a single call tries again.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    kind: str
-    role: Role
-    collection: str = ""
-    timeout_ms: Annotated[int, Field(ge=1, le=LONGEST_TIMEOUT_MS)] = 3_000
-    price: Annotated[float, Field(ge=0)] = 0.0
-    max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
-    retries: Annotated[int, Field(ge=0, le=5)] = 1
-    scores: Scores = "rank"
-    weight: Annotated[float, Field(gt=0, le=100)] = 1.0
-    depth: Annotated[int, Field(ge=1, le=200)] = 20
-    same_ids: bool = False
-    open_after: Annotated[int, Field(ge=1)] = 5
-    open_seconds: Annotated[float, Field(gt=0)] = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteHit:
-    """A passage that a remote arm returned.
-
-    Attributes:
-        score: The arm's own score; higher is better.
-        metadata: A flat mapping.
-    """
-
-    id: str
-    text: str
-    title: str
-    score: float
-    metadata: Metadata
 
 
 class ArmError(ServiceError):
@@ -111,38 +54,59 @@ class Garbled(ArmError):  # noqa: N818 - it describes the reply
         super().__init__(f"sent an unreadable reply: {fault}", outcome="garbled")
 
 
-C = TypeVar("C", bound=ArmConfig)
+class Kind(BaseModel, ABC):
+    """A table `[arms.NAME]`: the settings that arms of every kind have, and how one is called.
 
-
-class Kind(ABC, Generic[C]):
-    """How arms of one kind are called; a new kind is a subclass.
+    A subclass is a kind; its first call connects. Making one raises a `ServiceError` if a variable
+    or package that the table needs is missing.
 
     Attributes:
-        Config: Schema of its table in the arms file.
-        config: The table's settings.
+        kind: A name in `wye.service.arms.KINDS`.
+        role: "graph" replaces the graph; "list" adds a list to fusion; "simple" replaces our text
+            arms in a collection without an index.
+        collection: The collection it belongs to; by default the first.
+        timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
+        price: Price of a call, in any currency; the greatest if calls differ.
+        max_concurrency: Most concurrent calls of each worker.
+        retries: Most further attempts after errors that make another one safe; a call that has
+            its price is not repeated.
+        scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
+            "rank" only the order counts.
+        weight: Weight of its list in fusion; our own lists have 1.
+        depth: Hits to ask for, unless a request wants more.
+        same_ids: Whether it has the ids of the collection, so that equal ids are one passage.
+        open_after: Failures in a row after which it is not called for a while.
+        open_seconds: How long it is not called; then a single call tries again.
     """
 
-    Config: ClassVar[type[ArmConfig]]
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    def __init__(self, config: C) -> None:
-        """Keep the settings; the first call connects.
+    kind: str
+    role: Role
+    collection: str = ""
+    timeout_ms: Annotated[int, Field(ge=1, le=LONGEST_TIMEOUT_MS)] = 3_000
+    price: Annotated[float, Field(ge=0)] = 0.0
+    max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
+    retries: Annotated[int, Field(ge=0, le=5)] = 1
+    scores: Scores = "rank"
+    weight: Annotated[float, Field(gt=0, le=100)] = 1.0
+    depth: Annotated[int, Field(ge=1, le=200)] = 20
+    same_ids: bool = False
+    open_after: Annotated[int, Field(ge=1)] = 5
+    open_seconds: Annotated[float, Field(gt=0)] = 10.0
+    _encode: Encode | None = PrivateAttr(None)
 
-        Raises:
-            ServiceError: A variable or package that the table needs is missing.
-        """
-        self.config = config
-
-    def check_filter(self, filter_: object) -> None:
-        """Refuse (`FilterError`) a filter, as parsed JSON, that the service cannot apply."""
-        del filter_
-        raise FilterError(f"an arm of the kind '{self.config.kind}' cannot filter")
+    @property
+    def filter_fault(self) -> str:
+        """Why the service cannot apply filters; "" if it can."""
+        return f"an arm of the kind '{self.kind}' cannot filter"
 
     @abstractmethod
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, best first.
 
         Args:
-            filter_: Parsed JSON that `check_filter` accepts; the caller checks the hits against it.
+            filter_: Parsed JSON, only if it can be applied; the caller checks hits against it.
 
         Raises:
             ArmError: There is no answer.
@@ -150,6 +114,7 @@ class Kind(ABC, Generic[C]):
 
     def use(self, encode: Encode) -> None:
         """Set the collection's encoder, which only kinds that compare vectors need."""
+        self._encode = encode
 
     async def close(self) -> None:
         """Close its connections."""

@@ -16,16 +16,8 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import AfterValidator, Field, model_validator
 
-from wye.backends.errors import FilterError
-from wye.service.arms.kind import (
-    ArmConfig,
-    ArmError,
-    Encode,
-    Garbled,
-    Kind,
-    RemoteHit,
-    remote_hit,
-)
+from wye.router.remote import RemoteHit
+from wye.service.arms.kind import ArmError, Garbled, Kind, remote_hit
 from wye.service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
@@ -178,7 +170,7 @@ _RANK = re.compile(r"/\*(?=/|$)")
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
 
-class HttpConfig(ArmConfig):
+class HttpKind(Kind):
     """A search over HTTP; pointers say where the list of hits and its parts are in a reply.
 
     Attributes:
@@ -210,6 +202,8 @@ class HttpConfig(ArmConfig):
     title: Pointer = ""
     score: Pointer = ""
     metadata: Pointer = ""
+    _client: httpx2.AsyncClient
+    _names: set[str]
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -251,40 +245,29 @@ class HttpConfig(ArmConfig):
             id_ = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         return remote_hit(id_, text, *map(field, (self.title, self.score, self.metadata)))
 
-
-class HttpKind(Kind[HttpConfig]):
-    """Fills in the template, and reads the reply by pointers."""
-
-    Config = HttpConfig
-
-    def __init__(self, config: HttpConfig) -> None:
-        super().__init__(config)
+    def model_post_init(self, _: object) -> None:
+        """Read the key from the environment."""
         headers = {"accept": "application/json"}
-        if secret := secret_of(config.key_env):
-            is_bearer = config.key_header.lower() == "authorization"
-            headers[config.key_header] = f"Bearer {secret}" if is_bearer else secret
+        if secret := secret_of(self.key_env):
+            is_bearer = self.key_header.lower() == "authorization"
+            headers[self.key_header] = f"Bearer {secret}" if is_bearer else secret
         self._client = httpx2.AsyncClient(
             headers=headers,
-            timeout=config.timeout_ms / 1000,
+            timeout=self.timeout_ms / 1000,
             limits=httpx2.Limits(
-                max_connections=config.max_concurrency,
-                max_keepalive_connections=config.max_concurrency,
+                max_connections=self.max_concurrency,
+                max_keepalive_connections=self.max_concurrency,
             ),
             follow_redirects=False,
             trust_env=False,
         )
-        self._names = names_in(config.request)
-        self._encode: Encode | None = None
+        self._names = names_in(self.request)
 
-    def check_filter(self, filter_: object) -> None:
-        """Take any filter, if the template has `{filter}`."""
-        del filter_
-        if FILTER not in self._names:
-            raise FilterError('its request has no place for a filter ("{filter}")')
-
-    def use(self, encode: Encode) -> None:
-        """Set the collection's encoder."""
-        self._encode = encode
+    @property
+    def filter_fault(self) -> str:
+        """Filters need a place in the template."""
+        has_place = FILTER in self._names
+        return "" if has_place else 'its request has no place for a filter ("{filter}")'
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the reply's order."""
@@ -294,7 +277,7 @@ class HttpKind(Kind[HttpConfig]):
             if self._encode is None:
                 raise ArmError("has no encoder", charged=False)
             values[VECTOR] = [float(number) for number in await self._encode(question)]
-        return self.config.read(await self._reply(fill(self.config.request, values)), k)
+        return self.read(await self._reply(fill(self.request, values)), k)
 
     async def _reply(self, request: Any) -> object:  # noqa: ANN401 - JSON
         """Send a request and return the reply, parsed as JSON.
@@ -302,10 +285,9 @@ class HttpKind(Kind[HttpConfig]):
         Raises:
             ArmError: It failed; the message does not repeat what the arm sent.
         """
-        method = self.config.method
-        content: dict[str, Any] = {"params" if method == "GET" else "json": request}
+        content: dict[str, Any] = {"params" if self.method == "GET" else "json": request}
         try:
-            async with self._client.stream(method, self.config.url, **content) as reply:
+            async with self._client.stream(self.method, self.url, **content) as reply:
                 _refuse(reply)
                 return parse_json(await _body(reply))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
@@ -325,8 +307,8 @@ class HttpKind(Kind[HttpConfig]):
         await self._client.aclose()
 
 
-class PythonConfig(ArmConfig):
-    """A Python object that searches.
+class PythonKind(Kind):
+    """A Python object that searches, in a thread unless its `search` is a coroutine function.
 
     Attributes:
         target: "module:object", where the object has `search(question, k)`, or is a class or
@@ -338,29 +320,26 @@ class PythonConfig(ArmConfig):
     target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
     filters: bool = False
 
+    _call: Callable[..., Any]
+    _threads: ThreadPoolExecutor
 
-class PythonKind(Kind[PythonConfig]):
-    """Calls `search`, in a thread unless it is a coroutine function."""
-
-    Config = PythonConfig
-
-    def __init__(self, config: PythonConfig) -> None:
-        super().__init__(config)
-        searcher = _load(config.target)
+    def model_post_init(self, _: object) -> None:
+        """Load the object."""
+        searcher = _load(self.target)
         if not callable(getattr(searcher, "search", None)):
-            raise ServiceError(f"target: {config.target} has no search(question, k)")
-        self._call: Callable[..., Any] = searcher.search
+            raise ServiceError(f"target: {self.target} has no search(question, k)")
+        self._call = searcher.search
         # A thread cannot be stopped after a timeout, so their number is limited to that of calls.
-        self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
+        self._threads = ThreadPoolExecutor(self.max_concurrency, "wye-arm")
 
-    def check_filter(self, filter_: object) -> None:
-        """Take any filter, if the arms file says that `search` takes one."""
-        if not self.config.filters:
-            super().check_filter(filter_)
+    @property
+    def filter_fault(self) -> str:
+        """Filters need a `search` that takes them, by the arms file."""
+        return "" if self.filters else super().filter_fault
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the object's order."""
-        arguments = (question, k, filter_) if self.config.filters else (question, k)
+        arguments = (question, k, filter_) if self.filters else (question, k)
         if inspect.iscoroutinefunction(self._call):
             results = await self._call(*arguments)
         else:
@@ -398,3 +377,7 @@ def _hit(hit: Any) -> RemoteHit:  # noqa: ANN401 - a dict or an object
 
 def _attribute(hit: object, name: str, default: object = None) -> object:
     return getattr(hit, name, default)
+
+
+KINDS: Mapping[str, type[Kind]] = {"http": HttpKind, "python": PythonKind}
+"""The kinds by their names in the arms file."""

@@ -381,11 +381,12 @@ class BadLines:
         self.is_strict = strict
         self.as_text = as_text
         self.listed: dict[str, list[str]] = {}
-        self._count = self._remarks = self._foreign = 0
+        self._counts = Counter[str]()
+        self._foreign = 0
 
     def __len__(self) -> int:
         """How many bad lines there were."""
-        return self._count
+        return self._counts["Skipped"]
 
     def note(self, bad: "BadLine") -> None:
         """Count a bad line, or raise a `SourceError` if strict."""
@@ -393,15 +394,16 @@ class BadLines:
 
         if self.is_strict:
             refuse(bad)
-        self._count += 1
-        if self._count <= SHOWN_BAD_LINES:
-            say(f"Skipped: {bad}")
+        self._show("Skipped", f"Skipped: {bad}")
 
     def remark(self, note: str) -> None:
         """Say how a file was understood, of the first ones."""
-        self._remarks += 1
-        if self._remarks <= SHOWN_BAD_LINES:
-            say(note)
+        self._show("Notes on files", note)
+
+    def _show(self, label: str, message: str) -> None:
+        self._counts[label] += 1
+        if self._counts[label] <= SHOWN_BAD_LINES:
+            say(message)
 
     def counted(self, passages: "Iterator[Passage]") -> "Iterator[Passage]":
         """Count documents that do not look English while they pass."""
@@ -426,7 +428,7 @@ class BadLines:
 
     def summarise(self) -> None:
         """Say how many there were beyond those shown."""
-        for label, count in (("Skipped", self._count), ("Notes on files", self._remarks)):
+        for label, count in self._counts.items():
             if count > SHOWN_BAD_LINES:
                 say(f"{label}: {count - SHOWN_BAD_LINES} more.")
         if self._foreign:

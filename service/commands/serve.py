@@ -2,10 +2,8 @@
 
 import gc
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +77,6 @@ def serve(
     for name, routing in router_settings(settings, list(service.collections)).items():
         check_router(name, routing)
     configure(settings.serve.logs)
-    clear_away(Path(tempfile.gettempdir()))
     for name, group in service.arms.items():
         say(f"Remote arms of {name}: {', '.join(arm.name for arm in group)} ({settings.arms}).")
     say(f"Loading {', '.join(service.collections)}.")
@@ -125,27 +122,6 @@ def _multiply_on_one_thread() -> None:
         threadpool_limits(1, "blas")  # numpy is loaded already and has read the variables
     for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(pool, "1")
-
-
-def clear_away(folder: Path) -> None:
-    """Delete the uploads that killed servers left in a folder."""
-    from wye.service.ingest.bodies import UPLOAD
-
-    for path in folder.glob(f"{UPLOAD}*-*"):
-        process = path.name.removeprefix(UPLOAD).partition("-")[0]
-        if process.isdecimal() and not _is_alive(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    """Whether another process has this id."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # another user's process
-        return True
-    return process != os.getpid()  # in a container, each server has the same id
 
 
 def _run(app: "FastAPI", settings: "ServeSettings") -> None:

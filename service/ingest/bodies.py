@@ -2,13 +2,11 @@
 
 import asyncio
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 
 from fastapi import Request
@@ -35,8 +33,6 @@ from wye.service.ingest.forms import (
 from wye.service.settings import DocumentSettings
 
 UNREADABLE = (415, 422)
-UPLOAD = "wye-upload-"
-"""Prefix of an upload's temporary folder; the number of the process follows."""
 _BODY = "The body"
 # Most bytes of a line of JSON; parsing a longer one would block everything else.
 _LONGEST_LINE = 4_194_304
@@ -60,7 +56,7 @@ class FileReader:
 
     async def read(
         self,
-        path: Path,
+        file: BinaryIO,
         name: str,
         skipped: list[str] | None = None,
         options: Options = DEFAULT,
@@ -69,6 +65,7 @@ class FileReader:
         """Read the documents in a file; one that is a single document has the file's name as id.
 
         Args:
+            file: Stays open until the documents are consumed.
             skipped: Where bad lines and rows are noted; without it, the first is a problem.
             texts: Suffixes of files that are text.
 
@@ -80,20 +77,26 @@ class FileReader:
         """
         suffix = suffix_of(name)
         if suffix in LINES:
-            return _lines(path, name, skipped, options.encoding)
-        if not path.stat().st_size:
-            raise bad_file(name, "is empty")
+            return _lines(file, name, skipped, options.encoding)
+        _refuse_empty(file, name)
         if suffix in texts:
-            return _text(path, name, options.encoding)
+            return _text(file, name, options.encoding)
         try:
             with self._room.reserve():
                 async with self._slots:
                     # If the client leaves, closing the sandbox ends the thread's wait.
-                    with Sandbox(self._limits) as sandbox, path.open("rb") as file:
+                    with Sandbox(self._limits) as sandbox:
                         drafts = await asyncio.to_thread(sandbox.read, file, suffix, options)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
         return _documents(drafts, name, skipped)
+
+
+def _refuse_empty(file: BinaryIO, name: str) -> None:
+    """Refuse (422) an empty file; the descriptor of another is then at its beginning."""
+    if not file.seek(0, os.SEEK_END):
+        raise bad_file(name, "is empty")
+    file.seek(0)
 
 
 def bad_file(name: str, reason: str) -> Problem:
@@ -101,10 +104,10 @@ def bad_file(name: str, reason: str) -> Problem:
     return Problem(422, "bad-file", f"'{name:.80}' {reason}.")
 
 
-def _text(path: Path, name: str, encoding: str) -> Iterator[Passage]:
+def _text(file: BinaryIO, name: str, encoding: str) -> Iterator[Passage]:
     """The only document of a text file."""
     try:
-        yield text_document(name, path.read_bytes(), encoding)[0]
+        yield text_document(name, file.read(), encoding)[0]
     except SourceError as error:
         raise bad_file(name, str(error)) from error
 
@@ -128,7 +131,7 @@ def _documents(drafts: Iterable[Draft], name: str, skipped: list[str] | None) ->
 
 
 def _lines(
-    path: Path, name: str, skipped: list[str] | None = None, encoding: str = ""
+    file: BinaryIO, name: str, skipped: list[str] | None = None, encoding: str = ""
 ) -> Iterator[Passage]:
     """The documents of a file with a JSON object on each line."""
 
@@ -152,12 +155,10 @@ def _lines(
                 )
             yield line
 
-    with path.open("rb") as file:
-        if not path.stat().st_size:
-            raise bad_file(name, "is empty")
-        file_name = "" if name == _BODY else name
-        once = partial(Ids().once, source=name)
-        yield from read_lines(bounded(), refuse, once, encoding, file_name)
+    _refuse_empty(file, name)
+    file_name = "" if name == _BODY else name
+    once = partial(Ids().once, source=name)
+    yield from read_lines(bounded(), refuse, once, encoding, file_name)
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -201,20 +202,11 @@ class UploadSpace:
         self._room = Room(_UPLOADS * upload_bytes, full, retry_after=5)
 
     @contextmanager
-    def reserve(self, request: Request, copies: int) -> Iterator[Path]:
-        """A temporary folder for a request's body, deleted at the end of the block.
-
-        Args:
-            copies: How often the body is written there.
-
-        Raises:
-            Problem: 503 while other uploads take all the room.
-        """
+    def reserve(self, request: Request) -> Iterator[None]:
+        """Make room for a request's body during the block; a `Problem` 503 if others take all."""
         header = request.headers.get("content-length", "")
-        size = copies * (int(header) if header.isdigit() else self._upload_bytes)
-        prefix = f"{UPLOAD}{os.getpid()}-"
-        with self._room.reserve(size), tempfile.TemporaryDirectory(prefix=prefix) as name:
-            yield Path(name)
+        with self._room.reserve(int(header) if header.isdigit() else self._upload_bytes):
+            yield
 
 
 @asynccontextmanager
@@ -239,18 +231,21 @@ async def documents_of(
     if kind == "application/json":
         yield parse(await request.body())
         return
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         try:
             if kind in ("application/x-ndjson", "application/jsonl"):
-                path = stack.enter_context(space.reserve(request, 1)) / "body.jsonl"
-                with path.open("wb") as file:
-                    async for block in request.stream():
-                        file.write(block)
-                documents = SentDocuments(_lines(path, _BODY))
+                stack.enter_context(space.reserve(request))
+                file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - a false alarm
+                async for block in request.stream():
+                    file.write(block)
+                file.seek(0)
+                documents = SentDocuments(_lines(file, _BODY))
             elif kind == "multipart/form-data":
-                folder = stack.enter_context(space.reserve(request, 2))
-                async with form_of(request, files=settings.files, fields=2 * len(FIELDS)) as form:
-                    documents = await _form(form, folder, reader, settings.characters)
+                stack.enter_context(space.reserve(request))
+                form = await stack.enter_async_context(
+                    form_of(request, files=settings.files, fields=2 * len(FIELDS))
+                )
+                documents = await _form(form, reader, settings.characters)
             else:
                 raise Problem(
                     415,
@@ -264,7 +259,7 @@ async def documents_of(
         yield documents
 
 
-async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> SentDocuments:
+async def _form(form: FormData, reader: FileReader, characters: int) -> SentDocuments:
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not uploads:
@@ -282,18 +277,16 @@ async def _form(form: FormData, folder: Path, reader: FileReader, characters: in
             raise bad_file(results[0].name, f"cannot be stored under that id: {error}") from error
     problems: list[Problem] = []
     streams: list[Iterator[Passage]] = []
-    for number, (upload, result) in enumerate(zip(uploads, results, strict=True)):
+    for upload, result in zip(uploads, results, strict=True):
         try:
             result.name = path_name(upload.filename, reading.as_text)
             if suffix_of(result.name) in texts and (upload.size or 0) > (
                 _BYTES_PER_CHARACTER * characters
             ):
                 raise bad_file(result.name, f"has more than {characters:,} characters; split it")
-            # Never under its own name, which the client chose.
-            path = folder / str(number)
-            await asyncio.to_thread(_copy, upload.file, path)
-            stream = await reader.read(path, result.name, result.skipped, reading.options, texts)
-            streams.append(stream)
+            streams.append(
+                await reader.read(upload.file, result.name, result.skipped, reading.options, texts)
+            )
         except Problem as error:
             if error.status not in UNREADABLE:
                 raise
@@ -330,8 +323,3 @@ def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None
     # Its traceback has this list, and both would outlive the request's files.
     problems.append(problem.with_traceback(None))
     result.error = problem.detail
-
-
-def _copy(source: BinaryIO, path: Path) -> None:
-    with path.open("wb") as file:
-        shutil.copyfileobj(source, file)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from filelock import Timeout
 
-from wye.backends.errors import BackendError, IndexLockedError, IndexMismatchError, SourceError
+from wye.backends.errors import BackendError, IndexLockedError, SourceError
 from wye.backends.store.ingest import whole_documents
 from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
@@ -119,21 +119,21 @@ class JobRunner:
                 self._metrics.unfinished(writer.collection.name, waiting)
 
     async def faults(self) -> dict[str, str]:
-        """Collection -> the fault of its jobs, for those with one."""
+        """Collection -> why its jobs do not run, which are damaged, or have been tried for long."""
         faults = {}
         for writer in self._ready_writers():
             name = writer.collection.name
             stored = await asyncio.to_thread(self._stored_fault, writer.jobs)
-            faults[name] = self._faults.get(name) or stored
-        return {name: fault for name, fault in faults.items() if fault}
+            if fault := self._faults.get(name) or stored:
+                faults[name] = fault
+        return faults
 
     def _stored_fault(self, jobs: JobStore) -> str:
-        """Which jobs of an index are damaged, or have been tried for long; "" for none."""
         faults = [jobs.fault] if jobs.fault else []
         with suppress(OSError):  # `_work` reports it
             for job in jobs.unfinished():
-                pauses = self._pauses.get(job.id)
-                if pauses is not None and pauses.total > _REPORTED_AFTER:
+                pauses = self._pauses.get(job.id, _Pauses())
+                if pauses.total > _REPORTED_AFTER:
                     hours = f"{pauses.total / 3600:.0f} h"
                     faults.append(f"Job {job.id} has been tried for {hours}: {pauses.reason}")
         return " ".join(faults)
@@ -200,8 +200,7 @@ class JobRunner:
 
     def _with_reason(self, job: Job) -> Job:
         """A job with the reason why it does not go on, which a full disk may not have stored."""
-        pauses = self._pauses.get(job.id)
-        reason = self._faults.get(job.collection) or (pauses.reason if pauses else "")
+        reason = self._faults.get(job.collection) or self._pauses.get(job.id, _Pauses()).reason
         if not reason or job.state.has_ended or job.waits_for:
             return job
         return replace(job, state=State.QUEUED, waits_for=_ANOTHER_TRY + reason)
@@ -297,10 +296,6 @@ class JobRunner:
                 self._pauses[job.id], self._faults[job.collection] = _Pauses(), ""
                 await asyncio.sleep(_PAUSE)
             job = replace(job, state=State.DONE)
-        except IndexMismatchError as error:  # made again; a server with its models goes on
-            reason = writer.reason_of(error)
-            await self._save(writer, job, state=State.QUEUED, attempts=0, waits_for=reason)
-            raise
         except Exception as error:  # noqa: BLE001 - the job reports it
             if self._stopping.is_set():  # the next process goes on
                 await self._save(writer, job, attempts=0)

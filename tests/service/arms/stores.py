@@ -49,7 +49,7 @@ def arm_of(folder: Path, **keys: object) -> RemoteArm:
     path = folder / "wye.toml"
     path.write_text("\n".join(["[arms.far]", *lines]), encoding="utf-8")
     (arm,) = read_arms(path, ["docs"], 5.0)["docs"]
-    arm.use(encode)
+    arm.config.use(encode)
     return arm
 
 
@@ -57,7 +57,7 @@ def ask(arm: RemoteArm, question: str, filter_: object | None = None, k: int = 4
     async def once() -> ArmCall:
         try:
             if filter_ is not None:
-                arm.check_filter(filter_)
+                arm.check_filter()
             return await arm.search(question, k, filter_, 20.0)
         finally:
             await arm.close()

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.service.arms.fakes import HITS, SECRET, Remote, arms_file, table
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
+from wye.router.remote import RemoteHit
 from wye.service.arms.arm import ArmCall, BreakerState, RemoteArm, usable
 from wye.service.arms.file import read_arms
-from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHit, remote_hit
+from wye.service.arms.kind import ArmError, Kind, remote_hit
 
 BEFORE_1600 = {"type": "lt", "key": "y", "value": 1600}
 Open = Callable[..., RemoteArm]
@@ -200,7 +201,7 @@ async def test_what_a_filter_keeps_out_is_dropped_whoever_sent_it(
 def test_a_filter_that_it_cannot_express_is_refused(opened: Open) -> None:
     arm = opened(request={"q": "{question}"})
     with pytest.raises(FilterError, match=r"'far' cannot apply this filter: its request has no"):
-        arm.check_filter(BEFORE_1600)
+        arm.check_filter()
 
 
 def test_limits_are_held_against_the_price(opened: Open) -> None:
@@ -213,22 +214,23 @@ def test_limits_are_held_against_the_price(opened: Open) -> None:
     assert (usable(1.0), usable(60.0)) == (0.85, 59.25)
 
 
-class Made(Kind[ArmConfig]):
+class Made(Kind):
     """Gives what it is told to."""
 
-    Config = ArmConfig
+    _gives: Sequence[RemoteHit] | Exception
 
     def __init__(self, gives: Sequence[RemoteHit] | Exception) -> None:
-        super().__init__(ArmConfig(kind="made", role="graph"))
-        self.gives = gives
+        super().__init__(kind="made", role="graph")
+        self._gives = gives
 
-    def check_filter(self, filter_: object) -> None:
-        pass
+    @property
+    def filter_fault(self) -> str:
+        return ""
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
-        if isinstance(self.gives, Exception):
-            raise self.gives
-        return self.gives
+        if isinstance(self._gives, Exception):
+            raise self._gives
+        return self._gives
 
 
 SCALARS = st.one_of(st.integers(-3, 3), st.sampled_from("abc"), st.booleans())

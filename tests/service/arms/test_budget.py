@@ -21,11 +21,12 @@ from starlette.testclient import TestClient
 from tests.live import until
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
+from wye.router.remote import RemoteHit
 from wye.router.types import Route
 from wye.service.arms import gate
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.budget import Budget, Ledger
-from wye.service.arms.kind import ArmConfig, ArmError, Kind, RemoteHit
+from wye.service.arms.kind import ArmError, Kind, Role
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
@@ -259,21 +260,25 @@ def test_who_goes_away_has_spent_it(gateway: Gateway, remote: Remote, tmp_path: 
     until(lambda: ledger.spent("local") == pytest.approx(0.02))
 
 
-class Paid(Kind[ArmConfig]):
+class Paid(Kind):
     """Answers, fails or dawdles as it is told to, and counts what that cost."""
 
-    Config = ArmConfig
+    kind: str = "paid"
+    role: Role = "list"
+    price: float = 0.02
+    timeout_ms: int = 200
+    open_after: int = 1_000
+    _script: list[str]
+    _cost = 0.0
 
     def __init__(self, script: list[str], **changes: Any) -> None:  # noqa: ANN401
-        known = {"kind": "paid", "role": "list", "price": 0.02, "timeout_ms": 200}
-        super().__init__(ArmConfig.model_validate({**known, "open_after": 1_000, **changes}))
-        self.script = script
-        self.cost = 0.0
+        super().__init__(**changes)
+        self._script = script
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         del question, k, filter_
-        does = self.script.pop(0) if self.script else "answer"
-        self.cost += 0.0 if does == "free" else self.config.price
+        does = self._script.pop(0) if self._script else "answer"
+        self._cost += 0.0 if does == "free" else self.price
         if does == "dawdle":
             await asyncio.sleep(0.02)
         elif does == "hang":
@@ -305,8 +310,8 @@ def test_no_more_is_spent_than_a_day_has_whatever_happens(
             item = QueuedQuestion("Which river?", "1")
             calls = (gate._Query(params, item, 1.0, budget).ask([arm]) for _ in range(together))
             await asyncio.gather(*calls)
-        assert ledger.spent("ada") == pytest.approx(kind.cost)
-        return kind.cost
+        assert ledger.spent("ada") == pytest.approx(kind._cost)
+        return kind._cost
 
     with TemporaryDirectory(dir=tmp_path) as folder:
         assert asyncio.run(spend()) <= 0.02 * most + 1e-9

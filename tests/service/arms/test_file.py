@@ -6,7 +6,8 @@ import pytest
 
 from tests.service.arms.fakes import SECRET, arms_file, table
 from wye.service.arms.file import read_arms
-from wye.service.arms.kind import ArmConfig
+from wye.service.arms.kind import Kind
+from wye.service.arms.kinds import KINDS
 from wye.service.errors import ServiceError
 
 URL = "http://127.0.0.1:1"
@@ -90,11 +91,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_every_key_is_documented() -> None:
-    from wye.service.arms.file import KINDS, kind_named  # noqa: PLC0415
-
-    for kind in map(kind_named, KINDS):
-        documented = "".join(
-            str(one.__doc__) for one in kind.Config.__mro__ if issubclass(one, ArmConfig)
-        )
-        missing = [key for key in kind.Config.model_fields if f" {key}: " not in documented]
+    for kind in KINDS.values():
+        documented = f"{Kind.__doc__}{kind.__doc__}"
+        missing = [key for key in kind.model_fields if f" {key}: " not in documented]
         assert missing == [], kind

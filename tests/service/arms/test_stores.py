@@ -77,7 +77,7 @@ def test_an_object_of_python_searches(tmp_path: Path) -> None:
     keys = {"kind": "python", "target": "their_code:filters", "filters": True}
     assert [hit.id for hit in ask(arm_of(tmp_path, **keys), "?", only).hits] == ["essen"]
     with pytest.raises(FilterError, match="kind 'python' cannot filter"):
-        arm_of(tmp_path, kind="python", target="their_code:Searches").check_filter(only)
+        arm_of(tmp_path, kind="python", target="their_code:Searches").check_filter()
     assert ask(arm_of(tmp_path, kind="python", target="their_code:Fails"), "?").reason == (
         "sent an unreadable reply: it is not a list"
     )

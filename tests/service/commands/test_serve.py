@@ -27,7 +27,6 @@ from wye.router.settings import DEFAULT_ROUTER
 from wye.router.types import Thresholds
 from wye.service.cli import run
 from wye.service.commands.index import BadLines, ingest_files
-from wye.service.commands.serve import clear_away
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 from wye.service.settings import load_settings
@@ -239,21 +238,6 @@ def test_models_that_hang_are_told_and_who_waits_is_refused_when_it_stops(folder
     assert reply.json()["type"] == "urn:wye:problem:closing"
     assert (event["status"], event["problem"]) == (503, "closing")
     assert "Traceback" not in server.said
-
-
-def test_uploads_of_processes_that_ended_are_cleared_away(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        process.wait()
-    others = [
-        tmp_path / f"wye-upload-{os.getppid()}-kept",
-        tmp_path / "wye-upload-kept",
-        tmp_path / f"wye-{process.pid}-kept",
-    ]
-    ended = (os.getpid(), process.pid, 10**30)
-    for path in (*others, *(tmp_path / f"wye-upload-{one}-" for one in ended)):
-        path.mkdir()
-    clear_away(tmp_path)
-    assert sorted(tmp_path.glob("wye-*")) == sorted(others)
 
 
 # In place of answering, says how many threads each library of matrices has.
