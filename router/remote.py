@@ -172,12 +172,10 @@ class RemoteList:
         return self.scores == "cosine" or min(scores, default=1.0) > 0
 
 
-def remote_ranking(
-    name: str, prefix: str, hits: Sequence[RemoteHit], degraded: str = ""
-) -> Ranking:
+def remote_ranking(name: str, prefix: str, hits: Sequence[RemoteHit], note: str = "") -> Ranking:
     """An arm's hits as a ranking, by ids that are unique in the answer."""
     ranked = (RankedHit(prefix + hit.id, hit.score, rank) for rank, hit in enumerate(hits, start=1))
-    return Ranking(name, tuple(ranked), len(hits), degraded)
+    return Ranking(name, tuple(ranked), len(hits), note)
 
 
 def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
