@@ -11,23 +11,30 @@ A sentence with a decision so close that this might change it is therefore deriv
 a tree does not depend on the batch.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
+from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
 from wye.featurizer.constituency.tree import CLOSE, SHIFT, ParserState, Transition, Tree, best_move
+from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.layers import OneThread
 from wye.featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]
 # A stack item: its vector, the LSTM's cell below it, and that state's contribution to the gates.
 Item = tuple[Float32, Float32, Float32]
+Tensors = Mapping[str, NDArray[Any]]
 
 SIDE_BY_SIDE = 64
 # Scores are up to 30. Their differences between batches are less than .00002.
 CLOSE_CALL = 0.01
+# Stanza's vocabularies begin with a padding entry and the unknown word.
+UNKNOWN = 1
+_OFFSET = 2
 
 
 class Decoder:
@@ -36,41 +43,76 @@ class Decoder:
     # Stanza gives up after this many transitions per word or sentence boundary.
     steps_a_word = 20
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        """Prepare the weights."""
-        # The LSTM weights are stored in another layout below, so these 4 MB are not kept.
-        self.model = replace(
-            checkpoint, forward=_NONE, backward=_NONE, transition_lstm=_NONE, constituent_lstm=_NONE
+    @classmethod
+    def read(cls, model: Path) -> Self:
+        """Load a model from a safetensors file.
+
+        Raises:
+            ModelError: The file is missing or of another kind, or its architecture is another one.
+        """
+        try:
+            files = read_safetensors(model)
+            files.require_supported(model)
+            return cls(files)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ModelError(
+                f"{model} is not a constituency model with its word vectors: {error!r} is missing "
+                "or has the wrong type."
+            ) from error
+
+    def __init__(self, files: StanzaFiles) -> None:
+        """Prepare the weights, of which none is kept in the file's own layout."""
+        params, tensors = files.content["params"], files.tensors
+        self.digest, self._lower = files.digest, files.lower
+        self._moves = moves = tuple(map(Transition.from_repr, params["transitions"]))
+        self._roots, self._unary_limit = frozenset(params["root_labels"]), params["unary_limit"]
+        # Word vectors, those of the training vocabulary, which were trained along, and tags.
+        self._vector_rows = {word: row for row, word in enumerate(files.words)}
+        self._delta_rows, self._tag_rows = (
+            {unit: row + _OFFSET for row, unit in enumerate(params[name])}
+            for name in ("words", "tags")
         )
-        self.digest = checkpoint.digest
-        self._nonlinear = _NONLINEAR[checkpoint.nonlinearity]
-        self._reader = Reader(checkpoint.forward, checkpoint.backward, checkpoint.boundaries)
+        self._vectors = tensors[VECTORS]
+        self._deltas, self._tags = (
+            tensors[f"{name}_embedding.weight"] for name in ("delta", "tag")
+        )
+        boundaries = [tensors["word_start_embedding"], tensors["word_end_embedding"]]
+        both = Gates(tensors, "word_lstm"), Gates(tensors, "word_lstm", "_reverse")
+        self._reader = Reader(*both, np.stack(boundaries))
         # The LSTMs over the transitions taken and over the stack. They advance together: state and
         # gates of the first come before those of the second.
-        self._transitions = transitions = Gates(checkpoint.transition_lstm)
-        self._stack = stack = Gates(checkpoint.constituent_lstm)
-        gates = _beside(
-            checkpoint.transition_start[None] @ transitions.inputs + transitions.bias,
-            checkpoint.constituent_start[None] @ stack.inputs + stack.bias,
+        self._transitions = transitions = Gates(tensors, "transition_stack.lstm")
+        self._stack = stack = Gates(tensors, "constituent_stack.lstm")
+        starts = (
+            tensors[f"{name}_stack.start_embedding"] for name in ("transition", "constituent")
         )
         self._units = LstmUnits(transitions.size + stack.size)
-        self._start = self._units.start(gates)
+        self._start = self._units.start(self._gates_of(*(start[None] for start in starts)))
         # The vector that each transition pushes, if it is constant, and its contribution to the
         # gates.
-        moves = checkpoint.transitions
         self._shift, self._close = moves.index(SHIFT), moves.index(CLOSE)
         self._marks = np.zeros((len(moves), stack.size), np.float32)
+        opens = [tuple(labels) for labels in params["constituent_opens"]]
         for move, transition in enumerate(moves):
             if transition.kind == "open":
-                self._marks[move] = checkpoint.opens[checkpoint.open_rows[transition.labels]]
-        self._move_gates = _beside(
-            checkpoint.transition_vectors @ transitions.inputs + transitions.bias,
-            self._marks @ stack.inputs + stack.bias,
+                row = opens.index(transition.labels)
+                self._marks[move] = tensors["dummy_embedding.weight"][row]
+        self._move_gates = self._gates_of(tensors["transition_embedding.weight"], self._marks)
+        self._to_constituent = _linear(tensors, "word_to_constituent")
+        self._compose = _linear(tensors, "reduce_linear")
+        # Layers from the states of (word, transitions, stack) to scores.
+        layers = range(params["config"]["num_output_layers"])
+        (weights, self._first_bias), *self._output = (
+            _linear(tensors, f"output_layers.{layer}") for layer in layers
         )
-        weights, self._first_bias = checkpoint.output[0]
         self._word_weights = np.ascontiguousarray(weights[: stack.size])
         self._state_weights = np.ascontiguousarray(weights[stack.size :])
         self._one_thread = OneThread()
+
+    def _gates_of(self, transitions: Float32, items: Float32) -> Float32:
+        """What inputs of the two LSTMs contribute to their gates, side by side."""
+        pairs = (self._transitions, transitions), (self._stack, items)
+        return np.concatenate([values @ lstm.inputs + lstm.bias for lstm, values in pairs], axis=1)
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
         """The trees of sentences of (word, tag) pairs, in order.
@@ -96,12 +138,11 @@ class Decoder:
 
         One of several ends early, without a tree, where a decision `is_close`.
         """
-        model, nonlinear = self.model, self._nonlinear
         vectors, gates, shares = self._read(sentences)
         everyone: list[Derivation] = []
-        row = first = len(model.transitions)
+        row = first = len(self._moves)
         for words in sentences:
-            state = ParserState(words, model.roots, model.unary_limit)
+            state = ParserState(words, self._roots, self._unary_limit)
             steps = (len(words) + 2) * self.steps_a_word
             # The first transition is always a shift.
             everyone.append(Derivation(state, row, steps, self._shift))
@@ -120,10 +161,10 @@ class Decoder:
             pushed = [vectors[i] for i in indices[: len(pushes)]]
             self._apply(live, pushed, now, hidden, cell)
             hidden, cell = self._units.advance(now, cell)
-            scores = np.dot(nonlinear(hidden), self._state_weights)
+            scores = np.dot(_relu(hidden), self._state_weights)
             scores += shares.take([parse.word - first for parse in live], axis=0)
-            for weights, bias in model.output[1:]:
-                scores = np.dot(nonlinear(scores), weights)
+            for weights, bias in self._output:
+                scores = np.dot(_relu(scores), weights)
                 scores += bias
             self._choose(live, scores, is_alone=len(sentences) == 1)
 
@@ -135,7 +176,7 @@ class Decoder:
         pushes: list[int] = []
         closes: list[int] = []
         for row, parse in enumerate(live):
-            if parse.goes_on(self.model.transitions, self.model.roots):
+            if parse.goes_on(self._moves, self._roots):
                 (closes if parse.move == self._close else pushes).append(row)
         return pushes, closes
 
@@ -152,7 +193,7 @@ class Decoder:
         Adds the recurrent contributions to the (b, 4 h) gates, and resets the (b, h) cells of the
         closing derivations to the state below their phrase.
         """
-        split, moves = self._transitions.size, self.model.transitions
+        split, moves = self._transitions.size, self._moves
         transitions, stack, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
         transitions += np.dot(hidden[:, :split], self._transitions.recurrent)
         end = len(pushed)
@@ -166,8 +207,8 @@ class Decoder:
             children, cells, products = map(
                 np.array, zip(*[parse.close() for parse in closing], strict=True)
             )
-            weights, bias = self.model.compose
-            phrases = self._nonlinear(np.dot(children, weights) + bias)
+            weights, bias = self._compose
+            phrases = _relu(np.dot(children, weights) + bias)
             stack[end:] += np.dot(phrases, self._stack.inputs) + products
             below[end:] = cells
             for row, parse in enumerate(closing):
@@ -175,7 +216,7 @@ class Decoder:
 
     def _choose(self, live: "Sequence[Derivation]", scores: Float32, *, is_alone: bool) -> None:
         """Set the next moves; -1, and `is_close`, where the batch might change the decision."""
-        transitions = self.model.transitions
+        transitions = self._moves
         best = scores.argmax(axis=1).tolist()
         if is_alone:
             live[0].move = best_move(live[0].state, transitions, scores[0], best[0])
@@ -196,28 +237,27 @@ class Decoder:
             the words to the first output layer, (n, h).
         """
         read = self._reader.read([self._inputs(words) for words in sentences])
-        weights, bias = self.model.to_constituent
-        words = self._nonlinear(read @ weights + bias)
+        weights, bias = self._to_constituent
+        words = _relu(read @ weights + bias)
         gates = self._move_gates[[*range(len(self._marks)), *[self._shift] * len(words)]]
         gates[len(self._marks) :, 4 * self._transitions.size :] += words @ self._stack.inputs
-        shares = self._nonlinear(words) @ self._word_weights + self._first_bias
+        shares = _relu(words) @ self._word_weights + self._first_bias
         return np.concatenate([self._marks, words]), gates, shares
 
     def _inputs(self, words: Words) -> Float32:
-        model = self.model
         return np.concatenate(
             [
-                model.vectors[[self._vector_row(word) for word, _ in words]],
-                model.deltas[[model.delta_rows.get(word, UNKNOWN) for word, _ in words]],
-                model.tags[[model.tag_rows.get(tag, UNKNOWN) for _, tag in words]],
+                self._vectors[[self._vector_row(word) for word, _ in words]],
+                self._deltas[[self._delta_rows.get(word, UNKNOWN) for word, _ in words]],
+                self._tags[[self._tag_rows.get(tag, UNKNOWN) for _, tag in words]],
             ],
             axis=1,
         )
 
     def _vector_row(self, word: str) -> int:
-        rows = self.model.vector_rows
+        rows = self._vector_rows
         unit = word.replace(" ", "\xa0")
-        row = rows.get(unit.lower() if self.model.lower else unit, UNKNOWN)
+        row = rows.get(unit.lower() if self._lower else unit, UNKNOWN)
         return row if row != UNKNOWN else rows.get(unit.lower(), UNKNOWN)
 
 
@@ -277,10 +317,10 @@ class Derivation:
 class Reader:
     """An LSTM in both directions over whole sentences."""
 
-    def __init__(self, forward: Lstm, backward: Lstm, boundaries: Float32) -> None:
+    def __init__(self, forward: "Gates", backward: "Gates", boundaries: Float32) -> None:
         """Prepare the weights; boundaries (2, x) are the inputs before and after each sentence."""
         before, self._after = boundaries[:1], boundaries[1:]
-        both = Gates(forward), Gates(backward)
+        both = forward, backward
         self._size = both[0].size
         self._inputs = np.concatenate([gates.inputs for gates in both], axis=1)
         self._bias = np.concatenate([gates.bias for gates in both])
@@ -331,15 +371,24 @@ class Gates:
         bias: (4 h,).
     """
 
-    def __init__(self, lstm: Lstm) -> None:
+    def __init__(self, tensors: Tensors, name: str, suffix: str = "") -> None:
+        """Lay out PyTorch's weights, where the gates input, forget, cell, output follow each other.
+
+        Raises:
+            KeyError: A tensor is missing.
+        """
+        inputs, recurrent, *biases = (
+            tensors[f"{name}.{kind}_l0{suffix}"]
+            for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        self.size = len(recurrent) // 4
+        order = np.arange(4 * self.size).reshape(4, -1)[[0, 1, 3, 2]].T.ravel()
         # The sigmoid of x is (1 + tanh(x / 2)) / 2: with the three sigmoid gates at half their
         # argument, one tanh serves all four.
-        self.size = lstm.recurrent.shape[0]
-        order = np.arange(4 * self.size).reshape(4, -1).T.ravel()
         half = np.tile(_SCALE, self.size)
-        self.inputs = np.ascontiguousarray(lstm.inputs[:, order] * half)
-        self.recurrent = np.ascontiguousarray(lstm.recurrent[:, order] * half)
-        self.bias = lstm.bias[order] * half
+        self.inputs = np.ascontiguousarray(inputs[order].T * half)
+        self.recurrent = np.ascontiguousarray(recurrent[order].T * half)
+        self.bias = (biases[0] + biases[1])[order] * half
 
 
 class LstmUnits:
@@ -370,17 +419,15 @@ class LstmUnits:
         return hidden, cell
 
 
-def _beside(first: Float32, second: Float32) -> Float32:
-    return np.concatenate([first, second], axis=1)
+def _linear(tensors: Tensors, name: str) -> tuple[Float32, Float32]:
+    return np.ascontiguousarray(tensors[f"{name}.weight"].T), tensors[f"{name}.bias"]
 
 
 def _relu(values: Float32) -> Float32:
     return np.maximum(values, _ZERO)
 
 
-_NONE = Lstm(*[np.zeros((0, 0), np.float32)] * 3)
 # An array, since numpy would convert a number at each call.
 _ZERO = np.zeros((), np.float32)
 # Input, forget and output gates are sigmoids, the cell's is a tanh.
 _SCALE, _SHIFT = np.array([[0.5, 0.5, 0.5, 1], [0.5, 0.5, 0.5, 0]], np.float32)
-_NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": np.tanh}

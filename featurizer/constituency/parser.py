@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wye.featurizer.constituency.checkpoint import read_checkpoint
 from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.tree import flat_tree
 from wye.featurizer.errors import ModelError
@@ -65,7 +64,7 @@ def open_decoder(settings: ConstituencySettings) -> Decoder:
     Raises:
         ModelError: It is missing or damaged, or has another architecture.
     """
-    return Decoder(read_checkpoint(locate(settings)))
+    return Decoder.read(locate(settings))
 
 
 class SyntaxParser:

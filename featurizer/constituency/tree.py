@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from wye.featurizer.errors import TreeError
 
-_TOKEN = re.compile(r"\(|\)|[^\s()]+")
+# A bracket with its label, a word, or a closing bracket.
+_TOKEN = re.compile(r"\(\s*([^\s()]*)|([^\s()]+)|\)")
 _PLAIN = {"-LRB-": "(", "-RRB-": ")"}
 
 
@@ -95,35 +96,23 @@ def parse_brackets(text: str) -> Tree:
     Raises:
         TreeError: The brackets do not match, or there is no tree or more than one.
     """
-    open_nodes: list[tuple[str, list[Tree]]] = []
-    tokens = _TOKEN.findall(text)
-    done: Tree | None = None
-    position = 0
-    while position < len(tokens):
-        token = tokens[position]
-        position += 1
-        if done is not None:
-            raise TreeError(f"More than one tree in '{text[:80]}': pass one at a time.")
-        if token == "(":
-            labelled = position < len(tokens) and tokens[position] not in "()"
-            open_nodes.append((tokens[position] if labelled else "ROOT", []))
-            position += labelled
-        elif not open_nodes:
-            raise TreeError(f"'{token}' is outside all brackets in '{text[:80]}'.")
-        elif token == ")":
-            label, children = open_nodes.pop()
-            if not children:
-                raise TreeError(f"'({label})' has no children in '{text[:80]}'.")
-            node = Tree(label, tuple(children))
-            if open_nodes:
-                open_nodes[-1][1].append(node)
-            else:
-                done = node
+    # The first entry holds the finished tree.
+    open_nodes: list[tuple[str, list[Tree]]] = [("", [])]
+    for token in _TOKEN.finditer(text):
+        opened, word = token.groups()
+        if opened is not None:
+            open_nodes.append((opened or "ROOT", []))
+        elif word:
+            open_nodes[-1][1].append(Tree(_PLAIN.get(word, word)))
         else:
-            open_nodes[-1][1].append(Tree(_PLAIN.get(token, token)))
-    if done is None:
-        raise TreeError(f"{len(open_nodes)} brackets are never closed in '{text[:80]}'.")
-    return done
+            label, children = open_nodes.pop()
+            if not children or not open_nodes:
+                raise TreeError(f"'{text[:80]}' has an empty pair of brackets, or one too many.")
+            open_nodes[-1][1].append(Tree(label, tuple(children)))
+    trees = open_nodes[0][1]
+    if len(open_nodes) > 1 or len(trees) != 1 or trees[0].is_leaf:
+        raise TreeError(f"'{text[:80]}' is not one tree in brackets.")
+    return trees[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from wye.featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
+from wye.featurizer.constituency.checkpoint import read_safetensors
 from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import Tree, parse_brackets
@@ -148,7 +148,7 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, BracketScore]
     Raises:
         TrainingError: A treebank is missing, or a sentence gets no tree.
     """
-    decoder = Decoder(read_checkpoint(model / MODEL_FILE))
+    decoder = Decoder.read(model / MODEL_FILE)
     test = read_trees(data / "test.mrg")
     sets = {
         "dev": read_trees(data / "dev.mrg"),

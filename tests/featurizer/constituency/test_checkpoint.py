@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from wye.featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
+from wye.featurizer.constituency.checkpoint import read_safetensors
+from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.errors import ModelError
 
 Maker = Callable[..., Path]
@@ -23,7 +24,7 @@ Maker = Callable[..., Path]
         ("num_lstm_layers", 2),
         ("sentence_boundary_vectors", "NONE"),
         ("pattn_num_layers", 3),
-        ("nonlinearity", "gelu"),
+        ("nonlinearity", "tanh"),
         ("reversed", True),
         ("maxout_k", 2),
         ("use_rattn", True),
@@ -31,30 +32,30 @@ Maker = Callable[..., Path]
 )
 def test_another_architecture_is_named(make_model: Maker, key: str, value: object) -> None:
     with pytest.raises(ModelError, match=f"Wye cannot run .*{key}={value}"):
-        read_checkpoint(make_model(**{key: value}))
+        Decoder.read(make_model(**{key: value}))
 
 
 def test_missing_and_foreign_files_are_model_errors(make_model: Maker, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.safetensors"
     with pytest.raises(ModelError, match="No constituency model file"):
-        read_checkpoint(foreign)
+        Decoder.read(foreign)
     foreign.write_text("no weights")
     with pytest.raises(ModelError, match="cannot be read as a safetensors file"):
-        read_checkpoint(foreign)
+        Decoder.read(foreign)
     save_file({"weights": np.zeros(3)}, foreign)
     with pytest.raises(ModelError, match="is not a constituency model"):
-        read_checkpoint(foreign)
+        Decoder.read(foreign)
     files = read_safetensors(make_model())
     del files.tensors["reduce_linear.bias"]
     files.write(foreign)
     with pytest.raises(ModelError, match=r"reduce_linear\.bias"):
-        read_checkpoint(foreign)
+        Decoder.read(foreign)
 
 
 def test_the_digest_names_all_that_decides_a_tree(make_model: Maker) -> None:
-    first, again, other = (read_checkpoint(make_model(seed)).digest for seed in (0, 0, 1))
+    first, again, other = (read_safetensors(make_model(seed)).digest for seed in (0, 0, 1))
     assert first == again != other
-    assert read_checkpoint(make_model(nonlinearity="tanh")).digest != first
+    assert read_safetensors(make_model(nonlinearity="tanh")).digest != first
     files = read_safetensors(make_model())
     files.content["best_epoch"] = 7
     files.content["params"]["rare_words"] = ["boat"]

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from wye.featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
-from wye.featurizer.constituency.decoder import Decoder, Derivation, Reader, Words
+from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
+from wye.featurizer.constituency.decoder import Decoder, Derivation, Gates, Reader, Tensors, Words
 from wye.featurizer.constituency.parser import ConstituencySettings, open_decoder
-from wye.featurizer.constituency.tree import ParserState, Tree, parse_brackets
+from wye.featurizer.constituency.tree import ParserState, Transition, Tree, parse_brackets
 from wye.featurizer.types import Float32
 
 Float64 = NDArray[np.float64]
@@ -25,21 +25,15 @@ def drawn(*shape: int, seed: int = 0) -> Float32:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def lstm(inputs: int, hidden: int, seed: int) -> Lstm:
-    return Lstm(
-        drawn(inputs, 4 * hidden, seed=seed),
-        drawn(hidden, 4 * hidden, seed=seed + 1),
-        drawn(4 * hidden, seed=seed + 2),
-    )
-
-
-def slow(model: Lstm, inputs: Sequence[Float32]) -> Float64:
-    """(n, h) states as the definition has them."""
-    hidden = cell = np.zeros(model.recurrent.shape[0])
+def lstm(tensors: Tensors, name: str, inputs: Sequence[Float32], suffix: str = "") -> Float64:
+    """(n, h) states as PyTorch's manual defines them."""
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    enter_weights, recurrent, *biases = (tensors[f"{name}.{kind}_l0{suffix}"] for kind in kinds)
+    hidden = cell = np.zeros(recurrent.shape[1])
     states = []
     for value in inputs:
-        gates = value.astype(float) @ model.inputs + hidden @ model.recurrent + model.bias
-        enter, forget, leave, new = np.split(gates, 4)
+        gates = enter_weights @ value.astype(float) + recurrent @ hidden + biases[0] + biases[1]
+        enter, forget, new, leave = np.split(gates, 4)
         cell = _sigmoid(forget) * cell + _sigmoid(enter) * np.tanh(new)
         hidden = _sigmoid(leave) * np.tanh(cell)
         states.append(hidden)
@@ -50,63 +44,78 @@ def _sigmoid(values: Float64) -> Float64:
     return np.asarray((1 + np.tanh(values / 2)) / 2, np.float64)
 
 
-def slow_both_ways(forward: Lstm, backward: Lstm, inputs: Sequence[Float32]) -> Float64:
-    return np.concatenate([slow(forward, inputs), slow(backward, inputs[::-1])[::-1]], axis=1)
+def both_ways(tensors: Tensors, inputs: Sequence[Float32]) -> Float64:
+    backward = lstm(tensors, "word_lstm", inputs[::-1], "_reverse")[::-1]
+    return np.concatenate([lstm(tensors, "word_lstm", inputs), backward], axis=1)
 
 
-def slow_tree(model: Checkpoint, words: Words, steps_a_word: int) -> Tree | None:
+def slow_tree(files: StanzaFiles, words: Words, steps_a_word: int) -> Tree | None:
     """The tree as the definition has it: both LSTMs read all of their inputs at each step."""
-    activate = np.tanh if model.nonlinearity == "tanh" else lambda values: np.maximum(values, 0)
+    params, tensors = files.content["params"], files.tensors
+    moves = [*map(Transition.from_repr, params["transitions"])]
+    opens = [tuple(labels) for labels in params["constituent_opens"]]
+
+    def row(units: Sequence[str], unit: str, first: int = 2) -> int:
+        return units.index(unit) + first if unit in units else 1  # the unknown word
+
+    def linear(name: str, values: Float64) -> Float64:
+        return np.asarray(tensors[f"{name}.weight"] @ values + tensors[f"{name}.bias"], np.float64)
+
     inputs = [
         np.concatenate(
             [
-                model.vectors[model.vector_rows.get(word.replace(" ", "\xa0").lower(), UNKNOWN)],
-                model.deltas[model.delta_rows.get(word, UNKNOWN)],
-                model.tags[model.tag_rows.get(tag, UNKNOWN)],
+                tensors[VECTORS][row(files.words, word.replace(" ", "\xa0").lower(), 0)],
+                tensors["delta_embedding.weight"][row(params["words"], word)],
+                tensors["tag_embedding.weight"][row(params["tags"], tag)],
             ]
         )
         for word, tag in words
     ]
-    before, after = model.boundaries
-    read = slow_both_ways(model.forward, model.backward, [before, *inputs, after])
-    vectors = activate(read @ model.to_constituent[0] + model.to_constituent[1])
-    state = ParserState(words, model.roots, model.unary_limit)
-    taken, items = [model.transition_start], [model.constituent_start]
+    read = both_ways(
+        tensors, [tensors["word_start_embedding"], *inputs, tensors["word_end_embedding"]]
+    )
+    vectors = [np.maximum(linear("word_to_constituent", state), 0) for state in read]
+    state = ParserState(words, frozenset(params["root_labels"]), params["unary_limit"])
+    taken = [tensors["transition_stack.start_embedding"]]
+    items = [tensors["constituent_stack.start_embedding"]]
     for _ in range(steps_a_word * (len(words) + 2)):
         word = vectors[state.position + 1]
-        layer = np.concatenate(
-            [word, slow(model.transition_lstm, taken)[-1], slow(model.constituent_lstm, items)[-1]]
-        )
-        for weights, bias in model.output:
-            layer = activate(layer) @ weights + bias
-        legal = [move for move, one in enumerate(model.transitions) if state.is_legal(one)]
+        stacks = (("transition_stack.lstm", taken), ("constituent_stack.lstm", items))
+        layer = np.concatenate([word, *(lstm(tensors, name, rows)[-1] for name, rows in stacks)])
+        for number in range(params["config"]["num_output_layers"]):
+            layer = linear(f"output_layers.{number}", np.maximum(layer, 0))
+        legal = [move for move, one in enumerate(moves) if state.is_legal(one)]
         if not legal:
             return None
         move = max(legal, key=lambda one: layer[one])
-        transition = model.transitions[move]
-        taken.append(model.transition_vectors[move])
+        transition = moves[move]
+        taken.append(tensors["transition_embedding.weight"][move])
         joined = state.apply(transition)
         if transition.kind == "shift":
             items.append(word)
         elif transition.kind == "open":
-            items.append(model.opens[model.open_rows[transition.labels]])
+            items.append(tensors["dummy_embedding.weight"][opens.index(transition.labels)])
         else:
             first, _, *others = items[-joined - 1 :]
             largest = np.max([first, *others], axis=0)
-            items[-joined - 1 :] = [activate(largest @ model.compose[0] + model.compose[1])]
+            items[-joined - 1 :] = [np.maximum(linear("reduce_linear", largest), 0)]
         if state.tree is not None:
             return state.tree
     return None
 
 
 def test_reading_is_one_lstm_each_way() -> None:
-    forward, backward, boundaries = lstm(5, 7, seed=20), lstm(5, 7, seed=30), drawn(2, 5)
+    shapes = {"weight_ih": (28, 5), "weight_hh": (28, 7), "bias_ih": (28,), "bias_hh": (28,)}
+    tensors = {
+        f"word_lstm.{kind}_l0{suffix}": drawn(*shape, seed=20 + number)
+        for number, suffix in enumerate(("", "_reverse"))
+        for kind, shape in shapes.items()
+    }
+    forward, backward = (Gates(tensors, "word_lstm", suffix) for suffix in ("", "_reverse"))
+    boundaries = drawn(2, 5)
     reader = Reader(forward, backward, boundaries)
     sentences = [drawn(length, 5, seed=length) for length in (9, 4, 4, 1)]
-    expected = [
-        slow_both_ways(forward, backward, [boundaries[0], *inputs, boundaries[1]])[1:]
-        for inputs in sentences
-    ]
+    expected = [both_ways(tensors, [boundaries[0], *rows, boundaries[1]])[1:] for rows in sentences]
     np.testing.assert_allclose(reader.read(sentences), np.concatenate(expected), atol=1e-5)
     for inputs, alone in zip(sentences, expected, strict=True):
         np.testing.assert_allclose(reader.read([inputs]), alone, atol=1e-5)
@@ -120,17 +129,17 @@ sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=6)
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
 )
-@given(st.lists(sentences, max_size=3), st.integers(0, 5), st.sampled_from(["relu", "tanh"]))
+@given(st.lists(sentences, max_size=3), st.integers(0, 5))
 def test_trees_are_those_of_the_definition_whatever_is_parsed_beside(
-    make_model: Maker, drawn: list[list[tuple[str, str]]], seed: int, nonlinearity: str
+    make_model: Maker, drawn: list[list[tuple[str, str]]], seed: int
 ) -> None:
-    model = read_checkpoint(make_model(seed, nonlinearity=nonlinearity))
-    decoder = Decoder(model)
+    files = read_safetensors(make_model(seed))
+    decoder = Decoder(files)
     decoder.steps_a_word = 4
     together = decoder.parse_many(drawn)
     assert together[::-1] == decoder.parse_many(drawn[::-1])
     for tree, sentence in zip(together, drawn, strict=True):
-        assert tree == slow_tree(model, sentence, decoder.steps_a_word)
+        assert tree == slow_tree(files, sentence, decoder.steps_a_word)
         assert decoder.parse_many([sentence]) == [tree]
         if tree is not None:  # random weights may go round in circles
             assert (tree.label, tree.tagged_words()) == ("ROOT", tuple(sentence))
@@ -177,7 +186,7 @@ def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.Monk
 def test_a_sentence_without_words_or_beyond_the_limit_has_no_tree(
     make_model: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoder = Decoder(read_checkpoint(make_model()))
+    decoder = Decoder.read(make_model())
     assert decoder.parse_many([]) == []
     assert decoder.parse_many([[], [("boat", "NN")], []])[::2] == [None, None]
 
