@@ -16,7 +16,6 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
@@ -59,18 +58,6 @@ class TrainedRouter:
 
 
 @dataclass(frozen=True, slots=True)
-class RouterInfo:
-    """A router without its weights, for work with scores that are known already.
-
-    Attributes:
-        name: Name and version, "name/v1".
-    """
-
-    name: str
-    policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """The content of `manifest.json`.
 
@@ -99,19 +86,6 @@ class Manifest:
     members: tuple[str, ...]
     files: Mapping[str, str]
     training: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        count = len(self.features)
-        if not count or not self.members or {len(self.mean), len(self.scale)} != {count}:
-            raise ModelFileError(
-                f"The manifest of '{self.name}' has {count} features, {len(self.mean)} means, "
-                f"{len(self.scale)} scales and {len(self.members)} members, which do not match."
-            )
-        if not (min(self.scale) > 0 and self.temperature > 0 and self.clip > 0):
-            raise ModelFileError(
-                f"The manifest of '{self.name}' has a scale, a temperature or a clip "
-                "that is not above 0."
-            )
 
     @property
     def title(self) -> str:
@@ -159,14 +133,13 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
     return RoutingModel(manifest.title, scorer, policy, folder)
 
 
-def read_info(folder: Path) -> RouterInfo:
-    """Read a router without its weights.
+def read_title(folder: Path) -> str:
+    """Name and version of a router, "name/v1"; its other files are not read.
 
     Raises:
-        ModelFileError: A file is missing or was changed.
+        ModelFileError: The manifest is missing or was changed.
     """
-    manifest, path = _read_manifest(folder), folder / THRESHOLDS
-    return RouterInfo(manifest.title, _parse_policy(_checked(path, manifest), path))
+    return _read_manifest(folder).title
 
 
 def require_name(name: str) -> None:
@@ -334,30 +307,22 @@ def _models(
             f"'{path}' has members of kind {', '.join(unknown)}; this build runs "
             f"{', '.join(KINDS)}. Use the build that wrote it, or retrain with `wye train`."
         )
-    try:
-        tensors = load_tensors(data)
-        by_member = [
-            {
-                name.removeprefix(prefix): values
-                for name, values in tensors.items()
-                if name.startswith(prefix)
-            }
-            for prefix in map("members.{}.".format, range(len(manifest.members)))
-        ]
-        members = tuple(
-            KINDS[kind](values) for kind, values in zip(manifest.members, by_member, strict=True)
-        )
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ModelFileError(f"'{path}' does not match its manifest ({error}); retrain.") from None
-    count = len(manifest.features)
-    if any(member.width != count for member in members):
-        raise ModelFileError(f"'{path}' has weights for another number of features; retrain.")
+    # Checksums say that the weights are those that were written with this manifest.
+    tensors = load_tensors(data)
+    by_member = [
+        {
+            name.removeprefix(prefix): values
+            for name, values in tensors.items()
+            if name.startswith(prefix)
+        }
+        for prefix in map("members.{}.".format, range(len(manifest.members)))
+    ]
+    members = tuple(
+        KINDS[kind](values) for kind, values in zip(manifest.members, by_member, strict=True)
+    )
     if PRECISION not in tensors:
         return members, None
-    precision, limit = tensors[PRECISION], tensors.get(LIMIT, np.zeros(0))
-    if precision.shape != (count, count) or limit.shape != (1,):
-        raise ModelFileError(f"'{path}' has statistics of other features; retrain.")
-    return members, Familiarity(precision, float(limit[0]))
+    return members, Familiarity(tensors[PRECISION], float(tensors[LIMIT][0]))
 
 
 def _files_of(router: TrainedRouter, name: str, version: str) -> dict[str, bytes]:

@@ -22,7 +22,7 @@ gradient exists everywhere, and a few points suffice to integrate it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -99,11 +99,10 @@ class Weights:
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: The shapes do not fit together.
         """
         count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
         low, scale = tensors.get("pieces.low"), tensors.get("pieces.scale")
-        weights = cls(
+        return cls(
             low=None if low is None else np.ascontiguousarray(low, dtype),
             scale=None if scale is None else np.ascontiguousarray(scale, dtype),
             features=Layer.of(tensors, "features", dtype),
@@ -111,8 +110,6 @@ class Weights:
             output=Layer.of(tensors, "output", dtype),
             head=Layer.of(tensors, "head", dtype),
         )
-        weights._check()
-        return weights
 
     def logit(self, x: Float64) -> float:
         """The logit of (d,) z-scores, by the equations in the module's docstring."""
@@ -162,30 +159,6 @@ class Weights:
         result: Floats = np.where((inside > 0) & (inside < 1), self.scale, 0)
         return result.astype(x.dtype)
 
-    def _check(self) -> None:
-        width = self.features.weight.shape[-1]
-        chain: Sequence[tuple[str, Layer, int | None]] = [
-            ("features", self.features, width),
-            *((f"hidden.{index}", layer, None) for index, layer in enumerate(self.hidden)),
-        ]
-        pieces = [array.shape for array in (self.low, self.scale) if array is not None]
-        if pieces and (len(pieces) < 2 or pieces[0] != pieces[1] or pieces[0][0] != width):
-            raise ValueError(f"pieces.low and pieces.scale do not fit {width} inputs")
-        for name, layer, outputs in chain:
-            width = _checked(name, layer, width, outputs)
-            if name == "features" and pieces:
-                width = math.prod(pieces[0])
-        _checked("head", self.head, _checked("output", self.output, width, width), 1)
-
-
-def _checked(name: str, layer: Layer, inputs: int, outputs: int | None) -> int:
-    shape = layer.weight.shape
-    if len(shape) < 2 or shape[-1] != inputs or layer.bias.shape != shape[:-1]:
-        raise ValueError(f"{name}.weight and {name}.bias do not fit {inputs} inputs")
-    if outputs is not None and shape[-2] != outputs:
-        raise ValueError(f"{name} has {shape[-2]} outputs instead of {outputs}")
-    return int(shape[-2])
-
 
 def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floats:
     """Propagate the gradient `back` through y = x ⊙ gate, with gate = sigmoid(W x + b)."""
@@ -215,19 +188,13 @@ class AttentionMlp:
     kind = "attention-mlp"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Check the weights.
+        """Take the weights.
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: The shapes do not fit together.
         """
         self.tensors = dict(tensors)
         self._single = Weights.of(self.tensors, np.float32)
-
-    @property
-    def width(self) -> int:
-        """The number of features."""
-        return int(self._single.features.weight.shape[-1])
 
     @cached_property
     def _double(self) -> Weights:
@@ -248,21 +215,13 @@ class Linear:
     kind = "linear"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Check "head.weight" (1, d) and "head.bias" (1,).
+        """Take "head.weight" (1, d) and "head.bias" (1,).
 
         Raises:
             KeyError: A tensor is missing.
-            ValueError: The shapes do not fit together.
         """
         self.tensors = dict(tensors)
         self._head = Layer.of(tensors, "head", np.float64)
-        if self._head.weight.shape[:1] != (1,) or self._head.bias.shape != (1,):
-            raise ValueError("head.weight and head.bias do not have one output")
-
-    @property
-    def width(self) -> int:
-        """The number of features."""
-        return int(self._head.weight.shape[1])
 
     def logit(self, x: Float64) -> float:
         """The logit of z-scored features (d,)."""

@@ -21,7 +21,7 @@ from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
-from wye.router.model_files import read_info, read_policy
+from wye.router.model_files import read_policy, read_title
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
@@ -472,7 +472,7 @@ def check_router(collection: str, routing: RoutingSettings) -> None:
     if routing == RoutingSettings():
         return
     try:
-        router = read_info(routing.folder()).name
+        router = read_title(routing.folder())
         if routing.thresholds:
             read_policy(Path(routing.thresholds), router)
     except RouterError as error:

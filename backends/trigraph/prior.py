@@ -58,8 +58,7 @@ class Priors:
         mentioned = question[owners] * passages + rows
         self._mentioned = mentioned, (value / level)[owners] * np.log1p(counts)
         titled_rows, sizes = filtered.titles(entities)
-        mass = weight if settings.summed else value
-        share = settings.title_weight * mass**2 / np.maximum(sizes, 1)
+        share = settings.title_weight * weight**2 / np.maximum(sizes, 1)
         owners = np.repeat(np.arange(len(entities)), sizes)
         titled = question[owners] * passages + titled_rows
         # Entities of a question are ascending.

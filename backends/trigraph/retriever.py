@@ -281,9 +281,8 @@ class TriGraphBatch:
         ):
             start, end = end, end + len(activation.entities)
             degree = priors.degree[start:end]
-            entity_mass = activation.weight if settings.summed else activation.value
             divisor = np.maximum(degree, 1) ** settings.degree_power
-            entity_restart = np.where(degree > 0, entity_mass / divisor, 0)
+            entity_restart = np.where(degree > 0, activation.weight / divisor, 0)
             traces.append(Trace(named, activation, rows, mass, entity_restart))
         return traces
 

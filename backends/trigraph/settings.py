@@ -62,8 +62,6 @@ class TriGraphSettings:
         steps: T, the most steps of bridging; the seeds count as the first.
         threshold: δ, the least value that activates an entity.
         sentences_per_entity: k, the sentences through which each active entity passes on its value.
-        summed: An entity reached repeatedly restarts the walk with the sum of its values rather
-            than the largest.
         similarity_weight: λ, weight of the passage's similarity in its prior.
         lexical_weight: Weight of BM25 relative to similarity in the prior, if no seed is a title.
         lexical_weight_titled: The same if a seed is the title of a passage.
@@ -85,7 +83,6 @@ class TriGraphSettings:
     steps: Annotated[int, Field(ge=1)] = 3
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
     sentences_per_entity: int = 1
-    summed: bool = True
     similarity_weight: float = 4.0
     lexical_weight: float = 1.0
     lexical_weight_titled: float = 0.3

@@ -44,7 +44,7 @@ PHRASED = AssemblySettings(noun_phrases="on")
 VARIANTS = {
     "default": TriGraphSettings(),
     **PRESETS,
-    "largest values": TriGraphSettings(summed=False, degree_power=0.5, steps=4, threshold=0.1),
+    "more steps": TriGraphSettings(degree_power=0.5, steps=4, threshold=0.1),
     "no titles": TriGraphSettings(
         assembly=replace(PHRASED, title_entities=False),
         title_weight=0,
@@ -170,9 +170,8 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
             counts[:, :size], near + share * bm25, value, level, settings.similarity_weight
         )
     )
-    mass = weight if settings.summed else value
     restart = np.zeros(counts.shape[1])
-    for entity, amount in mass.items():
+    for entity, amount in weight.items():
         restart[entity] = amount / degree[entity] ** settings.degree_power if degree[entity] else 0
         power = DOUBT if seeds.get(entity, 1) < 1 else 1
         for passage in np.flatnonzero(titles[entity]).tolist():
