@@ -241,16 +241,18 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         Nothing changes until you name the file in WYE_ROUTER__THRESHOLDS, or put it in place of
         one that a server uses, which rereads it.
         """
+        from wye.training.markdown import show
         from wye.training.thresholds import ThresholdObjective
-        from wye.training.tuning import Tuning, replays_of, tune_on_replays
+        from wye.training.tuning import Tuning, as_markdown, replays_of, retune, save_retuned
 
         goal = ThresholdObjective(latency_weight, max_latency_ms, max_graph_share)
         replays = replays_of(datasets or [], index, cache=cache, progress=progress)
         tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
-        written = tune_on_replays(
-            tuning, goal, elsewhere=elsewhere, seed=seed, out=out, default=THRESHOLDS
-        )
-        if written:
-            typer.echo(
-                f"Wrote {written}. Review it, then use it with WYE_ROUTER__THRESHOLDS={written}"
-            )
+        retuned = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
+        show(as_markdown(tuning, retuned))
+        if retuned.stays and out is None:
+            typer.echo("Nothing is written; --out FILE writes them with latencies measured here.")
+            return
+        path = out or THRESHOLDS
+        save_retuned(path, tuning, retuned, goal, elsewhere=elsewhere)
+        typer.echo(f"Wrote {path}. Review it, then use it with WYE_ROUTER__THRESHOLDS={path}")

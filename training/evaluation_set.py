@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import compress
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -78,38 +78,44 @@ class EvaluationSet:
         """
         questions = [row for replay in replays for row in replay.questions]
         returned = [row.remote.returned for row in questions if row.remote and row.remote.returned]
+        if returned and len(returned) < len(questions):
+            raise TrainingError(
+                "Some of these questions are asked of an index and some of a remote arm in its "
+                "place, for which routers use different features; train one router for each."
+            )
         if returned:
-            if len(returned) < len(questions):
-                raise TrainingError(
-                    "Some of these questions are asked of an index and some of a remote arm in its "
-                    "place, for which routers use different features; train one router for each."
-                )
             return cls(tuple(replays), passage_columns(returned), (), PASSAGE_COLUMNS)
-        texts = [[row.question.text for row in replay.questions] for replay in replays]
-        if not any(texts):
+        if not questions:
             raise TrainingError("There are no questions to compute features of.")
-        blocks = [syntax_features(block, cache, settings, progress) for block in texts if block]
-        features = np.concatenate(blocks)
-        results = [results for replay in replays for results in replay.results]
-        return cls(tuple(replays), with_corpus(features, results), deciding)
+        features = [
+            syntax_features(
+                [row.question.text for row in replay.questions], cache, settings, progress
+            )
+            for replay in replays
+            if len(replay)
+        ]
+        results = [row.results for row in questions]
+        return cls(tuple(replays), with_corpus(np.concatenate(features), results), deciding)
 
     def __len__(self) -> int:
         """Number of questions; one that is asked of two indexes counts twice."""
         return sum(len(replay) for replay in self.replays)
 
-    def only(self, rows: NDArray[np.bool_]) -> "EvaluationSet":
-        """Some of the questions."""
-        replays, start = [], 0
-        for replay in self.replays:
-            mask = rows[start : start + len(replay)]
-            start += len(replay)
-            rest = tuple(compress(replay.questions, mask))
-            if rest:
-                replays.append(replace(replay, questions=rest))
-        known = {key: values[rows] for key, values in self._measures.items()}
-        return replace(self, replays=tuple(replays), features=self.features[rows], _measures=known)
+    def only(self, rows: Mask) -> "EvaluationSet":
+        """Some of the questions, (n,) bool."""
+        mask = iter(rows.tolist())
+        replays = [
+            replace(replay, questions=tuple(row for row in replay.questions if next(mask)))
+            for replay in self.replays
+        ]
+        return replace(
+            self,
+            replays=tuple(replay for replay in replays if len(replay)),
+            features=self.features[rows],
+            _measures={key: values[rows] for key, values in self._measures.items()},
+        )
 
-    @property
+    @cached_property
     def questions(self) -> list[Replayed]:
         """The replayed questions."""
         return [row for replay in self.replays for row in replay.questions]
@@ -141,20 +147,26 @@ class EvaluationSet:
             fusion: How fusion works; replayed steps keep the fusion they were replayed with.
             scores: (n,) the router's scores, for a fusion that uses them.
         """
-        values: list[float | None] = [None] * len(self) if scores is None else list(scores.tolist())
-        result: list[Ranking] = []
-        for replay in self.replays:
-            replay_scores = values[len(result) : len(result) + len(replay)]
-            result += _rankings(replay, route, fusion, replay_scores)
-        return result
+        remote = [row.remote for row in self.questions if row.remote is not None]
+        if remote and route not in SIMPLE_ROUTES:
+            return [reply.fused for reply in remote]
+        if simple := [reply.simple for reply in remote if reply.simple is not None]:
+            return simple
+        results = [row.results for row in self.questions]
+        if route == Route.FUSION:
+            known = [None] * len(self) if scores is None else scores.tolist()
+            return fuse_all(results, fusion, known, DEPTH)
+        if route == Route.HYBRID:
+            return fuse_text(results, fusion, DEPTH)
+        if route == Route.STEPS:  # without a plan and names to follow, by fusion, without a score
+            fused = fuse_all(results, fusion, [None] * len(self), DEPTH)
+            return [row.steps or one for row, one in zip(self.questions, fused, strict=True)]
+        return [each.rankings[route] for each in results]
 
     def measured(self, rankings: Sequence[Ranking]) -> Float64:
         """(n, m) every measure of every question, columns as in `MEASURES`."""
-        blocks, start = [], 0
-        for replay in self.replays:
-            blocks.append(replay.measure(rankings[start : start + len(replay)]))
-            start += len(replay)
-        return np.concatenate(blocks)
+        rest = iter(rankings)
+        return np.concatenate([each.measure([*islice(rest, len(each))]) for each in self.replays])
 
     def values_of(
         self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
@@ -320,9 +332,8 @@ def syntax_features(
     schema = schema_id(parser.fingerprint)
     matrix = Memory(folder, verbose=0).cache(_matrix, ignore=["parser"])
     for start in range(0, len(texts), BLOCK):
-        block = [*texts[start : start + BLOCK]]
-        blocks.append(matrix(block, schema, parser))
-        progress(len(block))
+        blocks.append(matrix([*texts[start : start + BLOCK]], schema, parser))
+        progress(len(blocks[-1]))
     return np.concatenate(blocks)
 
 
@@ -334,23 +345,3 @@ def _matrix(texts: Sequence[str], _schema: str, parser: SyntaxParser) -> Float64
 @lru_cache(maxsize=1)
 def _parser(settings: AnalyserSettings) -> SyntaxParser:
     return open_syntax_parser(settings)
-
-
-def _rankings(
-    replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
-) -> list[Ranking]:
-    """A route's ranking for each question of a replay."""
-    remote = [row.remote for row in replay.questions if row.remote is not None]
-    if remote and len(remote) == len(replay):  # all of a replay were asked of the same arms
-        if route not in SIMPLE_ROUTES:
-            return [reply.fused for reply in remote]
-        if simple := [reply.simple for reply in remote if reply.simple is not None]:
-            return simple
-    if route == Route.FUSION:
-        return fuse_all(replay.results, fusion, scores, DEPTH)
-    if route == Route.HYBRID:
-        return fuse_text(replay.results, fusion, DEPTH)
-    if route == Route.STEPS:  # without a plan and names to follow, by fusion, without a score
-        fused = fuse_all(replay.results, fusion, [None] * len(replay), DEPTH)
-        return [row.steps or ranking for row, ranking in zip(replay.questions, fused, strict=True)]
-    return replay.rankings(route)

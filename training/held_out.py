@@ -1,13 +1,13 @@
 """The final evaluation: a router beside every rival, on questions that it did not learn from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
-from wye.backends.types import Float64, Int64, Mask
+from wye.backends.types import Float64, Int64
 from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, routes
 from wye.router.types import Route
@@ -25,6 +25,8 @@ ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
 FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
 """The routes to compare with on such a dataset; steps are fusion for a question without a plan."""
 
+CODES = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}
+"""Codes of routes; that of any other, a simple one, is 0."""
 Shares = tuple[float, float, float, float]
 """Shares of the simple, the fusion and the graph route, and of steps."""
 
@@ -36,11 +38,17 @@ class SystemOutcomes:
     Attributes:
         values: (n, m) every measure, columns as in `MEASURES`.
         latency_ms: (n,) time of the stages that it runs.
+        codes: (n,) the routes taken: 0 simple, 1 fusion, 2 graph, 3 steps.
     """
 
     values: Float64
     latency_ms: Float64
-    shares: Shares
+    codes: Int64
+
+    @property
+    def shares(self) -> Shares:
+        """Shares of the routes."""
+        return shares_of(self.codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,47 +78,30 @@ def run_systems(
     Args:
         scores: (n,) the router's scores.
     """
-    thresholds = policy.thresholds
+    thresholds, rows = policy.thresholds, np.arange(len(questions))
     # Some questions are parsed to see whether they have a plan.
     parsed = questions.parsed(scores, thresholds.steps) if thresholds.steps else None
-    by_code = [
-        _always(questions, route, fusion, scores, parsed=parsed)
-        for route in (*routes(policy.simple), Route.STEPS)
-    ]
+    by_code = (*routes(policy.simple), Route.STEPS)
+    values = np.stack([questions.values_of(route, fusion, scores) for route in by_code])
+    latency_ms = np.stack([questions.latency_ms(route, parsed=parsed) for route in by_code])
+
+    def routed(codes: Int64) -> SystemOutcomes:
+        return SystemOutcomes(values[codes, rows], latency_ms[codes, rows], codes)
+
     systems = {
-        f"always {route}": _always(questions, route, fusion, routed=False) for route in ALWAYS
+        f"always {route}": SystemOutcomes(
+            questions.values_of(route, fusion),
+            questions.latency_ms(route, routed=False),
+            np.full(len(rows), CODES.get(route, 0)),
+        )
+        for route in ALWAYS
     }
     for point, pair in policy.points.items():
         if pair != thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(by_code, questions.codes(scores, pair))
-    systems[AUTO] = _mixed(by_code, questions.codes(scores, thresholds))
-    quality = np.stack([route.values[:, MEASURES.index(QUALITY)] for route in by_code], axis=1)
-    systems[ORACLE] = _mixed(by_code, quality.argmax(axis=1))
+            systems[f"{AUTO} {point}"] = routed(questions.codes(scores, pair))
+    systems[AUTO] = routed(questions.codes(scores, thresholds))
+    systems[ORACLE] = routed(values[:, :, MEASURES.index(QUALITY)].argmax(axis=0))
     return systems
-
-
-def _always(
-    questions: EvaluationSet,
-    route: Route,
-    fusion: FusionSettings,
-    scores: Float64 | None = None,
-    *,
-    routed: bool = True,
-    parsed: Mask | None = None,
-) -> SystemOutcomes:
-    """One route for every question; arguments as for `EvaluationSet`'s methods."""
-    code = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}.get(route, 0)
-    latency_ms = questions.latency_ms(route, routed=routed, parsed=parsed)
-    shares = shares_of(np.full(len(questions), code))
-    return SystemOutcomes(questions.values_of(route, fusion, scores), latency_ms, shares)
-
-
-def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
-    """Outcomes with each question's route chosen by its code."""
-    rows = np.arange(len(codes))
-    values = np.stack([choice.values for choice in choices], axis=1)
-    latency = np.stack([choice.latency_ms for choice in choices], axis=1)
-    return SystemOutcomes(values[rows, codes], latency[rows, codes], shares_of(codes))
 
 
 def shares_of(codes: Int64) -> Shares:
@@ -127,29 +118,23 @@ def left_out_results(
     Args:
         scores: (n,) scores of routers that did not learn from the question's dataset.
     """
-    columns = [MEASURES.index(measure) for measure in MEASURED]
-    by_code = (*routes(policy.simple), Route.STEPS)
-    values_of = {
-        route: questions.values_of(route, fusion, scores)[:, columns]
-        for route in {*by_code, *FIXED}
-    }
-    choices = np.stack([values_of[route] for route in by_code], axis=1)
-    codes = questions.codes(scores, policy.thresholds)
-    results = []
+    systems, quality = run_systems(questions, scores, policy, fusion), MEASURES.index(QUALITY)
+    auto, results = systems[AUTO], []
     for origin in dict.fromkeys(questions.origins.tolist()):
         rows = np.flatnonzero(questions.origins == origin)
         datasets = {*questions.groups[rows].tolist()} - {origin}
-        fixed = {str(route): float(values_of[route][rows, 0].mean()) for route in FIXED}
-        best = values_of[Route(max(fixed, key=lambda route: fixed[route]))][rows, 0]
-        values = choices[rows, codes[rows]]
+        always = {str(route): systems[f"always {route}"].values[rows, quality] for route in FIXED}
+        fixed = {route: float(values.mean()) for route, values in always.items()}
+        best = always[max(fixed, key=lambda route: fixed[route])]
+        means = dict(zip(MEASURES, auto.values[rows].mean(axis=0).tolist(), strict=True))
         results.append(
             LeftOut(
                 dataset=f"{min(datasets)} in {origin}" if len(datasets) == 1 else origin,
                 questions=len(rows),
-                means=dict(zip(MEASURED, values.mean(axis=0).tolist(), strict=True)),
+                means={measure: means[measure] for measure in MEASURED},
                 fixed=fixed,
-                less_best=mean_interval(values[:, 0] - best),
-                shares=shares_of(codes[rows]),
+                less_best=mean_interval(auto.values[rows, quality] - best),
+                shares=shares_of(auto.codes[rows]),
             )
         )
     return results

@@ -190,10 +190,9 @@ def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
     for values in (one, other):
         _, level = np.unique(values, return_inverse=True)
         mass = np.bincount(level, weights)
-        rank = (np.cumsum(mass) - mass / 2)[level]
-        ranks.append(rank - np.average(rank, weights=weights))
-    x, y = ranks
-    return float(weights @ (x * y) / np.sqrt((weights @ x**2) * (weights @ y**2)))
+        ranks.append((np.cumsum(mass) - mass / 2)[level])
+    covariance = np.cov(ranks, aweights=weights)
+    return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
 
 
 def metrics(report: Report) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from wye.backends.types import Float64, Int64, Progress
 from wye.featurizer.analyser import open_syntax_parser
@@ -19,12 +18,12 @@ from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.fusion import FusionSettings
 from wye.router.model_files import load_router, save_policy
 from wye.router.policy import Policy, RoutingModel, bands, routes
-from wye.router.settings import Settings, load_settings
+from wye.router.settings import load_settings
 from wye.router.types import Route, Thresholds
 from wye.training.data import parse_source
 from wye.training.errors import FitError, TrainingError
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.markdown import escape, show, table, wide_console
+from wye.training.markdown import escape, table
 from wye.training.measures import MEASURES, Interval, mean_interval
 from wye.training.replay import Replays, TrainingReplay
 from wye.training.thresholds import (
@@ -85,7 +84,6 @@ class Tuning:
         model: Path | str = "",
         *,
         cache: Path,
-        settings: Settings | None = None,
         measure: str = "nDCG@10",
     ) -> "Tuning":
         """Read a router, and compute the questions' features.
@@ -93,7 +91,6 @@ class Tuning:
         Args:
             model: "name/version", or a version's folder; "" for the settings' router.
             cache: Folder of features that later runs use again.
-            settings: Settings of models, fusion and router; None reads the environment.
 
         Raises:
             ModelFileError: There is no such router, or it was trained on other features.
@@ -101,7 +98,7 @@ class Tuning:
         """
         if measure not in MEASURES:
             raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
-        settings = settings or load_settings()
+        settings = load_settings()
         options = replace(settings.router, model=str(model)) if model else settings.router
         schema = schema_id(open_syntax_parser(settings.analyser).fingerprint)
         router = load_router(options.folder(), schema_id=schema, names=COLUMNS)
@@ -170,7 +167,6 @@ class Retuned:
             the new ones were chosen on these questions.
     """
 
-    goal: ThresholdObjective
     solution: Solution
     before: Outcome
     stays: bool
@@ -178,16 +174,6 @@ class Retuned:
     codes: Int64
     gains: Float64
     gain: Interval
-
-    def notes(self) -> dict[str, Any]:
-        """Notes for the thresholds file."""
-        return {
-            "max_mean_ms": self.goal.max_mean_ms,
-            "max_graph_share": self.goal.max_graph_share,
-            "stays as it was": self.stays,
-            "questions that change route": len(self.rows),
-            "interval of the change in quality": [self.gain.low, self.gain.high],
-        }
 
 
 def retune(
@@ -213,50 +199,43 @@ def retune(
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
     if stays:
         solution = replace(solution, thresholds=current, outcome=before)
-    pairs = (current, solution.thresholds)
-    codes = np.stack([bands(outcomes.scores, pair) for pair in pairs])
+    codes = np.stack([bands(outcomes.scores, pair) for pair in (current, solution.thresholds)])
     old, new = outcomes.quality[np.arange(len(outcomes)), codes]
     rows = np.flatnonzero(codes[0] != codes[1])
     gain = mean_interval(new - old, seed)
-    return Retuned(goal, solution, before, stays, rows, codes[:, rows], (new - old)[rows], gain)
+    return Retuned(solution, before, stays, rows, codes[:, rows], (new - old)[rows], gain)
 
 
-def compared(
-    replay: RouteOutcomes, simple: Route, pairs: Mapping[str, Thresholds], measure: str
-) -> str:
-    """A table of thresholds by name, and their outcome."""
-    results = [outcome(replay, pair) for pair in pairs.values()]
+def as_markdown(tuning: Tuning, retuned: Retuned) -> str:
+    """Old and new thresholds, outcomes of fixed routes, and questions that change route."""
+    policy, measure, gain = tuning.model.policy, tuning.measure, retuned.gain
+    order = routes(policy.simple)
+    pairs = policy.thresholds, retuned.solution.thresholds
+    results = retuned.before, retuned.solution.outcome
     rows = [
-        ("low", *(f"{pair.low:.3f}" for pair in pairs.values())),
-        ("high", *(f"{pair.high:.3f}" for pair in pairs.values())),
+        ("low", *(f"{pair.low:.3f}" for pair in pairs)),
+        ("high", *(f"{pair.high:.3f}" for pair in pairs)),
         (measure, *(f"{one.quality:.4f}" for one in results)),
         ("mean ms", *(f"{one.mean_ms:.1f}" for one in results)),
         *(
             (f"share of {route}", *(f"{one.shares[code]:.1%}" for one in results))
-            for code, route in enumerate(routes(simple))
+            for code, route in enumerate(order)
         ),
     ]
-    return table(("", *pairs), rows)
-
-
-def show_retuned(console: Console, tuning: Tuning, retuned: Retuned) -> None:
-    """Print old and new thresholds, outcomes of fixed routes, and questions that change route."""
-    policy, measure, gain = tuning.model.policy, tuning.measure, retuned.gain
-    pairs = {"now": policy.thresholds, "proposed": retuned.solution.thresholds}
     always = (
         f"{name} {measure} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
         for name, outcome in tuning.fixed.items()
     )
     blocks = [
         f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
-        compared(tuning.outcomes, policy.simple, pairs, measure),
+        table(("", "now", "proposed"), rows),
         f"Change in {measure}: {gain.mean:+.4f} [{gain.low:+.4f} {gain.high:+.4f}].",
         f"Always taking one route: {'; '.join(always)}.",
     ]
     if retuned.stays:
         blocks.append("Those in use are as good on these questions, so they stay.")
     if len(retuned.rows):
-        texts, order = tuning.evaluation_set.texts, routes(policy.simple)
+        texts = tuning.evaluation_set.texts
         largest = np.argsort(-np.abs(retuned.gains), kind="stable")[:LISTED].tolist()
         changes = [
             (
@@ -269,36 +248,23 @@ def show_retuned(console: Console, tuning: Tuning, retuned: Retuned) -> None:
         ]
         blocks.append(f"**{len(retuned.rows)} questions change route**")
         blocks.append(table(("question", "from", "to", "gain", "score"), changes, words=3))
-    show("\n\n".join(blocks), console)
+    return "\n\n".join(blocks)
 
 
-def tune_on_replays(
-    tuning: Tuning,
-    goal: ThresholdObjective,
-    *,
-    elsewhere: bool,
-    seed: int,
-    out: Path | None,
-    default: Path,
-) -> Path | None:
-    """Solve and show thresholds, and write them with their operating points.
-
-    Args:
-        out: The file; None for `default`, which is written only if the thresholds change.
-
-    Returns:
-        The file that was written; None if none was.
-    """
-    console = wide_console()
-    retuned = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
-    show_retuned(console, tuning, retuned)
-    if retuned.stays and out is None:
-        console.print("Nothing is written; --out FILE writes them with latencies measured here.")
-        return None
-    policy = tuning.model.policy
+def save_retuned(
+    path: Path, tuning: Tuning, retuned: Retuned, goal: ThresholdObjective, *, elsewhere: bool
+) -> None:
+    """Write solved thresholds with their operating points, whose thresholds of steps stay."""
+    policy, gain = tuning.model.policy, retuned.gain
     points = {
         name: replace(pair, steps=policy.points.get(name, policy.thresholds).steps)
         for name, pair in solve_points(tuning.outcomes, goal, cautious=elsewhere).items()
     }
-    tuning.save(out or default, retuned.solution.thresholds, retuned.notes(), points)
-    return out or default
+    notes = {
+        "max_mean_ms": goal.max_mean_ms,
+        "max_graph_share": goal.max_graph_share,
+        "stays as it was": retuned.stays,
+        "questions that change route": len(retuned.rows),
+        "interval of the change in quality": [gain.low, gain.high],
+    }
+    tuning.save(path, retuned.solution.thresholds, notes, points)
