@@ -7,12 +7,14 @@ one over the same answers asks nothing.
 """
 
 import json
+import os
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from wye.router.types import ABSTAIN_BELOW
 from wye.training.data import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluate import Evaluation, SystemRun
-from wye.training.judge import JudgeClient
+from wye.training.judge import REPLIES, JudgeClient
 from wye.training.markdown import by_measure, spread, table
 from wye.training.measures import Means, compare
 
@@ -91,6 +93,21 @@ def quoted(question: str, passages: Passages) -> str:
     return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
+def writers_of(url: str, model: str, cache: Path) -> dict[str, Writer]:
+    """Quotes, and the model of an endpoint if there is one; its replies are kept in the cache."""
+    writers: dict[str, Writer] = {"quotes": quoted}
+    if url:
+        key = os.environ.get("WYE_GENERATOR__KEY", "")
+        writers[model] = answered_by(JudgeClient(url, model, key, file=cache / REPLIES))
+    return writers
+
+
+def judge_of(url: str, model: str, cache: Path) -> Judge | None:
+    """The judge at an endpoint, whose replies are kept in the cache; None without one."""
+    key = os.environ.get("JUDGE_API_KEY", "")
+    return judged_by(JudgeClient(url, model, key, file=cache / REPLIES)) if url else None
+
+
 def answered_by(model: JudgeClient) -> Writer:
     """A writer that asks an endpoint's language model."""
 
@@ -139,7 +156,6 @@ class AnswerEvaluation:
     """The answers of all writers and systems, by name of the run.
 
     Attributes:
-        means: Name of the run -> measure -> mean with its interval.
         without: Number of questions without a right answer in their metadata.
     """
 
@@ -172,19 +188,15 @@ def evaluate_answers(
             f"No question of '{result.dataset.name}' has a right answer; list them as \"answers\" "
             'in the "metadata" of queries.jsonl, or leave --answers out.'
         )
+    measures = (*MEASURES, *([JUDGED] if judge else []))
     runs = {}
     for system, (called, writer) in product(result.runs, writers.items()):
         name = system.name if len(writers) == 1 else f"{system.name}, {called}"
         progress.start(len(questions), f"answering {name}")
-        hits = (system.answers.get(question.id, ())[:FIRST] for question in questions)
-        contexts = [
-            (q, texts([hit.id for hit in top])) for q, top in zip(questions, hits, strict=True)
-        ]
         try:
-            runs[name] = _run(system, writer, judge, contexts, progress)
+            runs[name] = _run(system, writer, judge, questions, texts, progress=progress)
         finally:
             progress.close()
-    measures = (*MEASURES, *([JUDGED] if judge else []))
     values = {name: run.values for name, run in runs.items()}
     means, _ = compare(values, [], measures, resamples=result.resamples, seed=result.seed)
     return AnswerEvaluation(measures, runs, means, len(result.dataset.questions) - len(questions))
@@ -194,13 +206,16 @@ def _run(
     system: SystemRun,
     writer: Writer,
     judge: Judge | None,
-    contexts: Sequence[tuple[Question, Passages]],
+    questions: Sequence[Question],
+    texts: Texts,
+    *,
     progress: Progress,
 ) -> AnswerRun:
     answers: dict[str, str] = {}
     rows: list[list[float]] = []
     failed = in_a_row = 0
-    for question, passages in contexts:
+    for question in questions:
+        passages = texts([hit.id for hit in system.answers.get(question.id, ())[:FIRST]])
         answer, right = "", False
         try:
             if system.answerability.get(question.id, 1.0) >= ABSTAIN_BELOW and passages:
@@ -213,34 +228,31 @@ def _run(
             if in_a_row == MOST_FAILURES:
                 raise
         answers[question.id] = answer
-        rows.append(
-            [
-                *(of(answer, question.answers) for of in (contained, exact_match, token_f1)),
-                *([float(right)] if judge else []),
-            ]
-        )
+        row = [of(answer, question.answers) for of in (contained, exact_match, token_f1)]
+        rows.append([*row, float(right)] if judge else row)
         progress.advance(1)
     return AnswerRun(answers, np.array(rows), failed)
 
 
 def metrics(result: AnswerEvaluation) -> dict[str, Any]:
     """All numbers and all answers."""
-    systems = {}
-    for name, run in result.runs.items():
-        rows = zip(run.answers.items(), run.values.tolist(), strict=True)
-        systems[name] = {
-            "means": {measure: asdict(cell) for measure, cell in result.means[name].items()},
-            "silent": run.silent,
-            "failed": run.failed,
-            "answers": {
-                id_: {"answer": answer, **dict(zip(result.measures, row, strict=True))}
-                for (id_, answer), row in rows
-            },
-        }
     return {
         "measures": list(result.measures),
         "without_right_answer": result.without,
-        "systems": systems,
+        "systems": {
+            name: {
+                "means": {measure: asdict(cell) for measure, cell in result.means[name].items()},
+                "silent": run.silent,
+                "failed": run.failed,
+                "answers": {
+                    id_: {"answer": answer, **dict(zip(result.measures, row, strict=True))}
+                    for (id_, answer), row in zip(
+                        run.answers.items(), run.values.tolist(), strict=True
+                    )
+                },
+            }
+            for name, run in result.runs.items()
+        },
     }
 
 

@@ -1,8 +1,6 @@
 """The commands `wye eval` and `wye tune`; `train_cli` has `wye train`."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from wye.backends.types import Progress
     from wye.router.remote import OpenArms
     from wye.router.types import Route
-    from wye.training.answers import Judge, Writer
 
 UNANSWERED = 1
 THRESHOLDS = Path("thresholds.json")
@@ -144,12 +141,13 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             )
             answered = None
             if answers:
-                endpoints = (generator_url, generator_model), (judge_url, judge_model)
-                with answering(*endpoints, cache) as (writers, judge):
-                    texts = session.snapshot.texts
-                    answered = answer_report.evaluate_answers(
-                        result, texts, writers, judge, progress()
-                    )
+                answered = answer_report.evaluate_answers(
+                    result,
+                    session.snapshot.texts,
+                    answer_report.writers_of(generator_url, generator_model, cache),
+                    answer_report.judge_of(judge_url, judge_model, cache),
+                    progress(),
+                )
         answer_json = {} if answered is None else {"answers": answer_report.metrics(answered)}
         if as_json:
             typer.echo(rounded_json({**metrics(result), **answer_json, "latency": latency(result)}))
@@ -165,31 +163,6 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ids = ", ".join(result.unanswered)
             typer.echo(f"{len(result.unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
-
-
-@contextmanager
-def answering(
-    generator: tuple[str, str], judge: tuple[str, str], cache: Path
-) -> "Iterator[tuple[dict[str, Writer], Judge | None]]":
-    """Yield the writers of answers by name, and the judge of answers if there is one.
-
-    Args:
-        generator: Address and model of an endpoint; an empty address means none.
-        judge: Likewise.
-    """
-    from wye.training.answers import Writer, answered_by, judged_by, quoted
-    from wye.training.judge import REPLIES, JudgeClient
-
-    with ExitStack() as opened:
-
-        def client(endpoint: tuple[str, str], key: str) -> JudgeClient:
-            made = JudgeClient(*endpoint, os.environ.get(key, ""), file=cache / REPLIES)
-            return opened.enter_context(made)
-
-        writers: dict[str, Writer] = {"quotes": quoted}
-        if generator[0]:
-            writers[generator[1]] = answered_by(client(generator, "WYE_GENERATOR__KEY"))
-        yield writers, judged_by(client(judge, "JUDGE_API_KEY")) if judge[0] else None
 
 
 def parse_routes(text: str) -> "list[Route]":

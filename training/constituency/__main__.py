@@ -27,20 +27,15 @@ def main(
     out: Folder,
     epochs: Annotated[int, typer.Option(help="Epochs to train.")] = _DEFAULT.epochs,
     seed: Annotated[int, typer.Option(help="Seed of data, weights and order.")] = _DEFAULT.seed,
-    judge_only: Annotated[bool, typer.Option(help="Only evaluate the model in --out.")] = False,
 ) -> None:
     """Train a constituency parser, write it, and evaluate it."""
     recipe = replace(Recipe(), epochs=epochs, seed=seed)
     tagger = Tagger(recipe.pipeline)
-    if not judge_only:
-        train(data, out, recipe, tagger)
+    train(data, out, recipe, tagger)
     scores = evaluate(out, data, tagger)
     write_manifest(out, recipe, scores, tagger.name)
-    for name, score in scores.items():
-        say(
-            f"{name:20} precision {score.precision:.1f}  recall {score.recall:.1f}  "
-            f"F1 {score.f1:.2f}  ({score.exact} of {score.sentences} sentences without a mistake)"
-        )
+    for name, f1 in scores.items():
+        say(f"{name:20} F1 {f1:.2f}")
 
 
 def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:

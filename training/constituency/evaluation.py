@@ -5,7 +5,7 @@ import importlib.metadata
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from wye.featurizer.constituency.checkpoint import read_safetensors
@@ -79,25 +79,6 @@ class Tagger:
         return retag(tree, [token.tag_ for token in doc])
 
 
-@dataclass(frozen=True, slots=True)
-class BracketScore:
-    """How far the parser's phrases are those of the treebank, in percent.
-
-    Attributes:
-        precision: Share of the parser's phrases that are right; 0 without any.
-        recall: Share of the treebank's phrases that the parser has; 0 without any.
-        f1: Harmonic mean of both.
-        exact: Number of sentences without a wrong or missing phrase.
-        sentences: Number of all sentences.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    exact: int
-    sentences: int
-
-
 def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
     """Count the phrases below the root as (label, first word, word after the last one).
 
@@ -119,26 +100,21 @@ def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
     return counts
 
 
-def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
-    """Score (predicted, gold) pairs of trees over the same words, all sentences together.
+def score(pairs: Iterable[tuple[Tree, Tree]]) -> float:
+    """F1 in percent, over the phrases of all (predicted, gold) pairs of trees; 0 without any.
 
     Both trees of a pair should carry the gold tags, since tags decide what punctuation is.
     """
-    matched = predicted = gold = exact = sentences = 0
-    for predicted_tree, gold_tree in pairs:
-        ours, theirs = brackets(predicted_tree), brackets(gold_tree)
+    matched = total = 0
+    for predicted, gold in pairs:
+        ours, theirs = brackets(predicted), brackets(gold)
         matched += (ours & theirs).total()
-        predicted += ours.total()
-        gold += theirs.total()
-        exact += ours == theirs
-        sentences += 1
-    precision, recall = (100 * matched / max(1, total) for total in (predicted, gold))
-    f1 = 200 * matched / max(1, predicted + gold)
-    return BracketScore(precision, recall, f1, exact, sentences)
+        total += ours.total() + theirs.total()
+    return 200 * matched / max(1, total)
 
 
-def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, BracketScore]:
-    """Parse a treebank's sentences as served, and score the trees of each of its parts.
+def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, float]:
+    """Parse a treebank's sentences as served, and compute the F1 of each of its parts.
 
     Args:
         model: Folder with a model file.
@@ -159,7 +135,7 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, BracketScore]
     return {name: _score(decoder, trees, tagger) for name, trees in sets.items()}
 
 
-def _score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> BracketScore:
+def _score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> float:
     words = [tagger.retag(tree).tagged_words() for tree in gold]
     pairs = []
     for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
@@ -170,10 +146,8 @@ def _score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> BracketSco
     return score(pairs)
 
 
-def write_manifest(
-    out: Path, recipe: Recipe, scores: Mapping[str, BracketScore], tagger: str
-) -> None:
-    """Write `manifest.json` beside the model in `out`: its recipe, epoch and scores."""
+def write_manifest(out: Path, recipe: Recipe, scores: Mapping[str, float], tagger: str) -> None:
+    """Write `manifest.json` beside the model in `out`: its recipe, epoch and F1 scores."""
     model = out / MODEL_FILE
     packages = ("stanza", "torch", "spacy")
     manifest = {
@@ -183,7 +157,7 @@ def write_manifest(
         "tagger": tagger,
         "recipe": {**asdict(recipe), **STANZA},
         "epoch": read_safetensors(model).content["best_epoch"],
-        "bracket_f1": {name: round(score.f1, 2) for name, score in scores.items()},
+        "bracket_f1": {name: round(score, 2) for name, score in scores.items()},
         "trained_with": {package: importlib.metadata.version(package) for package in packages},
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"

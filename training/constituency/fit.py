@@ -3,13 +3,11 @@
 The parser builds a tree by a sequence of actions. Stanza makes the batches and its "dynamic oracle"
 says which action is best after a mistake. Our own loop replaces Stanza's, which lowers the learning
 rate when a score that Java computes stops rising: here the rate rises over the first steps, then
-falls linearly, and a running mean of the weights is what is kept.
+falls linearly, and a running mean of the weights is what is written.
 """
 
 import random
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,9 @@ from stanza.models.constituency.in_order_oracle import InOrderOracle
 from stanza.models.constituency.parse_tree import Tree as StanzaTree
 
 from wye.featurizer.constituency.tree import Tree
-from wye.training.constituency.evaluation import score
 from wye.training.constituency.model_files import Recipe
 
-# Stanza has no types; these names mark its objects.
-Trainer = Any
-Model = Any
+Trainer = Any  # Stanza has no types
 
 
 def fit(
@@ -39,11 +34,11 @@ def fit(
     out: Path,
     report: Callable[[str], None],
 ) -> None:
-    """Train, and write the weights of the epoch with the highest F1 on dev.
+    """Train, and write the mean weights.
 
     Args:
         train: Trees with a tagger's parts of speech, since the parser gets those when it serves.
-        dev: Likewise; chooses the epoch.
+        dev: Likewise; Stanza takes the parser's labels and actions from both.
         pretrain: Word vectors in Stanza's format.
         out: The file to write, in Stanza's format.
         report: Called with a line for each epoch.
@@ -61,22 +56,16 @@ def fit(
         lambda step: min((step + 1) / recipe.warm_up, (steps - step) / (steps - recipe.warm_up)),
     )
     mean = RunningMean(trainer.model, recipe.average)
-    best = -1.0
     left_over: list[Any] = []
     for epoch in range(1, recipe.epochs + 1):
-        started = time.perf_counter()
         left_over, items = parser_training.next_epoch_data(left_over, data, recipe.epoch_trees)
         # Batches of equal length waste no steps on finished trees.
         items.sort(key=lambda item: len(item.gold_sequence))
         loss = _epoch(trainer, epoch, items, args=args, scheduler=scheduler, mean=mean)
-        with mean.in_place():
-            f1 = score(zip(parse(trainer.model, dev), dev, strict=True)).f1
-            if f1 > best:
-                best = f1
-                trainer.best_f1, trainer.best_epoch, trainer.epochs_trained = f1, epoch, epoch
-                trainer.save(str(out), save_optimizer=False)
-        seconds = time.perf_counter() - started
-        report(f"epoch {epoch:2}  loss {loss:9.1f}  dev F1 {f1:.2f}  {seconds:.0f} s")
+        report(f"epoch {epoch:2}  loss {loss:9.1f}")
+    mean.apply()
+    trainer.best_epoch = trainer.epochs_trained = recipe.epochs
+    trainer.save(str(out), save_optimizer=False)
 
 
 def _epoch(
@@ -129,31 +118,11 @@ class RunningMean:
         for mean, weight in zip(self._mean, self._weights, strict=True):
             mean.lerp_(weight.detach(), 1 - decay)
 
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Put the mean weights into the model inside the block; restore its own afterwards."""
-        saved = [p.detach().clone() for p in self._weights]
-        self._set(self._mean)
-        try:
-            yield
-        finally:
-            self._set(saved)
-
-    def _set(self, values: Sequence[torch.Tensor]) -> None:
+    def apply(self) -> None:
+        """Put the mean weights into the model."""
         with torch.no_grad():
-            for weight, value in zip(self._weights, values, strict=True):
-                weight.copy_(value)
-
-
-def parse(model: Model, trees: Sequence[Tree]) -> list[Tree]:
-    """Trees that the model builds over the tagged words of given ones, by Stanza's own decoder."""
-    sentences = [tree.tagged_words() for tree in trees]
-    return [from_stanza(tree) for tree in model.parse_tagged_words(sentences, 50)]
-
-
-def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
-    """Convert Stanza's tree to ours."""
-    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
+            for weight, mean in zip(self._weights, self._mean, strict=True):
+                weight.copy_(mean)
 
 
 def to_stanza(tree: Tree) -> StanzaTree:

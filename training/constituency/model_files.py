@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
+from sklearn.decomposition import PCA
 
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
@@ -112,12 +113,7 @@ def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float
         if not word.startswith(("##", "[unused", "[CLS", "[SEP", "[MASK", "[PAD", "[UNK"))
     ]
     rows = tensors[name][[vocabulary[word] for word in words]].astype(np.float64)
-    rows -= rows.mean(axis=0)
-    _, axes = np.linalg.eigh(rows.T @ rows)
-    # eigh sorts upwards; a component's sign is arbitrary, so it is fixed for reproducible files.
-    basis = axes[:, ::-1][:, :dimensions]
-    basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(dimensions)])
-    reduced = rows @ basis
+    reduced = PCA(dimensions, svd_solver="covariance_eigh").fit_transform(rows)
     reduced *= 0.3 / np.sqrt(np.mean(reduced**2))
     vectors = np.vstack([np.zeros((len(RESERVED), dimensions)), reduced])
     return [*RESERVED, *words], vectors.astype(np.float16)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,10 +34,12 @@ def to_stanza(model: Path, folder: Path) -> tuple[Path, Path]:
     return weights, vectors
 
 
+def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
+    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
+
+
 def trees_of_stanza(model: Path, folder: Path, sentences: Sequence[Words]) -> list[Tree]:
     from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
-
-    from wye.training.constituency.fit import from_stanza  # noqa: PLC0415
 
     weights, vectors = to_stanza(model, folder)
     args = {"wordvec_pretrain_file": str(vectors), "device": "cpu"}
