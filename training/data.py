@@ -5,7 +5,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +106,6 @@ def read_unjudged(path: Path, limit: int | None = None) -> list[Question]:
     return [Question(str(n), text) for n, text in enumerate(texts)][:limit]
 
 
-def hurried(dataset: Dataset) -> Dataset:
-    """A copy with questions as if typed in a hurry; its groups stay the original's."""
-    questions = tuple(
-        replace(question, text=respell(question.text), group=question.group or dataset.name)
-        for question in dataset.questions
-    )
-    return replace(dataset, name=f"{dataset.name}-hurried", questions=questions)
-
-
 def respell(text: str) -> str:
     """A question without capitals, question mark or blanks at its end, if anything is left."""
     return text.lower().rstrip("? \t") or text
@@ -126,12 +117,10 @@ class QuestionSource:
 
     Attributes:
         index: Folder of the index; None if only remote arms answer.
-        hurried: Whether this is the copy whose questions have no capitals and no question mark.
     """
 
     dataset: Path
     index: Path | None
-    hurried: bool = False
 
     @property
     def name(self) -> str:
@@ -148,8 +137,7 @@ class QuestionSource:
         Raises:
             DatasetError: They cannot be read.
         """
-        dataset = read_dataset(self.dataset, split)
-        return hurried(dataset) if self.hurried else dataset
+        return read_dataset(self.dataset, split)
 
 
 def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:

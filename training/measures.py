@@ -69,18 +69,9 @@ def score(judgements: Judgements, run: Run) -> Float64:
     if docs:
         for metric in ir_measures.iter_calc(public, qrels, docs):
             values[row[metric.query_id], column[str(metric.measure)]] = metric.value
-    for question, grades in judgements.items():
-        values[row[question], column[ALL_EVIDENCE]] = all_evidence(grades, run[question], cutoff=5)
+    # A question of several hops needs all of its evidence; half of it answers nothing.
+    values[:, column[ALL_EVIDENCE]] = values[:, column["R@5"]] == 1
     return values
-
-
-def all_evidence(grades: Mapping[str, int], ids: Sequence[str], *, cutoff: int) -> float:
-    """1.0 when every relevant passage is among the first `cutoff`, else 0.0.
-
-    A question of several hops needs all of its evidence; half of it answers nothing.
-    """
-    gold = {passage for passage, relevance in grades.items() if relevance > 0}
-    return float(gold <= set(ids[:cutoff]))
 
 
 def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[RankedHit]]) -> None:

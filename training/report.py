@@ -13,6 +13,7 @@ import numpy as np
 from wye.backends.files import plain
 from wye.backends.types import Float64, Int64
 from wye.router.policy import SURE, bands, routes
+from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.figures import as_svg, front_figure, reliability_figure
@@ -275,7 +276,7 @@ def card(name: str, report: Report) -> str:
         name=name,
         simple=fitted.policy.simple,
         label=_LABELS[choices.success],
-        kind=fitted.recipe.kind + (f", mean of {members}," if members > 1 else ""),
+        kind=AttentionMlp.kind + (f", mean of {members}," if members > 1 else ""),
         features=len(fitted.scorer.names),
         schema=report.facts["schema_id"],
         quality=choices.quality,

@@ -13,6 +13,7 @@ from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.remote import PASSAGE_COLUMNS, passage_schema
+from wye.router.scorer import AttentionMlp
 from wye.router.settings import Settings
 from wye.router.types import Route
 from wye.training.data import QuestionSource, lacking
@@ -73,7 +74,7 @@ class TrainingRun:
                 a split.
         """
         count = 0
-        for source in (source for source in self._sources if not source.hurried):
+        for source in self._sources:
             for split in filter(source.has, (TRAIN, DEV)):
                 dataset = source.read(split)
                 count += len(dataset.questions)
@@ -146,7 +147,7 @@ class TrainingRun:
             training={
                 "command": facts["command"],
                 "success": choices.success,
-                "kind": fitted.recipe.kind,
+                "kind": AttentionMlp.kind,
                 "questions": len(fitted.questions),
                 "disagreements": report.disagreements,
                 "features computed": len(fitted.questions.names),

@@ -69,21 +69,6 @@ class RouteOutcomes:
     latency_ms: Float64
     unseen_dataset: Int64 | None = None
 
-    def __post_init__(self) -> None:
-        n = len(self.scores)
-        if not n:
-            raise FitError("The replay has no question; run the arms on some first.")
-        if self.scores.shape != (n,) or {self.quality.shape, self.latency_ms.shape} != {(n, 3)}:
-            raise FitError(
-                f"Scores, quality and latency have shapes {self.scores.shape}, "
-                f"{self.quality.shape} and {self.latency_ms.shape}; they have to be (n,), (n, 3) "
-                "and (n, 3)."
-            )
-        if not ((self.scores > 0) & (self.scores < 1)).all():
-            raise FitError("A score is not between 0 and 1; calibrate the router first.")
-        if not (np.isfinite(self.quality).all() and np.isfinite(self.latency_ms).all()):
-            raise FitError("Quality and latency must be finite; replay the questions that failed.")
-
     def __len__(self) -> int:
         return len(self.scores)
 
@@ -107,12 +92,6 @@ class ThresholdObjective:
     max_graph_share: float | None = None
     max_loss: float | None = None
     least_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.latency_weight >= 0:
-            raise FitError(f"The weight of latency is {self.latency_weight}; give 0 or more.")
-        if self.max_graph_share is not None and not 0 <= self.max_graph_share <= 1:
-            raise FitError(f"A graph share of {self.max_graph_share} is not from 0 to 1.")
 
 
 @dataclass(frozen=True, slots=True)

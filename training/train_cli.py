@@ -46,8 +46,8 @@ Preset = Annotated[
     str | None,
     unset(
         "A published system: ea-graphrag, linearrag, clue-rag or zoom-rag. `wye train` with "
-        "ea-graphrag takes the paper's recipe for --success, --kind, --features, --simple, "
-        "--elsewhere and --latency-weight."
+        "ea-graphrag takes the paper's recipe for --success, --features, --simple, --elsewhere "
+        "and --latency-weight."
     ),
 ]
 Elsewhere = Annotated[
@@ -62,7 +62,9 @@ Weight = Annotated[
     ),
 ]
 Latency = Annotated[float | None, unset("Highest mean latency, in milliseconds.")]
-Share = Annotated[float | None, unset("Highest share of questions for which the graph runs.")]
+Share = Annotated[
+    float | None, unset("Highest share of questions for which the graph runs.", min=0, max=1)
+]
 
 
 def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms") -> None:
@@ -78,10 +80,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
                 "evaluate the router; DATASET=INDEX gives it an index of its own. May be repeated."
             ),
         ] = None,
-        hurried: Annotated[
-            bool,
-            option("Learn from copies without capitals and question mark too.", "--hurried"),
-        ] = False,
         index: Index = None,
         name: Annotated[str, option("Name of the router.")] = "router",
         models: Annotated[Path, option("Folder that routers are written to.")] = Path("models"),
@@ -104,7 +102,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         generator_url: GeneratorUrl = "",
         generator_model: GeneratorModel = "",
         quality: Quality = "nDCG@10",
-        kind: Annotated[str, option("Scorer: attention-mlp or linear.")] = "attention-mlp",
         features: Annotated[
             str,
             option(
@@ -174,7 +171,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         if relevance:
             _fit_relevance(settings, sources, models / f"relevance-{name}")
             return
-        sources += [replace(source, hurried=True) for source in sources if hurried]
         has_index = sources[0].index is not None
         if any((source.index is not None) != has_index for source in sources):
             raise FitError("Some datasets have an index and some have none; train one by one.")
@@ -186,7 +182,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         choices = Choices(
             success=success,
             quality=quality,
-            kind=kind,
             among=columns_named(features) if has_index else None,
             recipe=RouterRecipe(unfamiliar=UNFAMILIAR),
             simple=None if simple is None else route_named(simple),

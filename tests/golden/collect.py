@@ -288,24 +288,19 @@ def evaluation(index: Path) -> Files:
 
 
 def training(index: Path) -> Files:
-    """What `wye train` writes for a linear router, and then `wye tune` for two routers."""
+    """What `wye tune` writes for the router that ships."""
     with _workplace(index) as name:
-        folder = Path(name)
-        wye(folder, _train("linear"))
-        tune = f"tune demo --index index --cache cache {UNTIMED} --router"
-        wye(
-            folder,
-            f"{tune} models/demo/v1 --out own.json".split(),
-            f"{tune} router-en/v1 --out bound.json --max-graph-share 0.3".split(),
-        )
-        tuned = {path: masked(_json(folder / path)) for path in ("own.json", "bound.json")}
-        return {"train.json.gz": _written(folder / "models/demo/v1"), "tune.json": tuned}
+        path = Path(name) / "bound.json"
+        words = f"tune demo --index index --cache cache {UNTIMED} --out {path.name}"
+        wye(path.parent, f"{words} --router router-en/v1 --max-graph-share 0.3".split())
+        return {"tune.json": {path.name: masked(_json(path))}}
 
 
 def training_network(index: Path) -> Files:
-    """What `wye train` writes for a network, with statistics of its weights."""
+    """What `wye train` writes, with statistics of its weights."""
+    words = "train --questions demo --index index --models models --cache cache --name demo"
     with _workplace(index) as folder:
-        wye(Path(folder), _train("attention-mlp"))
+        wye(Path(folder), f"{words} --simple lexical {UNTIMED}".split())
         return {"train-network.json.gz": _written(Path(folder) / "models/demo/v1")}
 
 
@@ -337,12 +332,6 @@ COLLECTORS: Mapping[str, Callable[[Path], Files]] = {
     "training_network": training_network,
 }
 SLOW = ("training_network",)
-
-
-def _train(kind: str) -> list[str]:
-    words = "train --questions demo --index index --models models --cache cache --name demo"
-    words += f" --simple lexical --kind {kind} {UNTIMED}"
-    return words.split()
 
 
 def _workplace(index: Path) -> "tempfile.TemporaryDirectory[str]":

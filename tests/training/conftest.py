@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import ReadingAnalyser
-from tests.training.made import WIDTH, D, questions_of
+from tests.training.made import QUICK, WIDTH, D, questions_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
 from wye.training.labels import ALL_GOLD, compared
@@ -19,7 +19,7 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def fitted() -> Fitted:
-    choices = Choices(success=ALL_GOLD, kind="linear", simple=D)
+    choices = Choices(success=ALL_GOLD, recipe=QUICK, simple=D)
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
     found = compared(questions, D, choices.success, choices.fusion)
     names = tuple(f"f{column}" for column in range(WIDTH))

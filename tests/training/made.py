@@ -12,6 +12,7 @@ from wye.router.scorer import Linear, Scorer, Standard
 from wye.router.types import ARMS, FURTHER, ArmResults, Route
 from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
+from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Pool
 from wye.training.replay import (
     Replay,
@@ -75,6 +76,8 @@ def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
     )
 
 
+QUICK = RouterRecipe(hidden=(4,), seeds=(0,), pieces=0, taught=0.0, epochs=9, batch=32)
+"""Fits in no time, and still learns which way a feature points."""
 NAMES = tuple(f"f{column}" for column in range(14))
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from wye.training.data import Question, contains_any, hurried, read_dataset, respell, words
+from wye.training.data import Question, contains_any, read_dataset, respell, words
 from wye.training.errors import DatasetError
 
 QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'
@@ -76,20 +76,6 @@ def test_capitals_and_the_mark_go_and_nothing_else() -> None:
     assert respell("Who is Ada O'Neil? ") == "who is ada o'neil"
     assert respell("is it (yes?) or no") == "is it (yes?) or no"
     assert respell("??") == "??"
-
-
-def test_a_hurried_copy_keeps_all_but_the_spelling(tmp_path: Path) -> None:
-    of_films = (
-        '{"_id": "q2", "text": "Where?", "metadata": {"dataset": "films", "answers": ["Ur"]}}'
-    )
-    dataset = read_dataset(folder(tmp_path, QUERIES.splitlines()[0] + "\n" + of_films), "test")
-    copy = hurried(dataset)
-    assert copy.questions == (
-        Question("q1", "who", group=dataset.name),
-        Question("q2", "where", ("Ur",), "films"),
-    )
-    assert (copy.name, copy.split) == (f"{dataset.name}-hurried", "test")
-    assert copy.judgements == dataset.judgements
 
 
 def test_an_unknown_split_lists_those_there_are(tmp_path: Path) -> None:

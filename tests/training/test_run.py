@@ -5,14 +5,14 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from tests.training.made import write_town
+from tests.training.made import QUICK, write_town
 from wye.backends.types import Silent
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import schema_id
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
-from wye.training.data import QuestionSource, respell
+from wye.training.data import QuestionSource
 from wye.training.errors import DatasetError, FitError
 from wye.training.fit.router import Choices, Fitted
 from wye.training.report import make_report
@@ -29,7 +29,7 @@ def source(tmp_path: Path) -> QuestionSource:
 
 
 def run_of(cache: Path, *sources: QuestionSource) -> TrainingRun:
-    choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
+    choices = Choices(recipe=QUICK, simple=Route.LEXICAL, elsewhere=False)
     return TrainingRun(load_settings(), sources, choices, cache, Silent)
 
 
@@ -63,23 +63,6 @@ def test_what_was_learned_is_of_train_and_dev(source: QuestionSource, tmp_path: 
     assert {"replay of train and dev", "features", "training"} == {*own.clock.seconds}
 
 
-def test_a_hurried_copy_is_asked_too_as_the_same_dataset(
-    source: QuestionSource, tmp_path: Path
-) -> None:
-    alone = run_of(tmp_path / "cache", source).learn().questions
-    kept = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("output.pkl")}
-    said: list[str] = []
-    own = run_of(tmp_path / "cache", source, replace(source, hurried=True))
-    both = own.learn(said.append).questions
-    assert said[0].startswith("36 judged questions")
-    assert all(path.read_bytes() == content for path, content in kept.items())
-    assert {*both.groups} == {"town"}
-    assert {*both.origins} == {"town", "town-hurried"}
-    as_typed, copied = (both.only(both.origins == name).texts for name in ("town", "town-hurried"))
-    assert as_typed == alone.texts
-    assert copied == [respell(text) for text in as_typed] != as_typed
-
-
 def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     source: QuestionSource, tmp_path: Path
 ) -> None:
@@ -88,7 +71,7 @@ def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     lines = (other / "queries.jsonl").read_text(encoding="utf-8")
     asked = lines.replace("?", " today?").replace("painted", "lately painted")
     (other / "queries.jsonl").write_text(asked, encoding="utf-8")
-    choices = Choices(kind="linear", simple=Route.LEXICAL)
+    choices = Choices(recipe=QUICK, simple=Route.LEXICAL)
     sources = source, replace(source, dataset=other)
     own = TrainingRun(load_settings(), sources, choices, tmp_path / "cache", Silent)
     report = make_report(own.learn(), None, {})

@@ -316,20 +316,3 @@ def test_what_thresholds_give() -> None:
 
 def test_an_oracle_is_an_outcome_too() -> None:
     assert of_routes(REPLAY, REPLAY.quality.argmax(axis=1)).quality == 1
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    three = np.zeros((1, 3))
-    with pytest.raises(FitError, match="no question"):
-        RouteOutcomes(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
-    with pytest.raises(FitError, match=r"\(1, 2\)"):
-        RouteOutcomes(np.array([0.5]), np.zeros((1, 2)), three)
-    for score in (0.0, 1.0, math.nan):
-        with pytest.raises(FitError, match="between 0 and 1"):
-            RouteOutcomes(np.array([score]), three, three)
-    with pytest.raises(FitError, match="finite"):
-        RouteOutcomes(np.array([0.5]), three * math.nan, three)
-    with pytest.raises(FitError, match="weight of latency"):
-        ThresholdObjective(latency_weight=-1)
-    with pytest.raises(FitError, match="graph share"):
-        ThresholdObjective(max_graph_share=1.5)

@@ -9,7 +9,7 @@ from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.policy import SURE, Policy
-from wye.router.scorer import KINDS, AttentionMlp, Scorer
+from wye.router.scorer import Scorer
 from wye.router.types import Route
 from wye.training.data import respell
 from wye.training.errors import FitError
@@ -63,9 +63,8 @@ class Choices:
     Attributes:
         success: What counts as success on a question; see `wye.training.labels`.
         quality: The measure that thresholds are solved for.
-        kind: "attention-mlp" or "linear".
         among: Names of the features that the scorer may use; None for all.
-        recipe: The scorer's hyper-parameters; `kind` and `among` replace its own.
+        recipe: The scorer's hyper-parameters; `among` replaces its own.
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
@@ -73,7 +72,6 @@ class Choices:
 
     success: str = HELPS
     quality: str = "nDCG@10"
-    kind: str = AttentionMlp.kind
     among: tuple[str, ...] | None = None
     recipe: RouterRecipe = field(default_factory=RouterRecipe)
     simple: Route | None = None
@@ -84,7 +82,6 @@ class Choices:
 
     def __post_init__(self) -> None:
         for what, value, names in (
-            ("kind of scorer", self.kind, [*KINDS]),
             ("success", self.success, SUCCESSES),
             ("measure", self.quality, MEASURES),
         ):
@@ -101,7 +98,6 @@ def published(choices: Choices) -> Choices:
     return replace(
         choices,
         success=ALL_GOLD,
-        kind=AttentionMlp.kind,
         among=FEATURE_NAMES,
         recipe=RouterRecipe(hidden=(256, 128, 64), pieces=0, taught=0.0),
         simple=Route.DENSE,
@@ -169,7 +165,7 @@ def fit(
         FitError: One arm always wins in a fold, or no thresholds keep the bounds.
     """
     pool, names = pool_of(questions, disagreement), questions.names
-    recipe = replace(choices.recipe, kind=choices.kind, among=choices.among)
+    recipe = replace(choices.recipe, among=choices.among)
     crossfitted = crossfit(pool, names, recipe, seed=choices.seed, progress=progress)
     scorer = fit_scorer(
         pool, names, recipe, temperature=crossfitted.temperature, bias=crossfitted.bias

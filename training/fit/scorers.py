@@ -1,4 +1,4 @@
-"""Fits the members of a scorer: attention-MLPs, taught by extremely randomised trees, or a line."""
+"""Fits the members of a scorer: attention-MLPs, taught by extremely randomised trees."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,10 @@ from itertools import pairwise
 import numpy as np
 import torch
 from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from wye.backends.types import Float64, Int64
-from wye.router.scorer import AttentionMlp, Floats, Linear
+from wye.router.scorer import Floats
 from wye.training.errors import FitError
 
 
@@ -22,7 +21,6 @@ class RouterRecipe:
     """Hyper-parameters of a router, which its manifest records; EA-GraphRAG's where it states them.
 
     Attributes:
-        kind: "attention-mlp" or "linear".
         among: Names of the features that may be kept; None for all.
         features: Most features to keep, by mutual information.
         clip: Largest absolute z-score; larger ones are clipped.
@@ -35,12 +33,10 @@ class RouterRecipe:
             that score a question did not learn from it.
         learning_rate: AdamW's first learning rate; it falls to 0 along a cosine.
         clip_norm: Largest norm of a gradient; larger ones are scaled down.
-        ridge: Penalty on the squared weights of a line.
         tried: Share of the features that each split of a tree chooses among.
         unfamiliar: Share of the questions that count as unlike all others; with 0, none does.
     """
 
-    kind: str = AttentionMlp.kind
     among: tuple[str, ...] | None = None
     features: int = 85
     clip: float = 5.0
@@ -55,7 +51,6 @@ class RouterRecipe:
     clip_norm: float = 1.0
     batch: int = 128
     epochs: int = 30
-    ridge: float = 10.0
     trees: int = 100
     leaves: int = 128
     leaf: int = 5
@@ -220,27 +215,3 @@ def taught(data: LearningData, fold: Int64, recipe: RouterRecipe) -> LearningDat
         scores[held] = tree_scores(known, data.inputs[held], recipe)
     targets = (1 - recipe.taught) * data.targets + recipe.taught * scores
     return LearningData(data.inputs, targets, data.weights)
-
-
-def fit_line(data: LearningData, recipe: RouterRecipe) -> dict[str, Floats]:
-    """Logistic regression with a penalty on squared weights.
-
-    A label between 0 and 1 counts as two questions, whose weights it divides.
-
-    Raises:
-        FitError: It does not converge.
-    """
-    shares = np.concatenate([data.targets, 1 - data.targets]) * np.tile(data.weights, 2)
-    labels = np.repeat([1, 0], len(data.targets))
-    line = LogisticRegression(C=1 / recipe.ridge, tol=1e-8, max_iter=1_000)
-    line.fit(np.tile(data.inputs, (2, 1)), labels, shares)
-    if line.n_iter_[0] == line.max_iter:
-        raise FitError("Logistic regression does not converge; choose fewer features.")
-    return {"head.weight": line.coef_, "head.bias": line.intercept_}
-
-
-def fit_member(data: LearningData, recipe: RouterRecipe, seed: int) -> AttentionMlp | Linear:
-    """One member of the recipe's kind; see `fit_network` and `fit_line`."""
-    if recipe.kind == Linear.kind:
-        return Linear(fit_line(data, recipe))
-    return AttentionMlp(fit_network(data, recipe, seed))

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import mutual_info_classif
 
 from wye.backends.types import Float64, Int64, Mask, Progress, Silent
-from wye.router.scorer import AttentionMlp, Familiarity, Linear, Scorer, Standard
+from wye.router.scorer import AttentionMlp, Familiarity, Scorer, Standard
 from wye.training.errors import FitError
 from wye.training.fit.calibration import calibrate
 from wye.training.fit.scorers import (
     LearningData,
     RouterRecipe,
-    fit_member,
+    fit_network,
     taught,
     tree_scores,
 )
@@ -52,23 +52,6 @@ class Pool:
     groups: NDArray[np.str_]
     keys: NDArray[np.str_] | None = None
     stakes: Float64 | None = None
-
-    def __post_init__(self) -> None:
-        columns = (self.labels, self.groups, self.keys, self.stakes)
-        sizes = {len(column) for column in columns if column is not None}
-        if self.features.ndim != 2 or sizes != {len(self.features)}:
-            raise FitError(
-                f"{self.features.shape} features and {sizes} labels, groups, keys and weights do "
-                "not match; give one of each per question."
-            )
-        if not ((self.labels == -1) | (self.labels >= 0) & (self.labels <= 1)).all():
-            raise FitError("A label is not from 0 to 1; 1 means that more than one arm is needed.")
-        if not np.isfinite(self.features).all():
-            row, column = np.argwhere(~np.isfinite(self.features))[0]
-            raise FitError(
-                f"Feature {column} of question {row} is {self.features[row, column]}; "
-                "features must be finite numbers."
-            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -114,13 +97,8 @@ def select(
         seed: Seed of the noise that the estimate adds to continuous features.
 
     Raises:
-        FitError: The number of names is wrong, all labels are the same, or no feature varies.
+        FitError: All labels are the same, or no feature varies.
     """
-    if len(names) != examples.features.shape[1] or k < 1:
-        raise FitError(
-            f"{len(names)} names for {examples.features.shape[1]} features, k = {k}; "
-            "give one name a column and keep at least 1."
-        )
     if examples.one_sided:
         raise FitError("All labels are the same, so no feature can tell them apart.")
     # By rounding, a constant column can have a deviation of some 1e-17.
@@ -195,7 +173,7 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     stakes = np.ones(len(examples)) if examples.stakes is None else examples.stakes
     known = LearningData(standard(selected), examples.labels, stakes / stakes.mean())
     data = known
-    if recipe.kind == AttentionMlp.kind and recipe.taught:
+    if recipe.taught:
         fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
         data = taught(known, fold, recipe)
     return _Prepared(columns, standard, known, data)
@@ -230,19 +208,19 @@ def fit_scorer(
 
 def _members(
     prepared: Sequence[_Prepared], recipe: RouterRecipe, progress: Progress | None
-) -> list[tuple[AttentionMlp | Linear, ...]]:
+) -> list[tuple[AttentionMlp, ...]]:
     """The members of each scorer; one job for each fold and seed."""
-    seeds = recipe.seeds if recipe.kind == AttentionMlp.kind else recipe.seeds[:1]
-    many = recipe.kind == AttentionMlp.kind and max(len(it.data.targets) for it in prepared) >= MANY
+    seeds = recipe.seeds
+    many = max(len(part.data.targets) for part in prepared) >= MANY
     jobs = Parallel(-1 if many else 1, return_as="generator")
     progress = progress or Silent()
-    progress.start(len(prepared) * len(seeds), f"training {recipe.kind}")
+    progress.start(len(prepared) * len(seeds), f"training {AttentionMlp.kind}")
     members = []
-    for member in jobs(
-        delayed(fit_member)(part.data, recipe, seed) for part in prepared for seed in seeds
+    for tensors in jobs(
+        delayed(fit_network)(part.data, recipe, seed) for part in prepared for seed in seeds
     ):
         progress.advance(1)
-        members.append(member)
+        members.append(AttentionMlp(tensors))
     progress.close()
     return [tuple(members[at : at + len(seeds)]) for at in range(0, len(members), len(seeds))]
 
@@ -297,18 +275,17 @@ def crossfit(
     parts = [_prepare(pool, fold != number, names, recipe) for number in range(FOLDS)]
     labelled = pool.labels >= 0
     raw, trees = np.empty(len(fold)), np.empty(len(fold))
-    is_taught = recipe.kind == AttentionMlp.kind and recipe.taught > 0
     for number, (part, members) in enumerate(
         zip(parts, _members(parts, recipe, progress), strict=True)
     ):
         held = fold == number
         inputs = part.inputs(pool.features[held])
         raw[held] = _raw(members, inputs)
-        if is_taught:
+        if recipe.taught:
             trees[held] = tree_scores(part.labels, inputs, recipe)
     temperature, bias = calibrate(raw[labelled], pool.labels[labelled])
     teacher = None
-    if is_taught:
+    if recipe.taught:
         trees = np.clip(trees, 0.002, 0.998)
         logits = np.log(trees) - np.log1p(-trees)
         by, to = calibrate(logits[labelled], pool.labels[labelled])
@@ -341,7 +318,7 @@ def leave_datasets_out(
     return logits / crossfitted.temperature + crossfitted.bias
 
 
-def _raw(members: Sequence[AttentionMlp | Linear], inputs: Float64) -> Float64:
+def _raw(members: Sequence[AttentionMlp], inputs: Float64) -> Float64:
     """The members' mean logits (n,) of z-scores (n, d)."""
     return np.array([np.mean([member.logit(row) for member in members]) for row in inputs])
 

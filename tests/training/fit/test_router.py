@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.made import replay_of, replayed
+from tests.training.made import QUICK, replay_of, replayed
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.policy import SURE
-from wye.router.scorer import Linear
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data import respell
@@ -26,14 +25,13 @@ from wye.training.fit.router import (
     published,
     solve_steps,
 )
-from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import crossfit, fit_scorer, leave_datasets_out
 from wye.training.labels import ALL_GOLD, Disagreement
 from wye.training.thresholds import ThresholdObjective, outcome, scores_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
-LINE = Choices(success=ALL_GOLD, kind="linear")
+LINE = Choices(success=ALL_GOLD, recipe=QUICK)
 FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
 
 
@@ -72,20 +70,18 @@ def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: Labe
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
     assert found.policy.latency_ms == training[0].median_latency_ms(found.policy.simple)
-    assert found.recipe.kind == Linear.kind
 
 
 def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(
     training: Labelled,
 ) -> None:
     found = fit(*training, replace(LINE, simple=D))
-    recipe = RouterRecipe(kind="linear")
-    crossfitted = crossfit(pool_of(*training), NAMES, recipe)
+    crossfitted = crossfit(pool_of(*training), NAMES, QUICK)
     assert (found.crossfit.logits == crossfitted.logits).all()
     scorer = fit_scorer(
         pool_of(*training),
         NAMES,
-        recipe,
+        QUICK,
         temperature=crossfitted.temperature,
         bias=crossfitted.bias,
     )
@@ -102,8 +98,7 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     assert (len(twice.outcomes), len(once.outcomes)) == (400, 200)
     assert (twice.outcomes.scores[:200] == once.outcomes.scores).all()
     assert (twice.outcomes.quality[:200] == twice.outcomes.quality[200:]).all()
-    recipe = RouterRecipe(kind="linear")
-    unseen = leave_datasets_out(pool_of(*training), NAMES, recipe, twice.crossfit)
+    unseen = leave_datasets_out(pool_of(*training), NAMES, QUICK, twice.crossfit)
     assert twice.unseen is not None
     assert twice.unseen.tolist() == unseen.tolist()
     assert twice.outcomes.scores[200:].tolist() == scores_of(unseen).tolist()
@@ -117,12 +112,12 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
 def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Labelled) -> None:
     fusion = load_settings(preset="ea-graphrag").fusion
     recipe = published(Choices(fusion=fusion))
-    assert (recipe.kind, recipe.success) == ("attention-mlp", "all-gold@5")
+    assert recipe.success == "all-gold@5"
     assert (recipe.among, recipe.simple) == (FEATURE_NAMES, Route.DENSE)
     assert (recipe.elsewhere, recipe.recipe.unfamiliar, recipe.goal.latency_weight) == (False, 0, 0)
     assert recipe.fusion.method == "rrf"
     # By a scorer that is quick to fit, on columns that the questions have.
-    quick = replace(recipe, kind="linear", among=None)
+    quick = replace(recipe, recipe=QUICK, among=None)
     fitted = fit(*training, quick)
     assert min(fitted.solution.outcome.shares) >= LEAST_SHARE
     assert fitted.policy.thresholds.steps == 0
@@ -154,10 +149,6 @@ def test_scores_are_never_quite_0_or_1() -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        (
-            {"kind": "deep"},
-            "no kind of scorer 'deep'; use one of attention-mlp, linear",
-        ),
         ({"success": "luck"}, "no success 'luck'; use one of graph-helps, all-gold@5"),
         ({"quality": "MRR"}, "no measure 'MRR'; use one of R@1, R@3"),
         ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; use dense, lexical"),

@@ -6,9 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from tests.training.made import NAMES, CountingProgress, examples
+from tests.training.made import NAMES, QUICK, CountingProgress, examples
 from wye.router.explain import Explainer
 from wye.router.scorer import AttentionMlp, Scorer
 from wye.training.errors import FitError
@@ -16,7 +17,6 @@ from wye.training.fit.scorers import (
     AttentionMlpModule,
     LearningData,
     RouterRecipe,
-    fit_line,
     fit_network,
     pieces_of,
     taught,
@@ -35,7 +35,6 @@ from wye.training.fit.trainer import (
 SMALL = RouterRecipe(
     hidden=(32, 32), seeds=(0, 1), features=10, pieces=6, trees=30, epochs=60, batch=64, dropout=0.1
 )
-LINEAR = RouterRecipe(kind="linear")
 
 
 @pytest.fixture(scope="module")
@@ -43,30 +42,24 @@ def clever() -> Scorer:
     return fit_scorer(examples(900, 0), NAMES, SMALL)
 
 
-@pytest.fixture(scope="module")
-def simple() -> Scorer:
-    return fit_scorer(examples(900, 0), NAMES, LINEAR)
-
-
-def test_a_network_learns_what_a_line_cannot(clever: Scorer, simple: Scorer) -> None:
-    new = examples(1000, 2)
-    areas = [
-        float(roc_auc_score(new.labels, scorer.scores(new.features))) for scorer in (simple, clever)
-    ]
+def test_a_network_learns_what_a_line_cannot(clever: Scorer) -> None:
+    old, new = examples(900, 0), examples(1000, 2)
+    line = LogisticRegression().fit(old.features, old.labels).decision_function(new.features)
+    areas = [roc_auc_score(new.labels, one) for one in (line, clever.scores(new.features))]
     assert 0.6 < areas[0] < areas[1] - 0.05
     assert not {"f12", "f13"} & {*clever.names}
 
 
 def test_some_questions_are_unfamiliar_and_their_score_says_nothing() -> None:
     pool = examples(900, 0)
-    scorer = fit_scorer(pool, NAMES, replace(LINEAR, unfamiliar=0.05))
+    scorer = fit_scorer(pool, NAMES, replace(QUICK, unfamiliar=0.05))
     unknown = ~scorer.knows(scorer.inputs(pool.features))
     assert unknown.mean() == pytest.approx(0.05, abs=0.005)
     assert scorer.scores(pool.features[:1] + 100).tolist() == [0.5]
 
 
 def test_only_some_features_may_be_kept() -> None:
-    found = fit_scorer(examples(300, 0), NAMES, replace(LINEAR, among=("f0", "f2")))
+    found = fit_scorer(examples(300, 0), NAMES, replace(QUICK, among=("f0", "f2")))
     assert {*found.names} <= {"f0", "f2"}
 
 
@@ -83,10 +76,9 @@ def test_the_same_seed_trains_the_same_bits() -> None:
     assert (one.scores(new) != other.scores(new)).any()
 
 
-@pytest.mark.parametrize("which", ["clever", "simple"])
-def test_explanations_are_faithful(which: str, request: pytest.FixtureRequest) -> None:
+def test_explanations_are_faithful(clever: Scorer) -> None:
     """Setting the top 3 features to their mean moves the score more than setting 3 others."""
-    scorer = request.getfixturevalue(which)
+    scorer = clever
     explainer = Explainer(scorer)
     inputs = scorer.inputs(examples(300, 3).features)
     logits = scorer.calibrated(scorer.raw(inputs))
@@ -142,13 +134,11 @@ def test_weights_say_which_question_counts() -> None:
     labels = np.concatenate([data.targets, 1 - data.targets])
     weights = np.repeat([1.8, 0.2], 200)
     known = data.targets == 1
-    for fit in (
-        lambda of: logits_of(of, PLAIN)[:200],
-        lambda of: of.inputs[:200] @ fit_line(of, LINEAR)["head.weight"][0],
-    ):
-        right, wrong = (fit(LearningData(twice, labels, each)) for each in (weights, 2 - weights))
-        assert ((right > 0) == known).mean() > 0.9
-        assert ((wrong > 0) == known).mean() < 0.1
+    right, wrong = (
+        logits_of(LearningData(twice, labels, each), PLAIN)[:200] for each in (weights, 2 - weights)
+    )
+    assert ((right > 0) == known).mean() > 0.9
+    assert ((wrong > 0) == known).mean() < 0.1
 
 
 def test_steps_get_smaller_along_a_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,27 +228,10 @@ def test_more_than_there_are_keeps_all_that_vary() -> None:
 
 def test_what_cannot_be_selected_from_is_refused() -> None:
     some = examples(20, 0)
-    with pytest.raises(FitError, match="13 names for 14 features"):
-        select(some, NAMES[1:])
-    with pytest.raises(FitError, match="at least 1"):
-        select(some, NAMES, k=0)
     with pytest.raises(FitError, match="labels are the same"):
         select(replace(some, labels=np.ones_like(some.labels)), NAMES)
     with pytest.raises(FitError, match="No feature varies"):
         select(replace(some, features=np.ones((20, 14))), NAMES)
-
-
-def test_examples_that_do_not_fit_are_refused() -> None:
-    features, labels, groups = np.zeros((2, 3)), np.array([0.0, 1.0]), np.full(2, "one")
-    assert not Pool(features, labels, groups).one_sided
-    assert Pool(features[1:], labels[1:], groups[1:]).one_sided
-    with pytest.raises(FitError, match="do not match"):
-        Pool(features[:1], labels, groups)
-    with pytest.raises(FitError, match="not from 0 to 1"):
-        Pool(features, labels + 1, groups)
-    features[1, 2] = np.inf
-    with pytest.raises(FitError, match="Feature 2 of question 1 is inf"):
-        Pool(features, labels, groups)
 
 
 @pytest.fixture
@@ -284,9 +257,9 @@ def test_labels_of_a_fold_do_not_reach_its_scores(
     fold = np.arange(600) % 5
     monkeypatch.setattr("wye.training.fit.trainer.divide", lambda *_, **__: fold)
     monkeypatch.setattr("wye.training.fit.trainer.calibrate", lambda *_: (1.0, 0.0))
-    before = crossfit(pool, NAMES, LINEAR).logits
+    before = crossfit(pool, NAMES, QUICK).logits
     turned = np.where((fold == 2) & (pool.labels >= 0), 1 - pool.labels, pool.labels)
-    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR).logits
+    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, QUICK).logits
     same = before == after
     assert same[fold == 2].all()
     assert not same[fold != 2].any()
@@ -296,8 +269,8 @@ def test_agreements_are_scored_but_not_learned_from(pool: Pool) -> None:
     known = pool.labels >= 0
     assert len(pool.labelled(np.ones(600, np.bool_))) == known.sum() == 400
     features = np.where(known[:, None], pool.features, pool.features + 1)
-    before = crossfit(pool, NAMES, LINEAR).logits
-    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR).logits
+    before = crossfit(pool, NAMES, QUICK).logits
+    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, QUICK).logits
     assert (before[known] == after[known]).all()
     assert (before[~known] != after[~known]).all()
 
@@ -308,7 +281,7 @@ def test_trees_are_scored_beside_what_they_taught(pool: Pool) -> None:
     assert found.trees is not None
     known = pool.labels >= 0
     assert roc_auc_score(pool.labels[known], found.trees[known]) > 0.6
-    assert crossfit(pool, NAMES, LINEAR).trees is None
+    assert crossfit(pool, NAMES, QUICK).trees is None
 
 
 def test_rows_of_one_question_are_never_divided(pool: Pool) -> None:
@@ -326,7 +299,7 @@ PLAIN_SCORES = CrossFit(np.zeros(0), 1.0, 0.0)
 
 
 def left_out(pool: Pool) -> np.ndarray:
-    return leave_datasets_out(pool, NAMES, LINEAR, PLAIN_SCORES)
+    return leave_datasets_out(pool, NAMES, QUICK, PLAIN_SCORES)
 
 
 def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool) -> None:
@@ -339,7 +312,7 @@ def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool) -> None:
     same = before == left_out(Pool(pool.features, turned, groups))
     assert same[own].all()
     assert not same[~own].any()
-    halved = leave_datasets_out(pool, NAMES, LINEAR, CrossFit(np.zeros(0), 2.0, 1.0))
+    halved = leave_datasets_out(pool, NAMES, QUICK, CrossFit(np.zeros(0), 2.0, 1.0))
     assert halved == pytest.approx(before / 2 + 1)
 
 
