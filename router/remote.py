@@ -61,9 +61,7 @@ class ArmFacts:
     Attributes:
         role: "simple", "graph" or "list".
         address: Digest of all that its answers depend on: where it is and how it is called.
-        price: Price of a call.
         depth: Hits that a call requests.
-        scores: Meaning of its scores.
         weight: Weight of its list in fusion.
         prefix: Prefix of its ids in an answer; "" if they are ids of the collection.
     """
@@ -96,13 +94,11 @@ class RemoteHit:
 
 @dataclass(frozen=True, slots=True)
 class ArmAnswer:
-    """A remote arm's answer, or why there is none.
+    """A remote arm's answer, best hits first, or the reason why there is none.
 
     Attributes:
-        hits: Hits, best first.
         ms: Time that the call took.
         spent: Cost of the call.
-        reason: Why there is no answer; "" if there is one.
     """
 
     hits: tuple[RemoteHit, ...]
@@ -152,12 +148,7 @@ _OF_OURS: Mapping[str, Scores] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25"}
 
 @dataclass(frozen=True, slots=True)
 class RemoteList:
-    """A remote arm's list, to be fused.
-
-    Attributes:
-        scores: Meaning of its scores.
-        weight: Weight of the list.
-    """
+    """A remote arm's list, to be fused."""
 
     ranking: Ranking
     scores: Scores
@@ -179,16 +170,13 @@ def remote_ranking(name: str, prefix: str, hits: Sequence[RemoteHit], note: str 
 
 
 def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
-    """Fuse the local ranking with remote lists.
+    """Fuse the local ranking, whose weight is 1, with at least one remote list.
 
     Scores of known meaning are added up on the scale of cosines, as in `fusion.combine_scores`. If
     a list has no such scores, all are fused by reciprocal rank. What our ranking gives to a passage
     is divided among those of our lists that have it.
 
     Args:
-        ours: Our ranking, fused or of a single arm; its weight is 1.
-        lists: Lists of remote arms, at least one.
-        k: Most hits to return.
         by_scores: Whether the local scores are on the scale of cosines.
     """
     local = replace(ours, retriever=OURS)
@@ -376,12 +364,9 @@ def decide_by_passages(
 
 
 def read_passage_router(routing: RoutingSettings) -> RoutingModel | None:
-    """Read the router that decides by returned passages, with its thresholds.
+    """Read the router that decides by returned passages, if the settings name one; else None.
 
     None ships, since what it would learn on one corpus does not hold on another.
-
-    Returns:
-        None if the settings name none.
 
     Raises:
         RouterError: The router is missing, damaged or made for an index, or its thresholds cannot

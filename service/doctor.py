@@ -160,11 +160,7 @@ def _access(serve: ServeSettings) -> str:
 
 
 def refuse_taken_address(host: str, port: int) -> None:
-    """Check that a server can listen at an address.
-
-    Raises:
-        ServiceError: Another program listens there, or the address is not this machine's.
-    """
+    """Refuse (`ServiceError`) an address at which a server cannot listen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

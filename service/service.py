@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from time import perf_counter, time
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, Field
@@ -16,13 +16,12 @@ from pydantic import BaseModel, Field
 from wye.backends.files import plain
 from wye.featurizer.analyser import token_count
 from wye.featurizer.spacy.parser import QUESTION_TOKENS
-from wye.router.remote import ReturnedPassages
 from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
 from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget, open_ledger
-from wye.service.arms.gate import Gate, RemoteCollection
+from wye.service.arms.gate import Gate
 from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import Collection, Refresher
 from wye.service.http.edge import ASKING
@@ -139,11 +138,10 @@ class Service:
         self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
         self._ledger = open_ledger(settings, ring.keys) if self.arms else None
         by_scores = settings.fusion.method != "rrf"
-        self._gates: dict[str, Gate] = {}
-        for name, group in self.arms.items():
-            self._gates[name] = Gate(group, by_scores=by_scores, decide=self._by_passages)
-            for arm in group:
-                arm.config.use(partial(self._encode, name))
+        self._gates = {
+            name: Gate(collections[name], group, self._submit, self.batcher, by_scores=by_scores)
+            for name, group in self.arms.items()
+        }
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection
@@ -247,7 +245,7 @@ class Service:
         gate = self._gates.get(params.collection)
         ask = self._submit
         if gate is not None and (gate.simple is not None or gate.suitable(params)):
-            ask = partial(self._with_arms, gate)
+            ask = partial(gate.search, budget=self.budget)
         id_ = request_id_of(request)
         work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
         results = await unless_gone(departure(request), _run_all(work))
@@ -293,32 +291,6 @@ class Service:
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
         return replace(result, total=perf_counter() - started)
-
-    async def _encode(self, collection: str, question: str) -> Sequence[float]:
-        """Encode a question in the models' thread."""
-        analyser = self._collections[collection].analyser
-        vector = await self.batcher.call(lambda: analyser.encode_questions([question])[0])
-        return cast("Sequence[float]", vector.tolist())
-
-    async def _with_arms(
-        self, gate: Gate, params: SearchParams, item: QueuedQuestion, seconds: float
-    ) -> SearchResult:
-        """Search as `_submit` does, with remote arms."""
-        if gate.simple is not None:
-            return await gate.search(params, item, seconds, budget=self.budget)
-
-        async def find(params: SearchParams, seconds: float) -> SearchResult:
-            return await self._submit(params, item, seconds)
-
-        version = self._collections[params.collection].session.version
-        return await gate.search(params, item, seconds, find, version=version, budget=self.budget)
-
-    async def _by_passages(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
-        """Decide by what the simple arm returned, in the models' thread."""
-        collection = self._collections[params.collection]
-        if not isinstance(collection, RemoteCollection):
-            raise TypeError(f"'{collection.name}' has an index, so its router decides here")
-        return await self.batcher.call(lambda: collection.decide(params, returned))
 
     def _record(self, result: SearchResult) -> None:
         """Record a result in the metrics and the request log."""

@@ -45,7 +45,6 @@ class RemoteAnswers:
 
     Attributes:
         simple: The arm that replaces our text arms where there is no index; None with one.
-        others: The arms that the simple route does not ask.
         price: Price of asking the others once.
         ms_per_price: Milliseconds that a unit of price counts as.
         failed: Arm and reason -> number of questions without an answer.
@@ -56,9 +55,7 @@ class RemoteAnswers:
     ) -> None:
         """Read the answers in a file of JSON lines; lines that cannot be read are skipped.
 
-        Args:
-            file: The answers; one process writes at a time.
-            fusion: How our own text arms are fused.
+        One process writes the file at a time. `fusion` says how our own text arms are fused.
         """
         self._asker, self._file, self._fusion = asker, file, fusion
         self.ms_per_price = ms_per_price

@@ -236,11 +236,7 @@ class AsyncClient:
         await self._http.aclose()
 
     async def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
-        """Find passages for a question.
-
-        Raises:
-            WyeError: The request failed, as in every method here.
-        """
+        """Find passages for a question; a request that fails is a `WyeError` in every method."""
         body = {"question": question, **options}
         return await self._send("POST", "/v1/retrieve", _hits, json=body)
 
@@ -337,10 +333,7 @@ class _Blocking(AsyncClient):
 
 
 class Client:
-    """A synchronous client with the methods of `AsyncClient`; any number of threads may share it.
-
-    Its arguments are those of `AsyncClient`.
-    """
+    """A synchronous client with the arguments and methods of `AsyncClient`, for any threads."""
 
     def __init__(
         self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2

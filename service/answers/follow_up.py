@@ -75,12 +75,8 @@ def carried(question: str, history: Sequence[Message]) -> str:
 
     A question about a person ("his", "she") is about whom the answer names, if it names something
     that the last question did not. "And Ostervik?" repeats the last question with another name.
-    Turns that only thank, with what was said to them, are passed over. Names are looked for in the
-    last `LONGEST_QUESTION` characters of a question and the first of an answer, which begins with
-    its subject.
-
-    Args:
-        history: Earlier turns, oldest first.
+    Turns that only thank, with what was said to them, are passed over. Names are looked for at the
+    end of a long question and at the beginning of an answer, which has its subject.
     """
     last = _last(history)
     query = last.get("user", "")[-LONGEST_QUESTION:]

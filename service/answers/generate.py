@@ -70,8 +70,6 @@ class GeneratedAnswer:
         finish_reason: As in OpenAI's protocol: stop, length, …
         usage: Counts of tokens, as the endpoint reports them.
         error: Why it broke off, or "".
-        quotes: The sentences of an extractive answer.
-        answered: Whether the collection has an answer; None if that is not known.
     """
 
     generator: str = EXTRACTIVE
@@ -140,15 +138,11 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerParams:
-    """A question to answer, with its passages and options.
+    """A question to answer, with its passages, best first, and earlier turns, oldest first.
 
     Attributes:
-        question: The user's last message.
-        passages: Passages found for it, best first.
         system: The client's own instructions to a language model.
-        history: Earlier turns, oldest first.
         options: Sampling options, by OpenAI's names.
-        answerability: Probability that the collection has an answer; None if unknown.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
         texts: What a language model is shown of the first passages; None for whole texts.
     """
@@ -184,8 +178,7 @@ class AnswerGenerator:
     async def standalone(self, question: str, history: Sequence[Message]) -> str:
         """The question to search for: rewritten if it depends on earlier turns.
 
-        The language model rewrites it. If there is none, or it fails or takes too long, names from
-        the last turns are appended.
+        If there is no model, or it fails or takes too long, names from the last turns are appended.
         """
         if not history or not follow_up.leans(question):
             return question
@@ -274,10 +267,7 @@ class AnswerGenerator:
 
 
 async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
-    """Quotes with their citations as pieces; also sets the answer's `quotes`.
-
-    They are looked for in a thread, since long passages take longer than other requests may wait.
-    """
+    """Quotes with their citations, found in a thread; also sets the answer's `quotes`."""
     texts = [(each.title, each.text) for each in params.passages]
     is_known = params.answerability is not None
     search = partial(best_sentences, params.question, texts, known=is_known)

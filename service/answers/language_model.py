@@ -57,10 +57,7 @@ class LanguageModel:
     async def stream(
         self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
     ) -> AsyncGenerator[str]:
-        """Yield pieces of text as they arrive.
-
-        Sets `finish_reason` and `usage` of the answer. The text is cut off, as too long, at 32
-        characters for each allowed token.
+        """Yield pieces of text, 32 characters at most for each allowed token, and fill in `answer`.
 
         Raises:
             GeneratorError: There was no answer, or it broke off.

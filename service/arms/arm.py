@@ -35,11 +35,7 @@ class BreakerState(StrEnum):
 
 
 class Breaker:
-    """Counts failures in a row; used by one event loop.
-
-    Attributes:
-        failures: Failures in a row until now.
-    """
+    """Counts failures in a row; used by one event loop."""
 
     def __init__(self, limit: int, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         """Begin closed: open after `limit` failures in a row, and stay open for some seconds."""
@@ -79,13 +75,11 @@ class ArmCall:
 
     Attributes:
         state: State of its breaker afterwards.
-        hits: Best first; none if it failed.
         reason: Why it gave nothing, for clients; "" if it answered.
         outcome: A word for metrics: ok, open, budget, timeout and so on.
         note: What it had to do without, or "".
         calls: How many calls were made that have to be paid for.
         seconds: How long the calls took, with pauses between them.
-        spent: What the calls cost.
     """
 
     name: str
@@ -159,19 +153,13 @@ class RemoteArm:
     """An arm that the arms file declares; used by one event loop.
 
     Attributes:
-        config: Its settings, and how it is called.
         spent: What its calls cost since this process began.
         saved: What the calls that the router avoided would have cost.
-        prefix: Prefix of its ids in an answer; "" if it has the collection's own ids, as the simple
-            arm does.
+        prefix: Prefix of its ids in an answer; "" if they are the collection's own.
     """
 
     def __init__(self, name: str, config: Kind, deadline: float) -> None:
-        """Wrap an arm as its table declares it; it connects at the first call.
-
-        Args:
-            deadline: Default deadline of a request, in seconds.
-        """
+        """Wrap the table of an arm; `deadline` is the default of requests, in seconds."""
         self.name = name
         self.config = config
         self.breaker = Breaker(self.config.open_after, self.config.open_seconds)
@@ -216,11 +204,7 @@ class RemoteArm:
             )
 
     def over_budget(self, limits: Mapping[str, float]) -> str:
-        """Why a limit does not allow a call, or "".
-
-        Args:
-            limits: What may still be spent, by the name of the limit.
-        """
+        """Why the amounts that are left, by the name of the limit, do not allow a call, or ""."""
         price = self.config.price
         for name, amount in limits.items():
             if price > amount + _EXACT:
@@ -242,11 +226,7 @@ class RemoteArm:
     async def search(
         self, question: str, k: int, filter_: object | None, seconds: float
     ) -> ArmCall:
-        """Call it and return the outcome; a failure is an outcome too, and raises nothing.
-
-        Args:
-            seconds: Time left for it.
-        """
+        """Call it within so many seconds; a failure is an outcome too, and raises nothing."""
         if reason := self.refusal():
             return self.skipped(reason, "open")
         seconds = min(seconds, self.config.timeout_ms / 1000)

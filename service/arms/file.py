@@ -50,7 +50,6 @@ def read_arms(
     """Read the arms of each collection that has any.
 
     Args:
-        path: The file; None for no arms.
         indexes: Names of the collections that have an index; the first is the default.
         deadline: Default deadline of a request, in seconds.
 
@@ -214,11 +213,7 @@ def _facts(arm: RemoteArm) -> ArmFacts:
 
 
 class LocalArms:
-    """Arms with an event loop of their own; used by one thread.
-
-    Attributes:
-        arms: Facts about each arm.
-    """
+    """Arms with an event loop of their own; used by one thread."""
 
     def __init__(self, arms: Sequence[RemoteArm]) -> None:
         self._arms = {arm.name: arm for arm in arms}
@@ -239,8 +234,7 @@ class LocalArms:
     def ask(self, questions: Sequence[ArmQuestion], save: Save) -> None:
         """Ask all questions, and save the answer of each as it arrives.
 
-        An arm gets as many concurrent calls as it allows; while its breaker is open, its questions
-        wait.
+        While an arm's breaker is open, its questions wait.
         """
 
         async def ask_all() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any, cast
 
 from wye.backends.types import Passage
 from wye.featurizer.analyser import Analyser
@@ -30,7 +31,7 @@ from wye.router.settings import RoutingSettings
 from wye.router.types import Decision, Reply, Route
 from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome, usable
 from wye.service.arms.budget import Budget
-from wye.service.batching import Entry
+from wye.service.batching import Batcher, Entry
 from wye.service.collections import THRESHOLDS, Collection
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
@@ -55,8 +56,8 @@ _GRAPH_SHARE = 0.7
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
 """Searches our arms within so many seconds."""
-Decide = Callable[[SearchParams, ReturnedPassages], Awaitable[Decision]]
-"""Decides which route a question takes, by what the simple arm returned."""
+Submit = Callable[[SearchParams, QueuedQuestion, float], Awaitable[SearchResult]]
+"""Searches our arms for a question within so many seconds."""
 
 
 @dataclass(slots=True)
@@ -65,7 +66,6 @@ class _Query:
 
     Attributes:
         seconds: Time that the answer may take.
-        budget: The asking key's daily budget, if it has one.
         version: Version of the index that is searched.
         started: When it began, in `monotonic` seconds.
         limits: What may still be spent, by the name of the limit.
@@ -113,8 +113,7 @@ class _Query:
     async def ask(self, arms: Sequence[RemoteArm], *, is_fused: bool = True) -> dict[str, ArmCall]:
         """Ask those arms concurrently whose price the limits allow.
 
-        Args:
-            is_fused: Whether the lists are fused, so that they have to be deeper than the answer.
+        If the lists are fused, they have to be deeper than the answer.
         """
         price = sum(arm.config.price for arm in arms)
         advance = await self.budget.take(price) if self.budget is not None and price else None
@@ -153,17 +152,32 @@ class Gate:
         simple: The one that replaces our text arms, in a collection without an index.
     """
 
-    def __init__(self, arms: Sequence[RemoteArm], *, by_scores: bool, decide: Decide) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        arms: Sequence[RemoteArm],
+        submit: Submit,
+        models: Batcher[Any, Any, Any],
+        *,
+        by_scores: bool,
+    ) -> None:
         """Keep the arms.
 
         Args:
+            models: Encodes, and decides by what a simple arm returned, between other questions.
             by_scores: Whether our fusion adds up scores.
-            decide: For a collection without an index.
         """
         self.arms = tuple(arms)
         self.simple = next((arm for arm in arms if arm.is_simple), None)
         self._by_scores = self.simple.config.scores == "cosine" if self.simple else by_scores
-        self._decide = decide
+        self._collection, self._submit, self._models = collection, submit, models
+        for arm in arms:
+            arm.config.use(self._encode)
+
+    async def _encode(self, question: str) -> Sequence[float]:
+        analyser = self._collection.analyser
+        vector = await self._models.call(lambda: analyser.encode_questions([question])[0])
+        return cast("Sequence[float]", vector.tolist())
 
     def suitable(self, params: SearchParams) -> list[RemoteArm]:
         """The arms, but for the simple one, that a question with these parameters may take.
@@ -182,28 +196,28 @@ class Gate:
         params: SearchParams,
         item: QueuedQuestion,
         seconds: float,
-        find: Find | None = None,
-        *,
-        version: int = 0,
         budget: Budget | None = None,
     ) -> SearchResult:
-        """Answer a question with our arms and the remote arms that its route takes.
+        """Answer a question within so many seconds, with our arms and the remote arms of its route.
 
         The relevance of remote passages is unknown, so no arm is called if `min_relevance` is set.
-
-        Args:
-            seconds: Time that the answer may take.
-            find: Searches our arms; None without an index.
-            version: Version of the index that they search.
-            budget: The asking key's daily budget, if it has one.
 
         Raises:
             Problem: Our arms did not answer.
             QuestionError: `min_relevance` is given without an index.
             FilterError: An arm cannot apply the filter.
         """
-        arms, query = self.suitable(params), _Query(params, item, seconds, budget, version)
-        find = find or partial(self._find_by_simple_arm, self._simple_arm(params), query)
+        arms = self.suitable(params)
+        if self.simple is None:
+            query = _Query(params, item, seconds, budget, self._collection.session.version)
+            find: Find = lambda params, seconds: self._submit(params, item, seconds)  # noqa: E731
+        else:
+            if params.min_relevance > 0:
+                raise QuestionError(NO_RELEVANCE)
+            if params.filter is not None:
+                self.simple.check_filter()
+            query = _Query(params, item, seconds, budget)
+            find = partial(self._find_by_simple_arm, self.simple, query)
         skipped = await query.refusals(arms)
         callable_arms = [arm for arm in arms if arm.name not in skipped]
         if callable_arms:
@@ -217,15 +231,6 @@ class Gate:
             remote = replace(remote, calls={call.name: call, **remote.calls})
         total = monotonic() - query.started
         return replace(_cut(result, params.k), params=params, remote=remote, total=total)
-
-    def _simple_arm(self, params: SearchParams) -> RemoteArm:
-        if self.simple is None:
-            raise ValueError(f"'{params.collection}' has an index")
-        if params.min_relevance > 0:
-            raise QuestionError(NO_RELEVANCE)
-        if params.filter is not None:
-            self.simple.check_filter()
-        return self.simple
 
     async def _find_by_simple_arm(
         self, arm: RemoteArm, query: _Query, params: SearchParams, _: float
@@ -247,7 +252,8 @@ class Gate:
         else:
             texts = [(hit.title, hit.text) for hit in call.hits[:FIRST_PASSAGES]]
             returned = ReturnedPassages(query.item.text, texts)
-            decision = await self._decide(query.params, returned)
+            collection = cast("RemoteCollection", self._collection)  # there is no index
+            decision = await self._models.call(lambda: collection.decide(query.params, returned))
         return replace(result, reply=replace(result.reply, decision=decision)), call
 
     async def _search(
@@ -379,13 +385,7 @@ class RemoteCollection(Collection):
         *,
         has_graph: bool,
     ) -> None:
-        """Set which routes there are; `load` reads the router.
-
-        Args:
-            routing: Settings of the router; by default there is none.
-            analyser: Loads the models for arms that need our vectors; deciding needs none.
-            has_graph: Whether an arm replaces the graph.
-        """
+        """Set which routes there are; `load` reads the router, and `analyser` loads the models."""
         super().__init__(name)
         self._routing = routing
         self._load_analyser = analyser
@@ -449,8 +449,6 @@ class RemoteCollection(Collection):
     def decide(self, params: SearchParams, returned: ReturnedPassages) -> Decision:
         """Decide which route a question takes, by what the simple arm returned.
 
-        `max_latency_ms` plays no part here; `wye.service.arms.gate` applies it to the arms.
-
         Raises:
             Problem: 409 if the router cannot be read.
             QuestionError: The operating point is unknown.
@@ -468,12 +466,7 @@ def remote_collections(
     arms: Mapping[str, Sequence[RemoteArm]],
     models: ModelCache,
 ) -> dict[str, Collection]:
-    """The collections without an index, by name.
-
-    Args:
-        indexes: Names of the collections with an index.
-        arms: The result of `read_arms`.
-    """
+    """The collections without an index, by name; `arms` is the result of `read_arms`."""
     names = [name for name in arms if name not in indexes]
     routers = router_settings(settings, [*indexes, *names])
     return {

@@ -246,11 +246,7 @@ def _ingest_on_cluster(
 
 
 def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
-    """Refuse to write an index that is a source, or into its folder.
-
-    Raises:
-        ServiceError: A source is the index to write, or has it in its folder.
-    """
+    """Refuse (`ServiceError`) to write an index that is a source, or into its folder."""
     from wye.backends.sources import local_path
     from wye.backends.store.source import is_index
 
@@ -372,7 +368,6 @@ class BadLines:
     """Counts what cannot be read or could be meant otherwise, and shows the first of each.
 
     Attributes:
-        as_text: Suffixes of files that are read as text, beside the usual ones.
         listed: Folder -> names of its files, of the folders that are read.
     """
 

@@ -107,11 +107,7 @@ def folder_of(settings: "Settings") -> Path:
 
 
 def questions_of(argument: str) -> list[str]:
-    """The question, or for "-" the lines of standard input that are not blank.
-
-    Raises:
-        ServiceError: There is none on standard input, or it is not UTF-8.
-    """
+    """The question, or for "-" the lines of standard input that are not blank."""
     from wye.backends.text import is_blank
 
     if argument != "-":

@@ -162,11 +162,7 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _hits_of(address: str, value: object) -> "wye.Hits":
-    """The hits of a server's reply; without the plan, which the reply lacks.
-
-    Raises:
-        ServiceError: The value is not a reply of `/v1/retrieve`.
-    """
+    """The hits of a server's reply, or a `ServiceError`; without the plan, which it lacks."""
     from pydantic import ValidationError
 
     from wye.backends.types import RankedHit, Ranking, Source

@@ -104,8 +104,7 @@ def _settings(
 def _settle(settings: "ServeSettings") -> None:
     """Say that all collections are loaded, and exempt their objects from garbage collection.
 
-    The models are hundreds of thousands of objects. Traversing them took a quarter of a second
-    every few thousand requests, and nothing else ran meanwhile.
+    To traverse the models' objects took a quarter of a second every few thousand requests.
     """
     gc.collect()
     gc.freeze()
@@ -115,8 +114,7 @@ def _settle(settings: "ServeSettings") -> None:
 def _multiply_on_one_thread() -> None:
     """Limit the matrix libraries to one thread unless variables say more.
 
-    A question's matrices are small, and a second thread would only take a processor from the
-    encoder.
+    A second one would only take a processor from the encoder.
     """
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         threadpool_limits(1, "blas")  # numpy is loaded already and has read the variables

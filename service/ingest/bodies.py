@@ -65,11 +65,9 @@ class FileReader:
         """Read the documents in a file; one that is a single document has the file's name as id.
 
         Args:
-            file: Stays open until the documents are consumed.
+            file: Stays open until the documents are consumed, in another thread.
             skipped: Where bad lines and rows are noted; without it, the first is a problem.
             texts: Suffixes of files that are text.
-
-        Consume them in another thread: a document is cleaned when it is reached.
 
         Raises:
             Problem: 422 if the file cannot be read, for bad text, a bad line or row not before that
@@ -219,12 +217,9 @@ async def documents_of(
 ) -> AsyncIterator[SentDocuments]:
     """Read the documents of a body of any kind; its temporary files go at the end of the block.
 
-    Args:
-        parse: Reads a JSON body.
-
     Raises:
         Problem: 415 for another content type, 422 for bad content, 503 if there is no room.
-        RequestValidationError: The JSON does not have the schema.
+        RequestValidationError: JSON, which `parse` reads, does not have the schema.
         HTTPException: 400 for a malformed form.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -32,11 +32,7 @@ _TRUTHS = {"": None, "true": True, "false": False}
 
 @asynccontextmanager
 async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
-    """Read a request's form; it is closed at the end of the block.
-
-    Args:
-        files: Most files.
-        fields: Most fields.
+    """Read a request's form of so many files and fields at most; it is closed after the block.
 
     Raises:
         HTTPException: 400 if it is no such form, has too many parts, or breaks off.

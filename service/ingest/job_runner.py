@@ -54,7 +54,6 @@ class _Pauses:
         start: When it was first put back; None if it was not.
         end: When it is tried again.
         length: Seconds of the last pause.
-        reason: Why it was put back.
     """
 
     start: float | None = None
@@ -139,11 +138,7 @@ class JobRunner:
         return " ".join(faults)
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
-        """Jobs of one loaded collection or, for None, of all; newest first.
-
-        Raises:
-            Problem: 503 if they cannot be read.
-        """
+        """Jobs of a loaded collection or, for None, of all, newest first; or a `Problem` 503."""
         writers = [each for each in self._visible() if collection in (None, each.collection)]
         jobs: list[Job] = []
         for each in writers:
@@ -156,8 +151,6 @@ class JobRunner:
 
     async def cancel(self, id_: str) -> Job:
         """Cancel a job: at once if it is queued, before its next commit if it is running.
-
-        A job that has ended stays as it is.
 
         Raises:
             Problem: 404 if there is none, 503 if jobs cannot be read or written.
@@ -240,11 +233,7 @@ class JobRunner:
                 self._wake.clear()
 
     async def _run_jobs(self, writer: CollectionWriter) -> bool:
-        """Run a collection's unfinished jobs, unless another process does.
-
-        Returns:
-            Whether there were any, so that some may be left.
-        """
+        """Run a collection's unfinished jobs, unless another process does; whether any are left."""
         if not await writer.off_loop(writer.jobs.due):
             return False
         with suppress(Timeout), writer.jobs.claim():
@@ -269,10 +258,7 @@ class JobRunner:
         return None
 
     async def _run(self, writer: CollectionWriter, job: Job) -> None:
-        """Run a job from after its last commit.
-
-        It fails by what its documents cause; if something else does not work, it is put back.
-        """
+        """Run a job from after its last commit; what its documents do not cause puts it back."""
         if job.state.has_ended:  # cancelled before it ran
             await self._save(writer, job)
             return

@@ -193,11 +193,7 @@ class JobStore:
             self._delete(job.id, STATE, PASSAGES, CANCELLED)
 
     def passages(self, job: Job) -> Iterator[Passage]:
-        """The passages that a job still has to write, in order.
-
-        Raises:
-            ValueError: A passage cannot be read, or is missing.
-        """
+        """The passages that a job still has to write, in order; a `ValueError` at a damaged one."""
         count = 0
         if (path := self.file(job.id)).exists():
             with path.open("rb") as file:

@@ -140,12 +140,11 @@ class CollectionWriter:
     ) -> WriteResult | Job:
         """Store documents in one commit, or make a job of many.
 
-        Either is on the disk when this returns. If `departure` ends before the analysis,
-        nothing is stored.
+        Either is on the disk when this returns. If `departure` ends before the analysis, since the
+        client left, nothing is stored.
 
         Args:
             passages: Read in another thread; those of a document are consecutive.
-            departure: Returns a coroutine that ends when the client leaves.
 
         Raises:
             Problem: 422 if a document cannot be stored, and then none is; 409 if a job writes one
@@ -175,10 +174,7 @@ class CollectionWriter:
         return WriteResult(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
-        """Delete passages in one commit.
-
-        Returns:
-            Their ids, ascending, and a version that has none of them.
+        """Delete passages in one commit; their ids, ascending, and a version that has none of them.
 
         Raises:
             Problem: 409 if a job writes one of them, 503 if too many changes wait.
@@ -206,8 +202,7 @@ class CollectionWriter:
     ) -> "tuple[PassageStore, InterleavedAnalyser]":
         """Analyse the passages that are new, or that have another title or text.
 
-        The version that is searched tells which. Analysis under the writer's lock makes up for
-        what has changed since.
+        The version that is searched tells which, and analysis under the writer's lock the rest.
 
         Returns:
             The index as it is now, and an analyser that keeps the results.
@@ -234,10 +229,9 @@ class CollectionWriter:
         check: Callable[[], None],
         patience: float | None,
     ) -> IngestReport:
-        """Write analysed passages in one commit when it is their turn.
+        """Write passages, analysed by `analyse`, in one commit when it is their turn.
 
         Args:
-            index: As `analyse` returned it, like `analyser`.
             check: Called in their turn; an error of it keeps them from being written.
             patience: Seconds to wait for another process that is writing; None for a job, which
                 asks again.
@@ -353,9 +347,9 @@ class CollectionWriter:
 class InterleavedAnalyser:
     """An analyser that works in slices between two batches of questions.
 
-    The models are large and made for one thread, and a second set in another process would double
-    the memory of each worker. So ingest shares them: a question waits for at most one slice, which
-    is as many steps of the analysis as begin within `_SLICE_SECONDS`.
+    The models are large and made for one thread, so ingest shares them: a question waits for at
+    most one slice, which is as many steps of the analysis as begin within `_SLICE_SECONDS`. Between
+    two slices, a `StoppedError` ends the work if it is to stop.
     """
 
     def __init__(
@@ -365,11 +359,7 @@ class InterleavedAnalyser:
         *,
         is_stopped: Callable[[], bool],
     ) -> None:
-        """Wrap an analyser, in the event loop's thread.
-
-        Args:
-            is_stopped: Called before each slice, in another thread.
-        """
+        """Wrap an analyser, in the event loop's thread; another thread calls `is_stopped`."""
         self._analyser = analyser
         self._models = models
         self._loop = asyncio.get_running_loop()
@@ -382,13 +372,7 @@ class InterleavedAnalyser:
         return self._analyser.fingerprint
 
     async def prepare(self, passages: Sequence[Passage]) -> None:
-        """Analyse passages before they are written, in the event loop's thread.
-
-        The holder of the index's lock then waits only for the disk and not for the models.
-
-        Raises:
-            StoppedError: The work was told to stop.
-        """
+        """Analyse passages before the index is locked, in the event loop's thread."""
         missing = [passage for passage in passages if passage.id not in self._analyses]
         for start in range(0, len(missing), _GROUP):
             slice_ = missing[start : start + _GROUP]
@@ -399,19 +383,12 @@ class InterleavedAnalyser:
         """One result per passage, in order; those that were not prepared are analysed now.
 
         Call it in a thread that is neither the models' nor the event loop's.
-
-        Raises:
-            StoppedError: The work was told to stop.
         """
         asyncio.run_coroutine_threadsafe(self.prepare(passages), self._loop).result()
         return [self._analyses[passage.id] for passage in passages]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) unit vectors of entity surfaces, in order; call it in a thread as for `analyse`.
-
-        Raises:
-            StoppedError: The work was told to stop.
-        """
+        """(n, d) unit vectors of entity surfaces, in order; for the same threads as `analyse`."""
         slices = self.take(self._analyser.encode_surfaces_in_steps(surfaces))
         return asyncio.run_coroutine_threadsafe(slices, self._loop).result()
 
@@ -423,11 +400,7 @@ class InterleavedAnalyser:
     async def take(self, steps: Steps[T], seconds: float | None = None) -> T:
         """Run steps of the models' work to the end and return their result.
 
-        Args:
-            seconds: Steps that begin within this time make one slice; None for the usual length.
-
-        Raises:
-            StoppedError: The work was told to stop.
+        Steps that begin within so many seconds make one slice; None for the usual length.
         """
         results: list[T] = []
         slice_seconds = _SLICE_SECONDS if seconds is None else seconds

@@ -132,9 +132,6 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["tune", "--arms", "wye.toml"], "`wye train --arms` again"),
-        (["train", "--from-log", "requests.jsonl"], "--questions"),
-        (["train", "--relevance", "--arms", "wye.toml"], "leave --arms out"),
         (["train"], "Give --questions"),
         (["train", "--questions", "town"], "Which index answers"),
         (["train", "--questions", "town", "--arms", "none.toml"], "cannot be read"),
