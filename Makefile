@@ -8,6 +8,7 @@ ARMS ?= .venv-arms
 LIGHTRAG ?= .venv-lightrag
 CHART ?= .venv-chart
 RAY ?= .venv-ray
+RELEASE ?= .venv-release
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
@@ -16,7 +17,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-wheel test-chart bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-wheel site release-check test-chart bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -101,6 +102,23 @@ test-ray: ## Builds on local Ray clusters and reads an index in S3 (moto), in an
 
 test-wheel: $(stamp) ## Wheel and source archive, installed into clean environments outside of the clone
 	WHEEL=1 $(bin)/python -m pytest tests/deploy/test_wheel.py
+
+site: ## The documents as a site, in the folder `site`; the environment is release-check's
+	test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		build check-jsonschema cyclonedx-bom 'mkdocs-material>=9.8,<10' mkdocs-jupyter twine
+	$(RELEASE)/bin/python .ci/site.py build/site
+	$(RELEASE)/bin/mkdocs build --quiet
+
+release-check: site ## What can be checked of a release here: archives, site, workflows and forms, list of parts
+	rm -rf dist
+	$(RELEASE)/bin/python -m build
+	$(RELEASE)/bin/twine check --strict dist/*
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bq]*.yml
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(RELEASE)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(RELEASE)/bin/cyclonedx-py requirements constraints.txt --output-file sbom.json
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)
