@@ -5,13 +5,13 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
-from typing import BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -38,39 +38,6 @@ from wye.backends.store.source import IndexSource, is_index
 from wye.backends.types import Metadata, Passage
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file in an object store.
-
-    Attributes:
-        name: Name of the file, or its path relative to the folder that was listed.
-        key: Its path in the store.
-        store: Any address in the store, to connect by.
-        size: Size in bytes.
-    """
-
-    name: str
-    key: str
-    store: str
-    size: int
-    modified: datetime | None
-
-    @contextmanager
-    def fetched(self) -> Iterator[Path]:
-        """A local copy, which is deleted afterwards.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
-        with tempfile.TemporaryDirectory(prefix="wye-source-") as folder:
-            copy = Path(folder, "file").with_suffix(PurePosixPath(self.name).suffix)
-            store, _ = fs.FileSystem.from_uri(self.store)
-            source = store.open_input_stream(self.key, compression=None)
-            with source, copy.open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            yield copy
-
-
 def local_path(source: str | Path) -> Path | None:
     """The local path of a source; None for an address elsewhere."""
     text = str(source)
@@ -78,32 +45,6 @@ def local_path(source: str | Path) -> Path | None:
         return Path(source)
     address = urlsplit(text)
     return Path(unquote(address.path)) if address.scheme == "file" else None
-
-
-def list_files(address: str) -> tuple[bool, list[RemoteFile]]:
-    """Whether an address is a folder, and all files at any depth, by name.
-
-    Raises:
-        SourceError: There is nothing at the address, or its store is unknown or does not answer.
-    """
-    try:
-        store, path = fs.FileSystem.from_uri(address)
-        root = store.get_file_info(path)
-        if root.type == fs.FileType.File:
-            return False, [_remote_file(root, PurePosixPath(path).parent.as_posix(), address)]
-        inside = store.get_file_info(fs.FileSelector(path, recursive=True))
-    except (OSError, ValueError) as error:
-        raise SourceError(
-            f"{address} cannot be read: {str(error).splitlines()[0]}. Check the address and the "
-            "permissions."
-        ) from error
-    files = [_remote_file(info, path, address) for info in inside if info.type == fs.FileType.File]
-    return True, sorted(files, key=lambda file: file.name)
-
-
-def _remote_file(info: fs.FileInfo, base: str, address: str) -> RemoteFile:
-    name = PurePosixPath(info.path).relative_to(base).as_posix()
-    return RemoteFile(name, info.path, address, info.size or 0, info.mtime)
 
 
 BEIR_CORPUS = "corpus.jsonl"
@@ -138,42 +79,42 @@ class _File:
 
     Attributes:
         name: Name of the file, or its path relative to the folder; the id of its document.
+        path: Its path, here or in its store.
         passages: Estimated number of its passages.
         size: Size in bytes; -1 if it is not known.
+        modified: When it was last modified; None if that is not known.
+        store: Any address in its object store, to connect by; "" for a file here.
     """
 
     name: str
-    path: Path | RemoteFile
-    passages: int
+    path: str
+    passages: int = 1
     size: int = -1
+    modified: datetime | None = None
+    store: str = ""
 
     @property
     def suffix(self) -> str:
         """Extension in lower case, with the dot."""
         return PurePosixPath(self.name).suffix.lower()
 
-    @property
-    def shown(self) -> str:
-        """Its path, for messages."""
-        return str(self.path) if isinstance(self.path, Path) else self.path.key
-
-    def here(self) -> AbstractContextManager[Path]:
-        """Context manager that gives the local path of the file.
+    @contextmanager
+    def here(self) -> Iterator[Path]:
+        """The local path of the file, or of a copy, which is deleted afterwards.
 
         Raises:
             OSError: It cannot be fetched.
         """
-        return nullcontext(self.path) if isinstance(self.path, Path) else self.path.fetched()
-
-    def modified(self) -> datetime | None:
-        """When it was last modified; None if that is unknown.
-
-        Raises:
-            OSError: The file is missing.
-        """
-        if isinstance(self.path, Path):
-            return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
-        return self.path.modified
+        if not self.store:
+            yield Path(self.path)
+            return
+        with tempfile.TemporaryDirectory(prefix="wye-source-") as folder:
+            copy = Path(folder, "file").with_suffix(PurePosixPath(self.name).suffix)
+            store, _ = fs.FileSystem.from_uri(self.store)
+            source = store.open_input_stream(self.path, compression=None)
+            with source, copy.open("wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            yield copy
 
 
 class DocumentSource:
@@ -201,47 +142,31 @@ class DocumentSource:
         self._texts = frozenset([*TEXTS, *map(str.lower, as_text)])
         source = local_path(path)
         self._root = str(source.resolve() if source else path)
-        if source is None:
-            self._is_folder, self._files = self._listed(str(path))
-        else:
-            self._is_folder, self._files = self._local_files(source)
-        if not self._files:
+        self._is_folder, listed = _listed_here(source) if source else _listed_there(str(path))
+        names = [*listed]
+        if self._is_folder:
+            names = [name for name in names if not _is_hidden(name) and self._is_read(name)]
+        elif not self._is_read(names[0]):
+            raise SourceError(
+                f"{names[0]} has an unsupported type. Give a file that ends in {KINDS}, a folder "
+                f"of such files, or a BEIR folder with {BEIR_CORPUS}; --as-text reads others as "
+                "text."
+            )
+        if not names:
             others = f" It contains {in_words(self.left_out)}." if self.left_out else ""
             raise SourceError(
                 f"{path} contains neither {BEIR_CORPUS} nor a file that ends in {KINDS}.{others} "
                 "Check the path."
             )
+        self._files = [_file(name, listed[name], "" if source else str(path)) for name in names]
+        if source and not self._is_folder:
+            try:
+                require_regular(Path(self._files[0].path))
+            except SourceError as error:
+                raise SourceError(f"{self._files[0].path} {error}.") from None
         self.files = len(self._files)
         self._estimated = sum(file.passages for file in self._files)
         self._done = self._count = 0
-
-    def _local_files(self, source: Path) -> tuple[bool, list[_File]]:
-        """Whether a path is a folder, and its files."""
-        corpus = source / BEIR_CORPUS
-        if corpus.exists() and not corpus.is_dir():
-            source = corpus
-        if source.is_dir():
-            return True, [_file(name, path) for name, path in self._walk(source)]
-        if not source.exists():
-            raise SourceError(f"There is no file or folder {source}. Check the path.")
-        self._require_read(source.name)
-        try:
-            require_regular(source)
-        except SourceError as error:
-            raise SourceError(f"{source} {error}.") from None
-        return False, [_file(source.name, source)]
-
-    def _listed(self, address: str) -> tuple[bool, list[_File]]:
-        """Whether an address is a folder, and its files."""
-        is_folder, listed = list_files(address)
-        corpus = [file for file in listed if file.name == BEIR_CORPUS]
-        if not is_folder or corpus:
-            (file,) = corpus or listed
-            self._require_read(file.name)
-            return False, [_remote(file)]
-        hidden = (any(folder.startswith(".") for folder in file.name.split("/")) for file in listed)
-        files = [file for file, is_hidden in zip(listed, hidden, strict=True) if not is_hidden]
-        return True, [_remote(file) for file in files if self._is_read(file.name)]
 
     def _is_read(self, name: str) -> bool:
         """Whether a file of a folder is supported; others are counted in `left_out`."""
@@ -250,13 +175,6 @@ class DocumentSource:
         if not is_read:
             self.left_out[suffix] += 1
         return is_read
-
-    def _require_read(self, name: str) -> None:
-        if not self._is_read(name):
-            raise SourceError(
-                f"{name} has an unsupported type. Give a file that ends in {KINDS}, a folder of "
-                f"such files, or a BEIR folder with {BEIR_CORPUS}; --as-text reads others as text."
-            )
 
     def split(self) -> "list[DocumentSource]":
         """Sources of one file each, in order."""
@@ -278,7 +196,7 @@ class DocumentSource:
     @property
     def shown(self) -> str:
         """The path of its first file, for messages."""
-        return self._files[0].shown
+        return self._files[0].path
 
     @property
     def expected(self) -> int:
@@ -323,7 +241,7 @@ class DocumentSource:
         with Sandbox(limits or Limits()) as sandbox:
             ahead = _Ahead(self._files, sandbox, options)
             for position, file in enumerate(self._files):
-                if ids.is_read(file.name, file.shown):
+                if ids.is_read(file.name, file.path):
                     continue  # by a source before this one
                 is_whole = file.suffix in (*LINES, PARQUET)
                 words = LONGEST_WORDS if is_whole else CHUNK_WORDS
@@ -352,10 +270,10 @@ class DocumentSource:
         encoding = ahead.options.encoding
 
         def note(bad: BadLine) -> None:
-            on_bad(replace(bad, file=file.shown))
+            on_bad(replace(bad, file=file.path))
 
-        once = partial(ids.once, source=file.shown)
-        of_record = partial(ids.of_record, source=file.shown, file=self._address(file))
+        once = partial(ids.once, source=file.path)
+        of_record = partial(ids.of_record, source=file.path, file=self._address(file))
         try:
             with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:
@@ -365,16 +283,16 @@ class DocumentSource:
                 elif file.suffix in self._texts:
                     document, remark = text_document(file.name, content.read(), encoding)
                     if remark:
-                        on_note(f"{file.shown}: {remark}.")
+                        on_note(f"{file.path}: {remark}.")
                     yield once(document, advice=_ONE_FOLDER)
                 else:
                     drafts = ahead.drafts(position, content)
                     if file.suffix in ROWS:
                         # The ids of its rows begin like this.
-                        ids.claim(f"{file.name}:…", file.shown, _ONE_FOLDER)
+                        ids.claim(f"{file.name}:…", file.path, _ONE_FOLDER)
                     for draft in drafts:
                         if draft.note:
-                            on_note(f"{file.shown}: {draft.note}.")
+                            on_note(f"{file.path}: {draft.note}.")
                         try:
                             document = document_of(draft, file.name)
                             yield once(document, **({} if draft.line else {"advice": _ONE_FOLDER}))
@@ -395,27 +313,10 @@ class DocumentSource:
         if not self._is_folder or file.suffix in (*LINES, PARQUET):
             return {}
         folder = PurePath(file.name).parent.as_posix()
-        metadata = {"path": file.name, "folder": "" if folder == "." else folder}
-        if file.suffix in ROWS:  # one row of them may change
-            return metadata
-        try:
-            changed = file.modified()
-        except OSError:  # reported when the file is read
-            return metadata
-        return {**metadata, "modified": changed.date().isoformat()} if changed else metadata
-
-    def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        """Relative and full paths of supported files; others are counted in `left_out`."""
-        for directory, folders, files in os.walk(folder, onerror=_unreadable):
-            folders[:] = sorted(
-                name
-                for name in folders
-                if not name.startswith(".") and not is_index(Path(directory, name))
-            )
-            for name in sorted(files):
-                path = Path(directory, name)
-                if not name.startswith(_HIDDEN) and self._is_read(name):
-                    yield path.relative_to(folder).as_posix(), path
+        metadata: dict[str, Any] = {"path": file.name, "folder": "" if folder == "." else folder}
+        if file.modified and file.suffix not in ROWS:  # one row of those may change
+            metadata["modified"] = file.modified.date().isoformat()
+        return metadata
 
 
 class _Ahead:
@@ -437,7 +338,7 @@ class _Ahead:
 
     def _is_small(self, position: int) -> bool:
         file = self._files[position]
-        return isinstance(file.path, Path) and file.suffix in READERS and 0 <= file.size <= _SMALL
+        return not file.store and file.suffix in READERS and 0 <= file.size <= _SMALL
 
     def _read_on(self, position: int) -> None:
         end = min(position + _LOOK_AHEAD, len(self._files))
@@ -447,7 +348,7 @@ class _Ahead:
             for number in filter(self._is_small, range(position, end)):
                 file = self._files[number]
                 with suppress(OSError, SourceError):  # reported when its turn comes
-                    content = stack.enter_context(open_regular(cast("Path", file.path)))
+                    content = stack.enter_context(open_regular(Path(file.path)))
                     opened.append((content, file.suffix))
                     batch.append(number)
                 if len(batch) == MOST_FILES:
@@ -473,25 +374,75 @@ def in_words(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
 
 
-def _remote(file: RemoteFile) -> _File:
-    return _File(file.name, file, 1 + file.size // _BYTES_PER_PASSAGE)
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in name.split("/"))
 
 
-def _file(name: str, path: Path) -> _File:
-    suffix = path.suffix.lower()
+def _listed_here(source: Path) -> tuple[bool, dict[str, str]]:
+    """Whether a path is a folder of documents, and the path of each file in it, by name."""
+    corpus = source / BEIR_CORPUS
+    if corpus.exists() and not corpus.is_dir():
+        source = corpus
+    if not source.exists():
+        raise SourceError(f"There is no file or folder {source}. Check the path.")
+    if not source.is_dir():
+        return False, {source.name: str(source)}
+    paths = {}
+    for directory, folders, files in os.walk(source, onerror=_unreadable):
+        inside = (name for name in sorted(folders) if not name.startswith("."))
+        folders[:] = [name for name in inside if not is_index(Path(directory, name))]
+        for path in (Path(directory, name) for name in sorted(files)):
+            paths[path.relative_to(source).as_posix()] = str(path)
+    return True, paths
+
+
+def _listed_there(address: str) -> tuple[bool, dict[str, fs.FileInfo]]:
+    """Whether an address is a folder of documents, and all files at any depth, by name.
+
+    Raises:
+        SourceError: There is nothing at the address, or its store is unknown or does not answer.
+    """
     try:
-        with open_regular(path) as content:
-            size = os.fstat(content.fileno()).st_size
+        store, path = fs.FileSystem.from_uri(address)
+        root = store.get_file_info(path)
+        if root.type == fs.FileType.File:
+            return False, {root.base_name: root}
+        inside = store.get_file_info(fs.FileSelector(path, recursive=True))
+    except (OSError, ValueError) as error:
+        raise SourceError(
+            f"{address} cannot be read: {str(error).splitlines()[0]}. Check the address and the "
+            "permissions."
+        ) from error
+    files = {
+        PurePosixPath(info.path).relative_to(path).as_posix(): info
+        for info in sorted(inside, key=lambda info: info.path)
+        if info.type == fs.FileType.File
+    }
+    if BEIR_CORPUS in files:
+        return False, {BEIR_CORPUS: files[BEIR_CORPUS]}
+    return True, files
+
+
+def _file(name: str, listed: str | fs.FileInfo, store: str) -> _File:
+    if not isinstance(listed, str):
+        size = listed.size or 0
+        passages = 1 + size // _BYTES_PER_PASSAGE
+        return _File(name, listed.path, passages, size, listed.mtime, store)
+    suffix = PurePosixPath(name).suffix.lower()
+    try:
+        with open_regular(Path(listed)) as content:
+            status = os.fstat(content.fileno())
             if suffix == PARQUET:
                 passages = parquet.read_metadata(content).num_rows
             elif suffix in (*LINES, ".csv"):
                 blocks = iter(lambda: content.read(1 << 20), b"")
                 passages = sum(block.count(b"\n") for block in blocks)
             else:
-                passages = 1 + size // _BYTES_PER_PASSAGE
-            return _File(name, path, max(1, passages), size)
+                passages = 1 + status.st_size // _BYTES_PER_PASSAGE
+            modified = datetime.fromtimestamp(status.st_mtime, UTC)
+            return _File(name, listed, max(1, passages), status.st_size, modified)
     except (OSError, SourceError, pa.ArrowException):  # reported when the file is read
-        return _File(name, path, 1)
+        return _File(name, listed)
 
 
 def _unreadable(error: OSError) -> NoReturn:
