@@ -304,20 +304,23 @@ def count_words(text: str) -> int:
     return sum(map(_weight, text.split()))
 
 
-def chunk_text(text: str, words: int) -> list[str]:
-    """Cut a text at sentence ends into chunks of at most `words` words.
+def chunk_blocks(blocks: Sequence[Block], words: int) -> list[str]:
+    """Cut blocks at sentence ends into chunks of at most `words` words.
 
     Chunks hold as many sentences as fit. A sentence that is too long by itself is cut between
     words, and such a word between letters. Joined, the chunks give all words in order. Within a
-    chunk, a run of whitespace becomes a space, or an empty line between paragraphs.
+    chunk, a run of whitespace becomes a space, or an empty line between paragraphs. Rows of a table
+    stay whole, and a chunk that one begins has the table's header.
 
     Args:
         words: At least 1, as counted by `count_words`.
 
     Returns:
-        The text itself if it is short enough, otherwise at least two chunks.
+        The blocks as one text if it is short enough, otherwise at least two chunks.
     """
-    return [text] if count_words(text) <= words else _packed(_pieces(text, words), words)
+    if count_words(text := joined(blocks)) <= words:
+        return [text]
+    return _packed(_pieces_of_blocks(blocks, words), words)
 
 
 def _pieces(text: str, words: int) -> Iterator[tuple[str, str, str]]:
@@ -348,19 +351,6 @@ def _packed(pieces: Iterable[tuple[str, str, str]], words: int) -> list[str]:
             chunks.append(f"{header}{joint}{piece}" if header else piece)
             budget = words - weight - count_words(header)
     return chunks
-
-
-def _chunks(blocks: Sequence[Block], words: int) -> list[str]:
-    """Cut blocks into chunks; rows stay whole, and a chunk that one begins has the table's header.
-
-    Returns:
-        The blocks as one text if it is short enough.
-    """
-    if count_words(text := joined(blocks)) <= words:
-        return [text]
-    if not any(level in (HEADER, ROW) for level, _ in blocks):
-        return chunk_text(text, words)
-    return _packed(_pieces_of_blocks(blocks, words), words)
 
 
 def _pieces_of_blocks(blocks: Sequence[Block], words: int) -> Iterator[tuple[str, str, str]]:
@@ -395,18 +385,14 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """
     if words < 1:
         raise SourceError(f"chunk_words is {words}; a passage has at least 1 word")
-    chunks: list[tuple[tuple[str, ...], str]]
+    sections: Iterable[Section] = [((), [(0, passage.text)])]
     if isinstance(passage, HeadedDocument) and (
         passage.has_pages or count_words(passage.text) > words
     ):
-        joint_words = 0 if passage.has_pages else words // _FEW
-        chunks = [
-            (headings, text)
-            for headings, section in _sections(passage.blocks, words, joint_words)
-            for text in _chunks(section, words)
-        ]
-    else:
-        chunks = [((), text) for text in chunk_text(passage.text, words)]
+        sections = _sections(passage.blocks, words, 0 if passage.has_pages else words // _FEW)
+    chunks = [
+        (headings, text) for headings, section in sections for text in chunk_blocks(section, words)
+    ]
     if passage.statements and (len(chunks) > 1 or is_chunk_id(passage.id)):
         raise SourceError(
             f"{passage.id!r:.80} has statements, so it is not cut, and it is longer than {words} "

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from wye.backends.documents import (
     LONGEST_WORDS,
     HeadedDocument,
+    chunk_blocks,
     chunk_passage,
-    chunk_text,
     count_words,
     split_sentences,
 )
 from wye.backends.readers.drafts import Block, joined
 from wye.backends.text import title_names
 from wye.backends.types import Passage
+
+
+def chunk_text(text: str, words: int) -> list[str]:
+    return chunk_blocks([(0, text)], words)
 
 
 @given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))
