@@ -28,7 +28,7 @@ from wye.backends.numerics import (
     require_mask,
     top_rows,
 )
-from wye.backends.store.derived import Arrays, pack_table, unpack_table
+from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
 from wye.backends.strings import FurtherWords, TermNumbers, Words
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
@@ -132,7 +132,7 @@ class LexicalRetriever:
         self.ids = ids
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
-        self._words = Words(unpack_table("words", arrays))
+        self._words = Words(unpack_strings("words", arrays))
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
         self._extra = arrays["extra"]
         self._columns = arrays["columns"]
@@ -144,7 +144,7 @@ class LexicalRetriever:
     def to_arrays(self) -> Arrays:
         """All derived arrays, for `from_arrays`."""
         return {
-            **pack_table("words", self._words.table),
+            **pack_strings("words", self._words.strings),
             "terms": self._terms,
             "lengths": self._lengths,
             "extra": self._extra,

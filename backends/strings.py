@@ -1,13 +1,11 @@
 """Many strings in little memory, vocabularies, and sentences as rows of word numbers."""
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from typing import overload
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pyarrow.compute as pc
 
 from wye.backends.notations import notations
 from wye.backends.text import singular, starts_like_a_name, tokenise, words_before_stemming
-from wye.backends.types import Int32, Int64, Mask, UInt32
+from wye.backends.types import Int32, Int64, Mask
 
 _SHORT = 2**31 - 2**20
 """Bytes of strings beyond which Arrow needs 64-bit offsets."""
@@ -35,9 +33,9 @@ class Words:
     """A vocabulary: words and their numbers. A new word takes the next number."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
-        """Number some distinct words by their position."""
+        """Number some distinct words by their position; `Strings` must have an order."""
         self._cached: dict[str, int] = {}
-        self._stored = words if isinstance(words, StringTable) else None
+        self._stored = words if isinstance(words, Strings) else None
         self._dictionary: dict[str, int] | None = None
         if self._stored is None:
             self._dictionary = {word: number for number, word in enumerate(words)}
@@ -58,9 +56,9 @@ class Words:
         return self._dictionary
 
     @property
-    def table(self) -> "StringTable":
-        """All words as a table that can be stored."""
-        return self._stored or StringTable.of(Strings(self._numbers))
+    def strings(self) -> "Strings":
+        """All words, with their order."""
+        return self._stored or Strings(self._numbers).ordered()
 
     def number(self, word: str) -> int:
         """The number of a word, which is added if it is new."""
@@ -172,15 +170,23 @@ class TermNumbers(dict[str, int]):
 
 
 class Strings(Sequence[str]):
-    """Many strings in one Arrow array, which takes a quarter of a list's memory."""
+    """Many strings in one Arrow array, which takes a quarter of a list's memory.
 
-    def __init__(self, strings: Iterable[str] | pa.Array) -> None:
+    Attributes:
+        order: Their positions in code point order; None if that is not known, or they are in it.
+    """
+
+    def __init__(self, strings: Iterable[str] | pa.Array, order: Int32 | None = None) -> None:
         if not isinstance(strings, pa.Array):
             rest, pieces = iter(strings), [pa.array([], pa.string())]
             while piece := [*islice(rest, _PIECE)]:
                 pieces.append(pa.array(piece, pa.string()))
             strings = pa.concat_arrays(pieces)
-        self.array = strings
+        self.array, self.order = strings, order
+
+    def ordered(self) -> "Strings":
+        """The same strings with their order, to find some among them."""
+        return Strings(self.array, pc.sort_indices(self.array).to_numpy().astype(np.int32))
 
     def __len__(self) -> int:
         return len(self.array)
@@ -202,32 +208,37 @@ class Strings(Sequence[str]):
         return Strings(self.array.filter(pa.array(mask)))
 
     def find(self, string: str) -> int:
-        """Position of a string; -1 if it is missing. The strings must be ascending."""
-        position = self.insertion_point(string)
-        return position if position < len(self) and self[position] == string else -1
+        """Position of a string; -1 if it is missing. They must be ascending, or have an order."""
+        point = self.insertion_point(string)
+        if point == len(self):
+            return -1
+        position = point if self.order is None else int(self.order[point])
+        return position if self[position] == string else -1
 
     def insertion_point(self, string: str) -> int:
-        """How many of the strings, which must be ascending, are less than the given one.
+        """How many of the strings, which must be ascending or have an order, are less than one.
 
         UTF-8 bytes compare in code point order.
         """
-        (starts, text), key = self._views, string.encode(errors="surrogatepass")
+        (starts, text, order), key = self._views, string.encode(errors="surrogatepass")
         first, last = 0, len(self)
         while first < last:
             middle = (first + last) // 2
-            if bytes(text[starts[middle] : starts[middle + 1]]) < key:
+            position = order[middle]
+            if bytes(text[starts[position] : starts[position + 1]]) < key:
                 first = middle + 1
             else:
                 last = middle
         return first
 
     @cached_property
-    def _views(self) -> tuple[memoryview, memoryview]:
-        """Offsets and bytes of the strings. Comparing these takes a third of Arrow's time."""
+    def _views(self) -> tuple[memoryview, memoryview, Sequence[int]]:
+        """Offsets, bytes and order of the strings, which takes a third of Arrow's time."""
         _, starts, text = self.array.buffers()
         kind = np.int64 if pa.types.is_large_string(self.array.type) else np.int32
         offsets = np.frombuffer(starts, kind) if starts else np.zeros(1, kind)
-        return offsets[self.array.offset :].data, memoryview(text or b"")
+        order = range(len(self)) if self.order is None else self.order.data
+        return offsets[self.array.offset :].data, memoryview(text or b""), order
 
 
 def find_all(strings: Strings, among: Strings) -> Int64:
@@ -251,10 +262,6 @@ def _alike(*several: Strings) -> tuple[Strings, ...]:
     return tuple(Strings(strings.array.cast(kind)) for strings in several)
 
 
-def _hash(string: str) -> int:
-    return crc32(string.encode(errors="surrogatepass"))
-
-
 def positions(strings: Sequence[str], wanted: Collection[str]) -> Int64:
     """Positions of the wanted strings, ascending."""
     if isinstance(strings, Strings):
@@ -265,53 +272,6 @@ def positions(strings: Sequence[str], wanted: Collection[str]) -> Int64:
 
 def taken(strings: Sequence[str], at: Int64) -> pa.StringArray:
     """Some of the strings, by position, as an Arrow array."""
-    if isinstance(strings, StringTable):
-        strings = strings.strings
     if isinstance(strings, Strings):
         return strings.array.take(pa.array(at)).cast(pa.string())
     return pa.array([strings[position] for position in at.tolist()], pa.string())
-
-
-class StringTable(Sequence[str]):
-    """A hash table of distinct strings, without a Python object for each.
-
-    Attributes:
-        hashes: CRC-32 of each string, ascending.
-        order: Positions of the strings in that order.
-    """
-
-    def __init__(self, strings: Strings, hashes: UInt32, order: Int32) -> None:
-        self.strings, self.hashes, self.order = strings, hashes, order
-        # Searching memoryviews takes a third of the time.
-        self._views = hashes.data, order.data
-
-    @classmethod
-    def of(cls, strings: Strings) -> "StringTable":
-        """The table of distinct strings."""
-        hashes = np.fromiter(map(_hash, strings), np.uint32, len(strings))
-        order = np.argsort(hashes, kind="stable").astype(np.int32)
-        return cls(strings, hashes[order], order)
-
-    def __len__(self) -> int:
-        return len(self.strings)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Strings: ...
-    def __getitem__(self, index: int | slice) -> str | Strings:
-        return self.strings[index]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.strings)
-
-    def find(self, string: str) -> int:
-        """Position of a string; -1 if it is missing."""
-        hashes, order = self._views
-        digest = _hash(string)
-        at = bisect_left(hashes, digest)
-        while at < len(hashes) and hashes[at] == digest:
-            if self.strings[order[at]] == string:
-                return int(order[at])
-            at += 1
-        return -1

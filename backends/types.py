@@ -14,7 +14,6 @@ Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
-UInt32 = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
 
 Scalar = str | int | float | bool | None

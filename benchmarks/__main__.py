@@ -15,16 +15,9 @@ from wye.training.errors import TrainingError
 
 QUICK = ("crash", "--kills", "25")
 """What runs without a name: less than a minute, with nothing but this repository."""
-BENCHMARKS = (
-    "crash",
-    "dataset",
-    "growth",
-    "load",
-    "papers",
-    "plain_dense",
-    "quality",
-    "remote_arms",
-)
+SHARED = ("harness", "writes")
+"""Modules that are no benchmarks."""
+BENCHMARKS = sorted({path.stem for path in Path(__file__).parent.glob("[!_]*.py")} - {*SHARED})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

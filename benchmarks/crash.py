@@ -274,7 +274,11 @@ class Bench:
         self._scratch = folder / "scratch"
         if operation != "ingest":
             OPERATIONS["ingest"](self._base, 0.0, timedelta(0), list[str]().append)
-        self.duration, self.steps = self._time()
+        words, _ = _run(operation, self._restart())
+        if not words or not words[-1].startswith("end"):
+            raise RuntimeError(f"{operation} did not end; see its errors above")
+        steps, seconds = words[-1].split()[1:]
+        self.steps, self.duration = int(steps), float(seconds)
         undisturbed = self._restart()
         before = _newest_version(undisturbed)
         acknowledged: list[tuple[str, int]] = []
@@ -299,11 +303,14 @@ class Bench:
         """Kill one run after a fraction of the operation's duration, or of its durable steps."""
         for _ in range(_RETRIES):
             folder = self._restart()
-            step = 1 + int(moment * self.steps) if at_step else 0
-            landed, acknowledged = self._kill(folder, moment * self.duration, step)
+            if at_step:
+                words, landed = _run(self.operation, folder, step=1 + int(moment * self.steps))
+            else:
+                words, landed = _run(self.operation, folder, after=moment * self.duration)
             if landed:
                 break
             moment *= 0.8  # this run was faster than the timed one
+        acknowledged = sum(word in ("done", "accepted") for word in words)
         state, cached = self._inspect(folder)
         kept = state is None or state >= self._at_once[acknowledged]
         resumed = True
@@ -323,29 +330,6 @@ class Bench:
         if self._base.exists():
             shutil.copytree(self._base, self._scratch)
         return self._scratch
-
-    def _time(self) -> tuple[float, int]:
-        """Seconds and durable steps of an undisturbed run, in a process like those to be killed."""
-        with _begun(self.operation, self._restart(), 0) as (_, heard):
-            start = time.perf_counter()
-            words = _listen(heard)
-        if not words or not words[-1].startswith("end"):
-            raise RuntimeError(f"{self.operation} did not end; see its errors above")
-        return time.perf_counter() - start, int(words[-1].split()[1])
-
-    def _kill(self, folder: Path, after: float, step: int) -> tuple[bool, int]:
-        """Run, and kill after so many seconds or at a step.
-
-        Returns:
-            Whether the kill came before the end, and the number of acknowledgements.
-        """
-        with _begun(self.operation, folder, step) as (process, heard):
-            if not step:
-                process.join(after)
-                process.kill()
-            words = _listen(heard)
-        landed = process.exitcode == -signal.SIGKILL and not any(w[:3] == "end" for w in words)
-        return landed, sum(word in ("done", "accepted") for word in words)
 
     def _inspect(self, folder: Path) -> tuple[int | None, bool]:
         """The index's content, by position in an undisturbed run; whether vectors are complete."""
@@ -440,31 +424,29 @@ def _digest(corpus: Corpus) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _begun(
-    operation: str, folder: Path, step: int
-) -> Iterator[tuple[multiprocessing.process.BaseProcess, Connection]]:
-    """Start a process, yield it with the connection it reports on, and end it afterwards."""
+def _run(
+    operation: str, folder: Path, step: int = 0, after: float | None = None
+) -> tuple[list[str], bool]:
+    """Run an operation in a process, and kill it at a step or after so many seconds.
+
+    Returns:
+        What it said, and whether the kill came before it ended.
+    """
     heard, says = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_perform, args=(operation, folder, step, says))
     process.start()
     says.close()
-    try:
-        assert heard.recv() == "begin"
-        yield process, heard
-    finally:
+    assert heard.recv() == "begin"
+    if after is not None:
+        process.join(after)
         process.kill()
-        process.join()
-        heard.close()
-
-
-def _listen(heard: Connection) -> list[str]:
-    """All messages of a process until it ends."""
-    words = []
+    words: list[str] = []
     with suppress(EOFError, ConnectionResetError):
         while True:
             words.append(heard.recv())
-    return words
+    process.join()
+    heard.close()
+    return words, process.exitcode == -signal.SIGKILL and not any(w[:3] == "end" for w in words)
 
 
 def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
@@ -486,5 +468,6 @@ def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
 
     os.fsync = counted  # type: ignore[assignment]
     says.send("begin")
+    start = time.perf_counter()
     OPERATIONS[operation](folder, DELAY, timedelta(0), says.send)
-    says.send(f"end {last[0]}")
+    says.send(f"end {last[0]} {time.perf_counter() - start}")

@@ -8,11 +8,11 @@ busy machine; processor time is that of all threads, models included.
 import argparse
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,7 +26,6 @@ from wye.training.data import Dataset, read_dataset
 
 ENGINES = ("memory", "dataset")
 ROUTES = (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION, Route.STEPS, Route.AUTO)
-MODELS = ("encoding", "parsing")
 FIRST = 5
 DEPTH = 10
 WARM_UP = 5
@@ -42,8 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Build the indices and print the table."""
     dataset = read_dataset(args.dataset, args.split)
-    rng = np.random.default_rng(args.seed)
-    order = rng.permutation(len(dataset.questions))[: args.most].tolist()
+    order = np.random.default_rng(args.seed).permutation(len(dataset.questions))[: args.most]
+    dataset = replace(dataset, questions=tuple(dataset.questions[row] for row in order.tolist()))
     with harness.index_of(args) as source, tempfile.TemporaryDirectory() as scratch:
         folder = Path(shutil.copytree(source, Path(scratch) / "index"))
         memory, lance = (Session.open(load_settings(engine=e), folder) for e in ENGINES)
@@ -58,63 +57,34 @@ def run(args: argparse.Namespace) -> None:
             table = Table(
                 ["route", "engine", "recall@5", "p50 ms", "p95 ms", "processor ms", "same hits"], 14
             )
-            sessions = dict(zip(ENGINES, (memory, lance), strict=True))
             for route in ROUTES:
-                answers = _answers(sessions, dataset, order, route)
-                for engine in ENGINES:
-                    recalls = _recalls(answers[engine], dataset, order)
-                    _print(table, route, engine, answers, recalls)
+                print_route(table, {"memory": memory, "dataset": lance}, dataset, route)
 
 
-class TimedReply(NamedTuple):
-    """A reply, and the seconds of all processors that it took."""
-
-    reply: Reply
-    processor: float
-
-
-def _answers(
-    sessions: Mapping[str, Session], dataset: Dataset, order: Sequence[int], route: Route
-) -> dict[str, list[TimedReply]]:
-    """The answers of both engines, which take turns."""
-    texts = [dataset.questions[row].text for row in order]
-    answers: dict[str, list[TimedReply]] = {engine: [] for engine in sessions}
-    for number, text in enumerate([*texts[:WARM_UP], *texts]):
+def print_route(
+    table: Table, sessions: Mapping[str, Session], dataset: Dataset, route: Route
+) -> None:
+    """Ask both engines in turns, and print a row for each."""
+    texts = [question.text for question in dataset.questions]
+    replies: dict[str, list[Reply]] = {engine: [] for engine in sessions}
+    processor: dict[str, list[float]] = {engine: [] for engine in sessions}
+    for number, text in enumerate([*texts[:WARM_UP], *texts], start=-min(WARM_UP, len(texts))):
         for engine, session in sessions.items():
             start = process_time()
             (reply,) = session.gateway.search([text], Ask(route, DEPTH))
-            if number >= WARM_UP:
-                answers[engine].append(TimedReply(reply, process_time() - start))
-    return answers
-
-
-def _recalls(answers: Sequence[TimedReply], dataset: Dataset, order: Sequence[int]) -> list[float]:
-    recalls = []
-    for row, answer in zip(order, answers, strict=True):
-        judged = dataset.judgements[dataset.questions[row].id]
-        relevant = {id_ for id_, grade in judged.items() if grade > 0}
-        hits = answer.reply.ranking.ids(FIRST)
-        recalls.append(len(relevant.intersection(hits)) / len(relevant))
-    return recalls
-
-
-def _print(
-    table: Table,
-    route: Route,
-    engine: str,
-    answers: Mapping[str, Sequence[TimedReply]],
-    recalls: Sequence[float],
-) -> None:
-    replies = [answer.reply for answer in answers[engine]]
-    seconds = [
-        sum(time for stage, time in reply.seconds.items() if stage not in MODELS)
-        for reply in replies
-    ]
-    pairs = [*zip((answer.reply for answer in answers[ENGINES[0]]), replies, strict=True)]
-    hits = np.mean([first.ranking.ids(FIRST) == other.ranking.ids(FIRST) for first, other in pairs])
-    routes = np.mean([first.route == other.route for first, other in pairs])
-    p50, p95, _ = harness.percentiles(seconds)
-    processor = 1000 * float(np.median([answer.processor for answer in answers[engine]]))
-    same = f"{hits:.2f}" + (f", route {routes:.2f}" if route == Route.AUTO else "")
-    times = (f"{time:.1f}" for time in (p50, p95, processor))
-    table.row(route, engine, f"{np.mean(recalls):.4f}", *times, same)
+            if number >= 0:
+                processor[engine].append(process_time() - start)
+                replies[engine].append(reply)
+    for engine, of_engine in replies.items():
+        hits = [reply.ranking.ids(FIRST) for reply in of_engine]
+        pairs = [*zip(replies[ENGINES[0]], of_engine, strict=True)]
+        same = np.mean([a.ranking.ids(FIRST) == b.ranking.ids(FIRST) for a, b in pairs])
+        routes = np.mean([a.route == b.route for a, b in pairs])
+        p50, p95, _ = harness.percentiles([*map(harness.search_seconds, of_engine)])
+        table.row(
+            route,
+            engine,
+            f"{harness.measured(dataset, hits, 'R@5').mean():.4f}",
+            *(f"{time:.1f}" for time in (p50, p95, 1000 * float(np.median(processor[engine])))),
+            f"{same:.2f}" + (f", route {routes:.2f}" if route == Route.AUTO else ""),
+        )

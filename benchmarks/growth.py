@@ -43,8 +43,6 @@ RARE = 3
 """Names are renamed if at most this many passages mention them."""
 MOVED = 0.3
 """Length of the noise that is added to a vector of length 1."""
-MODELS = ("encoding", "parsing")
-"""Stages that do not depend on the size of the index."""
 FILTER = {"type": "eq", "key": "copy", "value": 0}
 _LIST = pa.list_(pa.string())
 QUESTIONS = 200
@@ -63,7 +61,8 @@ def run(args: argparse.Namespace) -> None:
     """Make the index and print the tables."""
     questions = harness.read_questions(args.dataset)
     np.random.default_rng(args.seed).shuffle(questions)
-    with harness.index_of(args) as source, tempfile.TemporaryDirectory() as scratch:
+    room = args.to and args.to.absolute().parent
+    with harness.index_of(args) as source, tempfile.TemporaryDirectory(dir=room) as scratch:
         folder = args.to or Path(scratch) / "index"
         if not folder.is_dir():
             grow(source, folder, args.times, args.seed)
@@ -74,16 +73,10 @@ def run(args: argparse.Namespace) -> None:
         print()
         # Written to, so links to its files, which no write changes: a copy would have cold pages.
         written = Path(scratch) / "written"
-        shutil.copytree(folder, written, copy_function=_link, ignore=shutil.ignore_patterns("jobs"))
+        shutil.copytree(
+            folder, written, copy_function=os.link, ignore=shutil.ignore_patterns("jobs")
+        )
         asyncio.run(print_service(written, questions[:QUESTIONS], args.seconds))
-
-
-def _link(source: str, target: str) -> None:
-    """Link a file, or copy it where links cannot be had."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def grow(source: Path, folder: Path, times: int, seed: int) -> None:
@@ -250,7 +243,7 @@ def _milliseconds(
     seconds = []
     for question in questions:
         (reply,) = session.gateway.search([question], Ask(route, k=10, filter=filter_))
-        seconds.append(sum(taken for stage, taken in reply.seconds.items() if stage not in MODELS))
+        seconds.append(harness.search_seconds(reply))
     p50, p95, _ = harness.percentiles(seconds)
     return {f"{name} p50, ms": p50, f"{name} p95, ms": p95}
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.resources import files
@@ -26,7 +26,9 @@ import numpy as np
 import psutil
 
 from wye.backends.types import Float64
-from wye.training.measures import interval, resampled_means
+from wye.router.types import Reply
+from wye.training.data import Dataset
+from wye.training.measures import MEASURES, interval, resampled_means, score
 
 DEMO = Path(str(files("wye.service"))) / "demo"
 WYE = (sys.executable, "-c", "from wye.service.cli import main; main()")
@@ -36,6 +38,8 @@ PATIENCE = 180.0
 """Seconds that a server may take to be ready, and a reply to come."""
 
 _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
+_MODELS = ("encoding", "parsing")
+"""Stages of the models."""
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -243,11 +247,23 @@ def intervals(values: Float64, baseline: Float64, *, seed: int) -> list[str]:
     return cells
 
 
+def measured(dataset: Dataset, hits: Iterable[Sequence[str]], *names: str) -> Float64:
+    """(n, len(names)) measures of the ids that each question of a dataset found, best first."""
+    run = {each.id: list(ids) for each, ids in zip(dataset.questions, hits, strict=True)}
+    values = score({id_: dataset.judgements[id_] for id_ in run}, run)
+    return values[:, [MEASURES.index(name) for name in names]]
+
+
 def timed(call: Callable[[], object]) -> float:
     """Seconds of one call."""
     start = perf_counter()
     call()
     return perf_counter() - start
+
+
+def search_seconds(reply: Reply) -> float:
+    """Seconds of a question without the models, whose time does not depend on the index."""
+    return sum(taken for stage, taken in reply.seconds.items() if stage not in _MODELS)
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float, float]:
@@ -258,19 +274,13 @@ def percentiles(seconds: Sequence[float]) -> tuple[float, float, float]:
 
 def _commit() -> str:
     """The checked-out commit, marked if files differ from it."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    if not commit:
-        return "not a git checkout"
-    return commit + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    options = ["--always", "--exclude=*", "--abbrev=12", "--dirty=+changes"]
+    command = ["git", "-C", str(Path(__file__).parent), "describe", *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
-        return ""
-    return done.stdout.strip()
+        return "git is missing"
+    return done.stdout.strip() or "not a git checkout"
 
 
 def _processor() -> str:

@@ -1,7 +1,7 @@
-"""`wye serve` under load: latency alone, throughput of many clients, stages, and overload.
+"""`wye serve` under load: latency alone, throughput of many clients, and overload.
 
-Starts a server and asks it over HTTP, as clients do, and reads /metrics. Client and server share
-the machine's processors, so figures include both.
+Starts a server and asks it over HTTP, as clients do. Client and server share the machine's
+processors, so figures include both. What a stage takes is in the server's /metrics.
 """
 
 import argparse
@@ -9,15 +9,15 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-import httpx2 as httpx
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import PATIENCE, Server, Table
+from benchmarks.harness import Server, Table
 
 REFUSED = (429, 503)
 
@@ -27,7 +27,6 @@ _HEAD = (
 )
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _BATCH = re.compile(rb'"batch": ?(\d+)')
-_STAGE = re.compile(r'^wye_stage_seconds_(sum|count)\{stage="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -80,13 +79,11 @@ class LoadClient:
 
     def __init__(self, url: str) -> None:
         """Create the client, without connecting."""
-        self._http = httpx.AsyncClient(base_url=url, timeout=PATIENCE)
-        self._host = httpx.URL(url)
+        self._host = urlsplit(url)
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def close(self) -> None:
         """End all connections."""
-        await self._http.aclose()
         for _, writer in self._idle:
             writer.close()
             await writer.wait_closed()
@@ -94,7 +91,7 @@ class LoadClient:
     async def ask(self, sample: Sample, body: Mapping[str, object]) -> None:
         """Ask one question and record the result; a broken connection is status 0."""
         content = json.dumps(body).encode()
-        request = _HEAD.format(host=self._host.netloc.decode(), length=len(content)).encode()
+        request = _HEAD.format(host=self._host.netloc, length=len(content)).encode()
         started = time.perf_counter()
         try:
             reader, writer = await self._connection()
@@ -119,20 +116,7 @@ class LoadClient:
             if not reader.at_eof():
                 return reader, writer
             writer.close()
-        return await asyncio.open_connection(self._host.host, self._host.port)
-
-    async def stages(self) -> dict[str, tuple[float, float]]:
-        """Stage -> seconds so far, and number of questions."""
-        text = (await self._http.get("/metrics")).text
-        seconds: dict[str, dict[str, float]] = {}
-        for kind, stage, value in _STAGE.findall(text):
-            seconds.setdefault(stage, {})[kind] = float(value)
-        return {stage: (both["sum"], both["count"]) for stage, both in seconds.items()}
-
-    async def has_router(self) -> bool:
-        """Whether the server can choose routes."""
-        models = (await self._http.get("/v1/models")).json()["data"]
-        return any(model["id"] == "wye-auto" for model in models)
+        return await asyncio.open_connection(self._host.hostname, self._host.port)
 
 
 async def closed_loop(
@@ -168,18 +152,6 @@ async def open_loop(
     return sample
 
 
-async def spent(client: LoadClient, work: Awaitable[Sample]) -> tuple[Sample, dict[str, float]]:
-    """A sample, with milliseconds a question by stage during it."""
-    before = await client.stages()
-    sample = await work
-    after = await client.stages()
-    return sample, {
-        stage: 1000 * (total - before.get(stage, (0.0, 0.0))[0]) / (count - earlier)
-        for stage, (total, count) in after.items()
-        if count > (earlier := before.get(stage, (0.0, 0.0))[1])
-    }
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, servers and load."""
     harness.add_data(parser)
@@ -210,88 +182,53 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         index = None if args.url else stack.enter_context(harness.index_of(args))
         url = args.url if index is None else stack.enter_context(Server.of(index)).url
-        *loads, overload = asyncio.run(measure(url, questions, args, table))
-    print_stages(loads)
+        overload = asyncio.run(measure(url, questions, args, table))
     print_overload(overload, args)
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The results of one load, a row of the table.
-
-    Attributes:
-        route: The requested route.
-        clients: Number of clients; 0 for an open loop.
-        sample: All replies.
-        stages: Stage -> milliseconds a question, over questions that ran it.
-    """
-
-    route: str
-    clients: int
-    sample: Sample
-    stages: Mapping[str, float] = field(default_factory=dict)
-
-
 async def measure(
     url: str, questions: Sequence[str], args: argparse.Namespace, table: Table
-) -> list[Load]:
-    """Measure every route with every number of clients, printing each, then the overload."""
+) -> Sample:
+    """Measure every route with every number of clients, printing each; returns the overload."""
     client = LoadClient(url)
-    loads: list[Load] = []
+    routes, capacity = args.routes.split(","), 0.0
     try:
-        routes = args.routes.split(",")
-        if "auto" in routes and not await client.has_router():
-            print("# No router is installed, so the route auto is left out.\n")
-            routes.remove("auto")
         for route in routes:
             bodies = [{"question": text, "route": route, "k": args.k} for text in questions]
             await closed_loop(client, bodies, 4, 1.0)
             for clients in map(int, args.clients.split(",")):
-                work = closed_loop(client, bodies, clients, args.seconds)
-                load = Load(route, clients, *await spent(client, work))
-                loads.append(load)
-                print_load(table, load)
-        capacity = max(load.sample.rate for load in loads if load.route == routes[0])
+                sample = await closed_loop(client, bodies, clients, args.seconds)
+                print_load(table, route, clients, sample)
+                if route == routes[0]:
+                    capacity = max(capacity, sample.rate)
         bodies = [
             {"question": text, "route": routes[0], "k": args.k, "deadline_ms": args.deadline_ms}
             for text in questions
         ]
-        sample = await open_loop(client, bodies, args.overload * capacity, args.seconds)
-        return [*loads, Load(routes[0], 0, sample)]
+        return await open_loop(client, bodies, args.overload * capacity, args.seconds)
     finally:
         await client.close()
 
 
-def print_load(table: Table, load: Load) -> None:
+def print_load(table: Table, route: str, clients: int, sample: Sample) -> None:
     """Print a row of the first table."""
-    sample = load.sample
-    counts = load.clients, len(sample.answered), sample.failed + len(sample.refused)
+    counts = clients, len(sample.answered), sample.failed + len(sample.refused)
     batch = float(np.mean(sample.batch)) if sample.batch else np.nan
     times = harness.percentiles(sample.answered or [np.nan])
-    table.row(load.route, *counts, sample.rate, *times, batch)
+    table.row(route, *counts, sample.rate, *times, batch)
 
 
-def print_stages(loads: Sequence[Load]) -> None:
-    """Print the time of a question by stage."""
-    stages = list(dict.fromkeys(stage for load in loads for stage in load.stages))
-    print("\nMilliseconds a question by stage, where it was run; a batch's time is shared equally.")
-    table = Table(["route, clients", *stages], width=16)
-    for load in loads:
-        cells = (load.stages.get(stage, np.nan) for stage in stages)
-        table.row(f"{load.route}, {load.clients}", *cells)
-
-
-def print_overload(load: Load, args: argparse.Namespace) -> None:
+def print_overload(sample: Sample, args: argparse.Namespace) -> None:
     """Print the latency of answers and refusals under overload."""
     print(
         f"\nOverload: {args.overload:g} times the questions that each can answer, "
         f"with {args.deadline_ms} ms each."
     )
-    columns = ["route", "status", "count", "p50 ms", "p95 ms", "p99 ms", "max ms", "late"]
-    table = Table([*columns, "answers/s"], width=12)
-    for status, seconds in sorted(load.sample.seconds.items()):
+    columns = ["status", "count", "p50 ms", "p95 ms", "p99 ms", "max ms", "late", "answers/s"]
+    table = Table(columns, width=12)
+    for status, seconds in sorted(sample.seconds.items()):
         late = sum(taken > args.deadline_ms / 1000 for taken in seconds)
         cells = [*harness.percentiles(seconds), 1000 * max(seconds), late]
-        rate = load.sample.rate if status == 200 else np.nan
-        table.row(load.route, str(status), len(seconds), *cells, rate)
+        rate = sample.rate if status == 200 else np.nan
+        table.row(str(status), len(seconds), *cells, rate)

@@ -8,7 +8,7 @@ dataset. An index is FOLDER/NAME.index for the dataset NAME; the preset linearra
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,7 +29,6 @@ from wye.backends.numerics import logistic
 from wye.backends.papers.clue import ClueRetriever
 from wye.backends.papers.settings import ClueSettings, ZoomSettings
 from wye.backends.papers.zoom import ZoomRetriever
-from wye.backends.trigraph.graph import TriGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float64, Query, Ranking, Retriever
@@ -43,7 +42,7 @@ from wye.training.data import Dataset, contains_any, read_dataset, words
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Pool, fit_scorer
 from wye.training.labels import MARGIN
-from wye.training.measures import ALL_EVIDENCE, MEASURES, score
+from wye.training.measures import ALL_EVIDENCE
 
 DEPTH = 10
 BATCH = 32
@@ -88,15 +87,12 @@ class JudgedIndex:
 
     def measure(self, rankings: Sequence[Ranking], names: Sequence[str]) -> Float64:
         """(n, len(names)) measures of every question."""
-        run = {
-            question.id: [hit.id for hit in ranking.hits]
-            for question, ranking in zip(self.dataset.questions, rankings, strict=True)
-        }
-        values = score({id_: self.dataset.judgements[id_] for id_ in run}, run)
-        # Some evidence among the first three.
-        columns = {"Success@3": (values[:, MEASURES.index("R@3")] > 0).astype(np.float64)}
-        columns |= {name: values[:, column] for column, name in enumerate(MEASURES)}
-        return np.column_stack([columns[name] for name in names])
+        hits = [[hit.id for hit in ranking.hits] for ranking in rankings]
+        # Success@3: some evidence among the first three.
+        columns = (name.replace("Success@3", "R@3") for name in names)
+        values = harness.measured(self.dataset, hits, *columns)
+        is_success = np.array([name == "Success@3" for name in names])
+        return np.where(is_success, values > 0, values)
 
     def answers(self, rankings: Sequence[Ranking]) -> float:
         """Share of questions with an answer among the first five passages."""
@@ -108,11 +104,6 @@ class JudgedIndex:
             wanted = [words(answer) for answer in question.answers]
             is_answered.append(any(contains_any(text, wanted) for text in text_words))
         return float(np.mean(is_answered)) if is_answered else nan
-
-    def graph(self, settings: TriGraphSettings, of: TriGraph | None = None) -> TriGraphRetriever:
-        """The graph arm with other settings of its walk."""
-        arms = self.session.snapshot
-        return TriGraphRetriever(arms.corpus, settings, arms.lexical.score, of or arms.graph.graph)
 
 
 def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
@@ -266,15 +257,29 @@ def print_times(sets: Sequence[JudgedIndex], seed: int) -> None:
     print("Generator alone: '-', since nothing generates. 'No fusion' decides, then asks anew.")
 
 
+Settings = TriGraphSettings | ClueSettings | ZoomSettings
+
+
+def arm_with(settings: Settings, data: JudgedIndex) -> Search:
+    """The search of the arm that has such settings."""
+    arms = data.session.snapshot
+    if isinstance(settings, ClueSettings):
+        return partial(ClueRetriever(arms.graph, settings).search, k=DEPTH)
+    if isinstance(settings, ZoomSettings):
+        return partial(ZoomRetriever(arms.graph, settings).search, k=DEPTH)
+    graph = TriGraphRetriever(arms.corpus, settings, arms.lexical.score, arms.graph.graph)
+    return partial(graph.search, k=DEPTH)
+
+
 def print_variants(
-    variants: Mapping[str, Callable[[JudgedIndex], Search]], sets: Sequence[JudgedIndex], seed: int
+    variants: Mapping[str, Settings], sets: Sequence[JudgedIndex], seed: int
 ) -> None:
     """Variant by measure; a star marks a paired difference to the first that excludes 0."""
     data = sets[0]
     table = Table(["variant", *(name.rjust(20) for name in QUALITY), "CPU ms"], width=34)
     baseline: Float64 | None = None
-    for name, make in variants.items():
-        search = make(data)
+    for name, settings in variants.items():
+        search = arm_with(settings, data)
         search(data.queries[:1])  # so that what is built on first use is not timed
         start = process_time()
         rankings = in_batches(search, data.queries)
@@ -284,54 +289,33 @@ def print_variants(
         table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
 
 
-def graph_with(settings: TriGraphSettings) -> Callable[[JudgedIndex], Search]:
-    """The graph arm with other settings."""
-    return lambda data: partial(data.graph(settings).search, k=DEPTH)
-
-
-def linear_variants() -> Iterator[tuple[str, Callable[[JudgedIndex], Search]]]:
-    """Yield LinearRAG's ablations, prunings and sweeps."""
-    default = TriGraphSettings()
-    settings = {
-        "default": default,
-        "equation 5 as printed": replace(default, activation="eq5"),
-        "equation 5, one step from the names": replace(default, activation="eq5", steps=2),
-        "names alone, no bridging": replace(default, steps=1),
-        "no PageRank: restart masses alone": replace(default, damping=0.0),
-        "no prior of passages": replace(default, passage_weight=0.0, title_weight=0.0),
-        "no pruning: threshold 0": replace(default, threshold=0.0),
-        "half of the threshold": replace(default, threshold=default.threshold / 2),
-        "threshold less .1": replace(default, threshold=default.threshold - 0.1),
-        **{
-            f"pruned to {count} sentences a name": replace(default, sentences_per_entity=count)
-            for count in (2, 3, 5)
-        },
-        **{f"steps T {steps}": replace(default, steps=steps) for steps in (2, 4, 5)},
-        **{
-            f"threshold {value:.2f}": replace(default, threshold=value)
-            for value in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-        },
-        **{
-            f"weight of similarity {value:g}": replace(default, similarity_weight=value)
-            for value in (0.0, 0.5, 1.0, 1.5, 2.0, 8.0)
-        },
-        **{
-            f"promotion {value:g}": replace(default, promotion=value)
-            for value in (0.0, 0.3, 0.7, 1.0)
-        },
-    }
-    for name, variant in settings.items():
-        yield name, graph_with(variant)
-
-
-def clue_with(settings: ClueSettings) -> Callable[[JudgedIndex], Search]:
-    """The clue arm with other settings."""
-    return lambda data: partial(
-        ClueRetriever(data.session.snapshot.graph, settings).search, k=DEPTH
-    )
-
-
-CLUES = {
+DEFAULT = TriGraphSettings()
+VARIANTS: dict[str, Settings] = {
+    "default": DEFAULT,
+    "equation 5 as printed": replace(DEFAULT, activation="eq5"),
+    "equation 5, one step from the names": replace(DEFAULT, activation="eq5", steps=2),
+    "names alone, no bridging": replace(DEFAULT, steps=1),
+    "no PageRank: restart masses alone": replace(DEFAULT, damping=0.0),
+    "no prior of passages": replace(DEFAULT, passage_weight=0.0, title_weight=0.0),
+    "no pruning: threshold 0": replace(DEFAULT, threshold=0.0),
+    "half of the threshold": replace(DEFAULT, threshold=DEFAULT.threshold / 2),
+    "threshold less .1": replace(DEFAULT, threshold=DEFAULT.threshold - 0.1),
+    **{
+        f"pruned to {count} sentences a name": replace(DEFAULT, sentences_per_entity=count)
+        for count in (2, 3, 5)
+    },
+    **{f"steps T {steps}": replace(DEFAULT, steps=steps) for steps in (2, 4, 5)},
+    **{
+        f"threshold {value:.2f}": replace(DEFAULT, threshold=value)
+        for value in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    },
+    **{
+        f"weight of similarity {value:g}": replace(DEFAULT, similarity_weight=value)
+        for value in (0.0, 0.5, 1.0, 1.5, 2.0, 8.0)
+    },
+    **{f"promotion {value:g}": replace(DEFAULT, promotion=value) for value in (0.0, 0.3, 0.7, 1.0)},
+}
+CLUES: dict[str, Settings] = {
     "Clue-RAG-0.0": ClueSettings(),
     "w/o K-A, units do not anchor": ClueSettings(units=False),
     "w/o S-A, names do not anchor": ClueSettings(names=False),
@@ -344,14 +328,7 @@ CLUES = {
 }
 
 
-def zoom_with(settings: ZoomSettings) -> Callable[[JudgedIndex], Search]:
-    """The zoom arm with other settings."""
-    return lambda data: partial(
-        ZoomRetriever(data.session.snapshot.graph, settings).search, k=DEPTH
-    )
-
-
-ZOOMS = {
+ZOOMS: dict[str, Settings] = {
     "Doc-Zoom": ZoomSettings(),
     "three deviations, as published": ZoomSettings(deviations=3.0),
     "with edges between passages": ZoomSettings(neighbours=64),
@@ -432,12 +409,8 @@ def routers(data: JudgedIndex) -> dict[str, Router]:
     def shipped(texts: Sequence[str]) -> Float64:
         decisions = session.gateway.decide(texts)
         low = decisions[0].thresholds.low if decisions[0].thresholds else nan
-        return np.array(
-            [
-                CUT - low + (nan if decision.score is None else decision.score)
-                for decision in decisions
-            ]
-        )
+        scores = [nan if decision.score is None else decision.score for decision in decisions]
+        return CUT - low + np.array(scores)
 
     known: list[tuple[list[str], list[bool]]] = []
     for split in ("train", "dev"):
@@ -474,14 +447,14 @@ TABLES: Mapping[str, tuple[str, Printer]] = {
     "front": ("EA-GraphRAG figure 3: routers by quality, walks and time", print_front),
     "linear": (
         "LinearRAG table 3, figures 4 and 5: parts, pruning, sweeps",
-        lambda sets, seed: print_variants(dict(linear_variants()), sets, seed),
+        partial(print_variants, VARIANTS),
     ),
     "clue": (
         "Clue-RAG tables 2 and 4, figure 7: parts and sweeps without a language model",
-        lambda sets, seed: print_variants({k: clue_with(v) for k, v in CLUES.items()}, sets, seed),
+        partial(print_variants, CLUES),
     ),
     "zoom": (
         "ZoomRAG tables 4 and 8: parts and iterations of Doc-Zoom",
-        lambda sets, seed: print_variants({k: zoom_with(v) for k, v in ZOOMS.items()}, sets, seed),
+        partial(print_variants, ZOOMS),
     ),
 }

@@ -13,8 +13,8 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -37,18 +37,14 @@ DRAWS = 2_000
 WARM_UP = 5
 ROUTES = ("dense", "hybrid", "graph", "fusion", "auto")
 
-Ask = Callable[[str], object]
-
 
 class Plain:
     """Plain dense retrieval, as in tutorials."""
 
     def __init__(self, folder: Path) -> None:
         """Load the files of `write_plain`, and the encoder."""
-        import torch  # noqa: PLC0415 - slow; --help need not wait for it
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - slow
 
-        self.threads = torch.get_num_threads()
         self._model = SentenceTransformer(str(locate_model(DEFAULT_ENCODER)), device="cpu")
         vectors = np.load(folder / "vectors.npy")
         self._index = faiss.IndexFlatIP(vectors.shape[1])
@@ -61,16 +57,6 @@ class Plain:
         scores, rows = self._index.search(vectors, k)
         nearest = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
         return [{**self._passages[row], "score": score} for row, score in nearest]
-
-    @contextmanager
-    def on_threads(self, count: int) -> Iterator[None]:
-        """Have PyTorch use so many threads inside the block."""
-        import torch  # noqa: PLC0415
-
-        before = torch.get_num_threads()
-        torch.set_num_threads(count)
-        yield
-        torch.set_num_threads(before)
 
 
 def write_plain(session: Session, folder: Path) -> None:
@@ -147,19 +133,14 @@ def run(args: argparse.Namespace) -> None:
 def print_process(
     session: Session, plain: Plain, questions: Sequence[str], args: argparse.Namespace
 ) -> None:
-    """Print milliseconds of questions asked one by one; `load` has them by stage."""
+    """Print milliseconds of questions asked one by one."""
     opened = wye.Index(session)
-
-    def by_plain(threads: int, question: str) -> None:
-        with plain.on_threads(threads):
-            plain.search(question, args.k)
 
     def by_route(route: str, question: str) -> None:
         opened.search(question, route=route, k=args.k)
 
-    asks: dict[str, Ask] = {
-        PLAIN: partial(by_plain, plain.threads),
-        "plain, one thread": partial(by_plain, 1),
+    asks: dict[str, Callable[[str], object]] = {
+        PLAIN: lambda question: plain.search(question, args.k),
         "our encoder alone": lambda question: session.analyser.encode_questions([question]),
     }
     asks |= {route: partial(by_route, route) for route in args.routes.split(",")}
@@ -171,7 +152,9 @@ def print_process(
     print()
 
 
-def in_turns(asks: Mapping[str, Ask], questions: Sequence[str]) -> dict[str, Float64]:
+def in_turns(
+    asks: Mapping[str, Callable[[str], object]], questions: Sequence[str]
+) -> dict[str, Float64]:
     """(n,) seconds of each system for each question; their order changes with the question."""
     for ask in asks.values():
         for question in questions[:WARM_UP]:
@@ -193,11 +176,7 @@ def ratio_of_medians(times: Float64, baseline: Float64, *, seed: int) -> tuple[f
     return float(np.median(times) / np.median(baseline)), f"[{low:.2f} {high:.2f}]"
 
 
-def print_http(
-    folder: Path,
-    questions: Sequence[str],
-    args: argparse.Namespace,
-) -> None:
+def print_http(folder: Path, questions: Sequence[str], args: argparse.Namespace) -> None:
     """Print the load of each server with each number of clients, in turn; then their memory."""
     with ExitStack() as stack:
         plain_server = Server(sys.executable, "-m", "benchmarks.plain_dense", str(folder))
@@ -215,29 +194,30 @@ def print_http(
     columns = ["over HTTP, clients", "per s", "p50 ms", "p99 ms", "errors"]
     table = Table([*columns, "p50 / plain", "[least most]", "per s / plain"], width=24)
     for (name, route, clients), server_samples in samples.items():
-        first = samples[PLAIN, "dense", clients]
-        p50s = [harness.percentiles(sample.answered or [np.nan])[0] for sample in server_samples]
-        firsts = [harness.percentiles(sample.answered or [np.nan])[0] for sample in first]
-        ratios = np.array(p50s) / np.array(firsts)
-        rates = [sample.rate for sample in server_samples]
-        p99 = harness.percentiles(
-            [t for sample in server_samples for t in sample.answered] or [np.nan]
-        )[2]
-        errors = sum(sample.failed + len(sample.refused) for sample in server_samples)
+        p50s, plain_p50s, rates, plain_rates = (
+            np.array([value(sample) for sample in each])
+            for value in (_p50, lambda sample: sample.rate)
+            for each in (server_samples, samples[PLAIN, "dense", clients])
+        )
+        ratios, answered = p50s / plain_p50s, [t for each in server_samples for t in each.answered]
         table.row(
             f"{name} {route}, {clients}" if name != PLAIN else f"{name}, {clients}",
             float(np.median(rates)),
             float(np.median(p50s)),
-            p99,
-            errors,
+            harness.percentiles(answered)[2],
+            sum(sample.failed + len(sample.refused) for sample in server_samples),
             float(np.median(ratios)),
             f"[{ratios.min():.2f} {ratios.max():.2f}]",
-            float(np.median(np.array(rates) / np.array([sample.rate for sample in first]))),
+            float(np.median(rates / plain_rates)),
         )
     print()
     table = Table(["server", "resident MB"])
     for name, size in memory.items():
         table.row(name, size)
+
+
+def _p50(sample: load.Sample) -> float:
+    return harness.percentiles(sample.answered)[0]
 
 
 async def slices(

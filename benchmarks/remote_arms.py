@@ -27,7 +27,6 @@ from benchmarks import harness
 from benchmarks.harness import PATIENCE, Server, Table
 from wye.backends.types import Float64
 from wye.training.data import Dataset, read_dataset
-from wye.training.measures import MEASURES, resampled_means, score
 
 DELAY = 3.0
 """Seconds that a GraphRAG server takes to answer a question."""
@@ -130,15 +129,6 @@ async def ask_all(
     return [replies[row] for row in range(len(questions))]
 
 
-def quality(dataset: Dataset, replies: Sequence[ArmReply]) -> Float64:
-    """(n,) nDCG@10 of each question."""
-    answers = {
-        question.id: [passage["id"] for passage in reply.body.get("passages", [])]
-        for question, reply in zip(dataset.questions, replies, strict=True)
-    }
-    return score(dataset.judgements, answers)[:, MEASURES.index("nDCG@10")]
-
-
 async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> None:
     texts = [question.text for question in dataset.questions]
     deadline = round(4000 * DELAY * args.scale + 10_000)
@@ -154,7 +144,8 @@ async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> 
     for name, fields in ways.items():
         fields["deadline_ms"] = min(deadline, 60_000)
         replies = await ask_all(url, texts, args.clients, **fields)
-        values = quality(dataset, replies)
+        hits = ([hit["id"] for hit in reply.body.get("passages", [])] for reply in replies)
+        values = harness.measured(dataset, hits, "nDCG@10")
         baseline = values if baseline is None else baseline
         seconds = [reply.seconds for reply in replies]
         table.row(
@@ -165,14 +156,8 @@ async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> 
             1000 * float(np.mean(seconds)),
             1000 * float(np.percentile(seconds, 95)),
             f"{values.mean():.4f}",
-            _difference(values - baseline, args.seed),
+            *harness.intervals(values - baseline, np.zeros_like(values), seed=args.seed),
         )
-
-
-def _difference(gains: Float64, seed: int) -> str:
-    means = resampled_means(gains[:, None], seed=seed)[:, 0]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return f"{gains.mean():+.4f} [{low:+.4f} {high:+.4f}]"
 
 
 async def _print_faults(

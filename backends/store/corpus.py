@@ -32,12 +32,11 @@ from wye.backends.store.derived import (
     DerivedFiles,
     read_arrays,
     unpack_strings,
-    unpack_table,
     versions_in,
 )
 from wye.backends.store.index import PassageStore
 from wye.backends.store.versions import reading, sizes_in
-from wye.backends.strings import Strings, StringTable, positions, taken
+from wye.backends.strings import Strings, positions, taken
 from wye.backends.types import Float32, Int32, Int64, Passage
 
 _BLOCK = 1024
@@ -147,7 +146,7 @@ class Corpus:
 
     def _row(self, id_: str) -> int:
         """Row of a passage by id; -1 if it is unknown."""
-        if isinstance(self.ids, StringTable):
+        if isinstance(self.ids, Strings):
             return self.ids.find(id_)
         if isinstance(self.ids, LayeredStrings) and self.two:
             row = self.two.added._row(id_)
@@ -352,7 +351,7 @@ def _from_arrays(
     index: PassageStore, dataset: lance.LanceDataset, arrays: Arrays, addresses: Int64
 ) -> Corpus:
     """The corpus with some arrays; `addresses` are those of its rows."""
-    ids = unpack_table("ids", arrays)
+    ids = unpack_strings("ids", arrays)
 
     def strings(name: str, most: int) -> Sequence[str]:
         """A column, as a list up to so many passages."""
@@ -406,7 +405,7 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     order = pc.sort_indices(table["id"])
     arrays = read_arrays([table.take(order)], index.dimension, None)
     added = _from_arrays(index, dataset, arrays, new[order.to_numpy()])
-    ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
+    ids = base.ids
     before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
     positions = np.array([*map(before, added.ids)], np.int64)
     positions -= np.searchsorted(deleted, positions)

@@ -32,14 +32,14 @@ import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
 from wye.backends.files import canonical_json, write_atomically
-from wye.backends.strings import Strings, StringTable
+from wye.backends.strings import Strings
 from wye.backends.types import Float16, Int32
 
 FOLDER = "derived"
 MANIFEST = "manifest"
 """The pin that differs in every version."""
 # Raise when a code change alters what is derived from a version, or how it is stored.
-LAYOUT = 9
+LAYOUT = 10
 PASSAGES = "passages"
 """The part that all others need."""
 KEPT_FROM = 1_000
@@ -194,34 +194,25 @@ def drop_derived(index: Path, versions: Collection[int]) -> None:
 
 
 def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
-    """Strings as two arrays, for `unpack_strings`."""
-    array = (strings if isinstance(strings, Strings) else Strings(strings)).array
+    """Strings as two arrays, and a third with their order if they have one."""
+    strings = strings if isinstance(strings, Strings) else Strings(strings)
+    array, order = strings.array, strings.order
     _, starts, text = array.buffers()
     dtype = np.int64 if pa.types.is_large_string(array.type) else np.int32
     offsets = np.frombuffer(starts, dtype) if starts else np.zeros(1, dtype)
     offsets = offsets[array.offset : array.offset + len(array) + 1]
     content = np.frombuffer(text, np.uint8) if text else np.zeros(0, np.uint8)
     first, last = int(offsets[0]), int(offsets[-1])
-    return {f"{name}.starts": offsets - first, f"{name}.text": content[first:last]}
+    arrays: Arrays = {f"{name}.starts": offsets - first, f"{name}.text": content[first:last]}
+    return arrays if order is None else {**arrays, f"{name}.order": order}
 
 
 def unpack_strings(name: str, arrays: Arrays) -> Strings:
     """The strings of `pack_strings`, without copying."""
     starts, text = arrays[f"{name}.starts"], arrays[f"{name}.text"]
     kind = pa.LargeStringArray if starts.dtype == np.int64 else pa.StringArray
-    return Strings(kind.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(text)))
-
-
-def pack_table(name: str, table: StringTable) -> Arrays:
-    """Strings with their hash table, for `unpack_table`."""
-    index = {f"{name}.hashes": table.hashes, f"{name}.order": table.order}
-    return {**pack_strings(name, table.strings), **index}
-
-
-def unpack_table(name: str, arrays: Arrays) -> StringTable:
-    """The strings of `pack_table`, without copying."""
-    hashes, order = arrays[f"{name}.hashes"], arrays[f"{name}.order"]
-    return StringTable(unpack_strings(name, arrays), hashes, order)
+    array = kind.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(text))
+    return Strings(array, arrays.get(f"{name}.order"))
 
 
 def _write(path: Path, about: object, arrays: Arrays) -> None:
@@ -425,7 +416,7 @@ def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None)
         arrays |= {name: on_disk(array, folder) for name, array in pieces.items()}
     for name, growing in strings.items():
         arrays |= growing.read(name)
-    return {**arrays, **pack_table("ids", StringTable.of(unpack_strings("ids", arrays)))}
+    return arrays
 
 
 def _matrix(vectors: pa.FixedSizeListArray, dimension: int) -> Float16:

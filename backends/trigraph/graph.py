@@ -19,9 +19,7 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import (
     Arrays,
     pack_strings,
-    pack_table,
     unpack_strings,
-    unpack_table,
 )
 from wye.backends.strings import FurtherWords, Strings, Words, ascending, find_all
 from wye.backends.trigraph.names import (
@@ -260,7 +258,7 @@ class TriGraph:
             arrays[f"{name}.starts"] = plain(lists).starts
             arrays[f"{name}.items"] = plain(lists).items
         arrays |= pack_strings("keys", self.keys)
-        arrays |= pack_table("words", self.names.words.table)
+        arrays |= pack_strings("words", self.names.words.strings)
         return {**arrays, **self.names.to_arrays(), **self.display_names.to_arrays()}
 
     @classmethod
@@ -279,7 +277,7 @@ class TriGraph:
             titled=lists("titled"),
             titles=lists("titles"),
             owners=corpus.sentence_passage,
-            names=NameTrie.from_arrays(Words(unpack_table("words", arrays)), arrays),
+            names=NameTrie.from_arrays(Words(unpack_strings("words", arrays)), arrays),
             display_names=DisplayNames.from_arrays(corpus, keys, arrays),
         )
 

@@ -10,7 +10,6 @@ from wye.backends.strings import (
     END,
     SentenceWords,
     Strings,
-    StringTable,
     Words,
     ascending,
     find_all,
@@ -42,28 +41,23 @@ def test_numbers_stay_and_case_does_not_count_in_sentences() -> None:
     assert (found.packed >> 1).tolist() == [3, 3, -1]
 
 
-@given(st.lists(st.text(), unique=True), st.text(), st.integers(0, 1))
-def test_a_table_finds_what_a_list_does(texts: list[str], other: str, hashed: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        if not hashed:  # all fall into one place
-            patch.setattr(wye.backends.strings, "_hash", lambda _: 7)
-        table = StringTable.of(Strings(texts))
-        position_of = {text: position for position, text in enumerate(texts)}
-        for text in [*texts, other, "\ud800"]:
-            assert table.find(text) == position_of.get(text, -1)
-    assert [*table] == texts
-    assert len(table) == len(texts)
+@given(st.lists(st.text(), unique=True), st.text())
+def test_strings_with_an_order_find_what_a_list_does(texts: list[str], other: str) -> None:
+    strings = Strings(texts).ordered()
+    position_of = {text: position for position, text in enumerate(texts)}
+    for text in [*texts, other, "\ud800"]:
+        assert strings.find(text) == position_of.get(text, -1)
 
 
-def test_words_of_a_table_are_those_of_a_list_and_take_new_ones() -> None:
+def test_stored_words_are_those_of_a_list_and_take_new_ones() -> None:
     texts = ["b", "a", "ß"]
-    words, others = Words(StringTable.of(Strings(texts))), Words(texts)
+    words, others = Words(Strings(texts).ordered()), Words(texts)
     assert [words.find(text) for text in [*texts, "c"]] == [0, 1, 2, -1]
     assert (len(words), [*words]) == (len(others), [*others])
     assert words.number("a") == 1
     assert words.number("c") == 3
-    assert [*words.table] == [*words] == ["b", "a", "ß", "c"]
-    assert [*others.table] == texts
+    assert [*words.strings] == [*words] == ["b", "a", "ß", "c"]
+    assert [*others.strings] == texts
 
 
 short_texts = st.lists(st.text(max_size=3))

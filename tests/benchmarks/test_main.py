@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks
 from benchmarks.__main__ import BENCHMARKS, main, usage
 
 
@@ -13,13 +12,6 @@ def test_each_tells_its_options(name: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="0"):
         main([name, "--help"])
     assert f"usage: python -m benchmarks {name}" in capsys.readouterr().out
-
-
-def test_every_module_is_a_benchmark_or_shared() -> None:
-    folder = Path(str(benchmarks.__file__)).parent
-    modules = {path.stem for path in folder.glob("[!_]*.py")}
-    shared = {"harness", "writes"}
-    assert modules == {*BENCHMARKS, *shared}
 
 
 def test_an_unknown_name_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

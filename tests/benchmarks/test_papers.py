@@ -4,15 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.__main__ import main
-from benchmarks.papers import CLUES, TABLES, ZOOMS, gain_at, linear_variants
-
-
-def test_every_table_begins_with_what_it_is_compared_to() -> None:
-    assert next(iter(CLUES)) == "Clue-RAG-0.0"
-    assert next(iter(ZOOMS)) == "Doc-Zoom"
-    names = [name for name, _ in linear_variants()]
-    assert names[:2] == ["default", "equation 5 as printed"]
-    assert len(names) == len(set(names))
+from benchmarks.papers import TABLES, gain_at
 
 
 def test_a_table_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ ONLY_IF_LARGE = (
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.tail:with_tail",
     "wye.backends.strings:FurtherWords.find",
-    "wye.backends.strings:StringTable.find",
+    "wye.backends.strings:Strings.find",
 )
 
 _PATIENCE = 120.0
