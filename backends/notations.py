@@ -9,11 +9,10 @@ Ordinary words have none.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from wye.backends.text import LONGEST_PIECE, folded
+from wye.backends.text import LONGEST_PIECE, OfPieces, folded
 
 _NAMES = (
     *("january", "february", "march", "april", "may", "june", "july"),
@@ -206,7 +205,7 @@ def notations(text: str) -> list[str]:
 
     They are folded and not stemmed.
     """
-    of_pieces = chain.from_iterable(map(notations_of, text.split()))
+    of_pieces = chain.from_iterable(map(_OF_PIECES.__getitem__, text.split()))
     in_phrases = phrases(text) if _DIGIT.search(text) else ()
     return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_phrases)))]
 
@@ -231,7 +230,6 @@ _UMLAUT = re.compile("[äöüøåÄÖÜØÅ]")
 _MARK = re.compile(r"[a-z][A-Z]|\w[._\-]\w|[^\W\d][0-9]|[0-9][^\W\d]|[äöüøåÄÖÜØÅ]")
 
 
-@lru_cache(2**14)
 def notations_of(piece: str) -> Sequence[str]:
     """The joined forms and the parts of the codes in a piece, and its words without umlauts."""
     if len(piece) > LONGEST_PIECE or not _MARK.search(piece):
@@ -245,7 +243,10 @@ def notations_of(piece: str) -> Sequence[str]:
             further.append(joined)
         for word in words:
             further += _parts(word)
-    return tuple(further)
+    return further
+
+
+_OF_PIECES = OfPieces(notations_of)
 
 
 def digraphs(text: str) -> dict[str, str]:

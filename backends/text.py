@@ -11,8 +11,6 @@ from itertools import chain
 from typing import Literal
 
 _SPACES = re.compile(r"\s+")
-# Characters that are looked at together for one that can be seen; most texts begin with one.
-_GLANCE = 256
 
 _STRAIGHT = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
@@ -232,7 +230,7 @@ def words_before_stemming(text: str) -> list[str]:
     return [*chain.from_iterable(map(_WORDS.__getitem__, text.split()))]
 
 
-class _OfPieces(dict[str, tuple[str, ...]]):
+class OfPieces(dict[str, tuple[str, ...]]):
     """What pieces of texts without blanks have; the first `_REMEMBERED` short ones are cached."""
 
     def __init__(self, read: Callable[[str], Iterable[str]]) -> None:
@@ -257,8 +255,8 @@ def _words_of(piece: str) -> list[str]:
 _REMEMBERED = 2**17
 LONGEST_PIECE = 64
 """Longer pieces have no codes, but data in some encoding."""
-_WORDS = _OfPieces(_words_of)
-_CONTENT = _OfPieces(lambda piece: terms(piece, "s", _FUNCTION_TERMS))
+_WORDS = OfPieces(_words_of)
+_CONTENT = OfPieces(lambda piece: terms(piece, "s", _FUNCTION_TERMS))
 
 
 def folded(text: str) -> str:
@@ -311,14 +309,13 @@ def singular(word: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Whether a text has nothing to read: only spaces, invisible characters and loose marks."""
-    unseen: set[str] = set()  # each character is looked up once, however long the text is
-    for start in range(0, len(text), _GLANCE):
-        new = set(text[start : start + _GLANCE]) - unseen
-        kinds = map(unicodedata.category, new)
-        if not all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds):
-            return False
-        unseen |= new
-    return True
+    return not any(map(_is_seen, text))
+
+
+@lru_cache(1024)
+def _is_seen(character: str) -> bool:
+    kind = unicodedata.category(character)
+    return kind not in ("Cc", "Cf") and kind[0] not in "MZ"
 
 
 _REQUEST = re.compile(
