@@ -287,7 +287,13 @@ class Bench:
             acknowledged.append((word, _newest_version(undisturbed)))
 
         OPERATIONS[operation](undisturbed, 0.0, timedelta(hours=1), ack)
-        digests = _digests(undisturbed, since=before)
+        index = PassageStore.open(undisturbed)
+        dataset = index.snapshot()
+        digests = {
+            n: _digest(read_corpus(PassageStore(undisturbed, dataset.checkout_version(n))))
+            for n in index.versions()
+            if n >= before
+        }
         self.states = list(dict.fromkeys(digests.values()))
         if len(self.states) != len([*groupby(digests.values())]):
             raise RuntimeError(f"{operation} passes through the same content twice")
@@ -397,16 +403,6 @@ def _until(condition: Callable[[], bool]) -> None:
 def _newest_version(folder: Path) -> int:
     """Number of the newest version; 0 if there is no index."""
     return PassageStore.open(folder).version if folder.exists() else 0
-
-
-def _digests(folder: Path, since: int) -> dict[int, str]:
-    """Version, from `since` on -> digest of its content."""
-    index = PassageStore.open(folder)
-    versions = [number for number in index.versions() if number >= since]
-    dataset = index.snapshot()
-    return {
-        n: _digest(read_corpus(PassageStore(folder, dataset.checkout_version(n)))) for n in versions
-    }
 
 
 def _digest(corpus: Corpus) -> str:

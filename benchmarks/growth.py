@@ -308,27 +308,22 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
     )
 
 
-def document(number: int) -> Passage:
-    """A short passage, with a new name and a known one."""
-    text = f"Town{number} has a bridge. It was opened in {1900 + number % 100} near London."
-    return Passage(f"written-{number}", f"Bridge {number}", text)
-
-
 async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[float]]:
-    """Put documents one by one; returns seconds until each is stored, and until it is found."""
+    """Put documents with a new and a known name; returns seconds until each is stored, or found."""
     stored: list[float] = []
     searchable: list[float] = []
     start = time.perf_counter()
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         for number in range(int(rate * seconds)):
             await asyncio.sleep(max(0.0, start + number / rate - time.perf_counter()))
-            passage = document(1_000 + number)
+            title, year = f"Bridge {1_000 + number}", 1900 + number % 100
+            text = f"Town{1_000 + number} has a bridge. It was opened in {year} near London."
+            body, path = {"title": title, "text": text}, f"/v1/documents/written-{1_000 + number}"
             started = time.perf_counter()
-            body = {"title": passage.title, "text": passage.text}
-            reply = (await http.put(f"/v1/documents/{passage.id}", json=body)).raise_for_status()
+            reply = (await http.put(path, json=body)).raise_for_status()
             stored.append(time.perf_counter() - started)
             version = reply.json()["index_version"]
-            question = {"question": passage.title, "route": "lexical", "k": 1}
+            question = {"question": title, "route": "lexical", "k": 1}
             while True:
                 answer = (await http.post("/v1/retrieve", json=question)).raise_for_status()
                 if answer.json()["index"]["version"] >= version:

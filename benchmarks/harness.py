@@ -207,13 +207,7 @@ class Table:
         self._print(["-" * wide for wide in self._widths])
 
     def row(self, *cells: str | float) -> None:
-        """Print a row; floats are formatted by `number`.
-
-        Raises:
-            ValueError: The number of cells differs from that of columns.
-        """
-        if len(cells) != len(self._widths):
-            raise ValueError(f"{len(cells)} cells in a table of {len(self._widths)} columns.")
+        """Print a row, which has a cell for each column; floats are formatted by `number`."""
         self._print([cell if isinstance(cell, str) else number(cell) for cell in cells])
 
     def _print(self, cells: Sequence[str]) -> None:

@@ -26,7 +26,6 @@ _HEAD = (
     "content-length: {length}\r\n\r\n"
 )
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-_BATCH = re.compile(rb'"batch": ?(\d+)')
 
 
 @dataclass(slots=True)
@@ -36,12 +35,10 @@ class Sample:
     Attributes:
         seconds: Status -> seconds of each reply.
         span: Seconds from the first request to the last reply.
-        batch: Batch size of each answered question.
     """
 
     seconds: dict[int, list[float]] = field(default_factory=dict)
     span: float = 0.0
-    batch: list[int] = field(default_factory=list)
 
     def add(self, status: int, seconds: float) -> None:
         """Count a reply."""
@@ -98,16 +95,13 @@ class LoadClient:
             writer.write(request + content)
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
-            reply = await reader.readexactly(int(length[1]) if length else 0)
+            await reader.readexactly(int(length[1]) if length else 0)
         except (OSError, asyncio.IncompleteReadError):
             sample.add(0, time.perf_counter() - started)
             return
         status = int(head.split(b" ", 2)[1])
         sample.add(status, time.perf_counter() - started)
         self._idle.append((reader, writer))
-        if status == 200:
-            batch = _BATCH.search(reply)
-            sample.batch.append(int(batch[1]) if batch else 0)
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """An open connection that the server has not closed, or else a new one."""
@@ -178,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
     data = f"{args.url or harness.data_name(args)}, {len(questions):,} questions"
     harness.print_header("wye serve under load", seed=args.seed, data=data)
     columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
-    table = Table([*columns, "batch"], width=12)
+    table = Table(columns, width=12)
     with ExitStack() as stack:
         index = None if args.url else stack.enter_context(harness.index_of(args))
         url = args.url if index is None else stack.enter_context(Server.of(index)).url
@@ -214,9 +208,8 @@ async def measure(
 def print_load(table: Table, route: str, clients: int, sample: Sample) -> None:
     """Print a row of the first table."""
     counts = clients, len(sample.answered), sample.failed + len(sample.refused)
-    batch = float(np.mean(sample.batch)) if sample.batch else np.nan
     times = harness.percentiles(sample.answered or [np.nan])
-    table.row(route, *counts, sample.rate, *times, batch)
+    table.row(route, *counts, sample.rate, *times)
 
 
 def print_overload(sample: Sample, args: argparse.Namespace) -> None:

@@ -4,8 +4,7 @@ The arm is another `wye serve` over the same index, behind a proxy that delays r
 GraphRAG server takes, and fails on demand. The route fusion always asks it; `auto` asks only if the
 router wants it. Quality is nDCG@10, with the 95 % bootstrap interval of the paired difference to
 always asking. In the table of faults, each call meets one with the probability --faulty; 503 and
-504 are replies of a gateway that had no time for its own arms. Delays are
-scaled by --scale.
+504 are replies of a gateway that had no time for its own arms. Delays are scaled by --scale.
 """
 
 import argparse

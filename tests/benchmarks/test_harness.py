@@ -20,7 +20,7 @@ def test_table_aligns_names_left_and_numbers_right(capsys: pytest.CaptureFixture
         "------  ---------  ---------",
         "dense       0.250      6,119",
     ]
-    with pytest.raises(ValueError, match="1 cells in a table of 3"):
+    with pytest.raises(ValueError, match="longer than"):
         table.row("dense")
 
 
