@@ -54,14 +54,14 @@ ROWS = (*LINES, ".csv", ".xlsx", ".mbox")
 """Extensions of files with several documents."""
 _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
     .sh .sql .swift .ts .tsx"""
-TEXTS = (PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", ".json", *_CODE.split())
+TEXTS = (*PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", ".json", *_CODE.split())
 """Extensions of files that are read as text."""
-SUFFIXES = (PROSE, *READERS, *LINES, *TEXTS[1:])
+SUFFIXES = (*PROSE, *READERS, *LINES, *TEXTS[len(PROSE) :])
 """Extensions of supported files, also for uploads."""
 PARQUET = ".parquet"
 """Also supported, except for uploads."""
 _READ = (*SUFFIXES, PARQUET)
-KINDS = f"{', '.join((PROSE, *READERS, *LINES, *TEXTS[1:7], PARQUET))}, or source code"
+KINDS = f"{', '.join((*PROSE, *READERS, *LINES, *TEXTS[len(PROSE) : 8], PARQUET))}, or source code"
 """What is read, in words."""
 # Files that are read in one go: each has at most so many bytes, and they are so close together.
 _SMALL = 1 << 16

@@ -288,8 +288,8 @@ class _Pipeline:
             )
         # Questions with a plan go in steps if they may. Those that would be fused go there without
         # a plan too: second hops cost little beyond fusion.
-        plans = batch.plans([row for row, decision in enumerate(decisions) if decision.planned])
-        for row, plan in plans.items():
+        planned = [row for row, decision in enumerate(decisions) if decision.planned]
+        for row, plan in {**dict.fromkeys(planned, _NO_PLAN), **batch.plans(planned)}.items():
             decision, has_plan = decisions[row], bool(plan.steps or plan.open)
             if has_plan or decision.route == Route.FUSION:
                 reason = in_steps(decision.reason, has_plan=has_plan)

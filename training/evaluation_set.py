@@ -233,7 +233,7 @@ class EvaluationSet:
 
     def follows(self, steps: float) -> Mask:
         """(n,) which questions without a plan go in steps where they would be fused."""
-        return ~self.planned & self._may_have_plan & self._needs_more(steps)
+        return ~self.planned & self._needs_more(steps)
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""

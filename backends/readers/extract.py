@@ -27,7 +27,6 @@ Reader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
 
 READERS: Mapping[str, tuple[Reader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
-    ".rst": (markup.rst, "docutils.core"),
     ".html": (markup.html, "lxml.etree"),
     ".htm": (markup.html, "lxml.etree"),
     ".csv": (tables.csv, "csv"),

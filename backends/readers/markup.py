@@ -1,11 +1,10 @@
-"""Readers of Markdown, HTML and reStructuredText: their text without the markup, and headings."""
+"""Readers of Markdown and HTML: their text without the markup, and headings."""
 
 import datetime
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any, BinaryIO
 
 from wye.backends.readers.decode import decoded, encoding_of_mark
@@ -313,125 +312,3 @@ def _is_unseen(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
         return True
     is_hidden = "hidden" in element.attrib or element.get("aria-hidden") == "true"
     return is_hidden or _INVISIBLE.search(element.get("style") or "") is not None
-
-
-def rst(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
-    """A reStructuredText file, without includes and raw text.
-
-    Directives and roles of Sphinx give the text that they contain. Fields at the beginning are
-    metadata.
-    """
-    from docutils import nodes  # noqa: PLC0415
-    from docutils.core import publish_doctree  # noqa: PLC0415
-
-    content, note = decoded(file.read(), options.encoding)
-    metadata, text = front_matter(content)
-    _accept_sphinx()
-    settings = {
-        "_disable_config": True,
-        "file_insertion_enabled": False,
-        "raw_enabled": False,
-        "report_level": 5,
-        "halt_level": 5,
-        "syntax_highlight": "none",
-        "line_length_limit": sys.maxsize,  # a longer line would drop the whole text
-    }
-    tree = publish_doctree(text, settings_overrides=settings)
-    for fields in tree.findall(nodes.docinfo):
-        metadata = {**dict(_fields(fields)), **metadata}
-    yield _with_front_matter(metadata, _rst(tree, 1), limits, note)
-
-
-def _fields(fields: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - docutils has no types
-    for field in fields.children:
-        if field.tagname == "field":
-            yield field[0].astext(), one_line(field[1].astext())
-        else:
-            yield field.tagname, one_line(field.astext())
-
-
-_RST_LEFT_OUT = frozenset(
-    """comment docinfo image meta pending raw substitution_definition system_message target
-    topic""".split()  # noqa: SIM905 - names read better as words
-)
-_RST_BLOCKS = frozenset(
-    """paragraph literal_block doctest_block math_block rubric term line attribution caption
-    title""".split()  # noqa: SIM905 - names read better as words
-)
-
-
-def _rst(node: Any, level: int, mark: str = "") -> Iterator[Block]:  # noqa: ANN401
-    for child in node.children:
-        tag = child.tagname
-        if tag in _RST_LEFT_OUT:
-            continue
-        if tag == "title" and node.tagname in ("document", "section"):
-            yield level, child.astext()
-        elif tag in _RST_BLOCKS:
-            yield 0, mark + child.astext()
-            mark = ""
-        elif tag == "row":
-            level_of_row = HEADER if node.tagname == "thead" else ROW
-            yield level_of_row, _row(one_line(cell.astext()) for cell in child.children)
-        elif tag == "section":
-            yield from _rst(child, level + 1)
-        elif tag == "list_item":
-            yield from _rst(child, level, "- ")
-        elif hasattr(child, "children"):
-            yield from _rst(child, level, mark)
-
-
-# Sphinx directives without text, and with code.
-_NOTHING = frozenset(["toctree", "index", "currentmodule", "module", "highlight", "tabularcolumns"])
-_CODE = frozenset(["code", "code-block", "sourcecode", "literalinclude", "prompt", "testcode"])
-
-
-class _Any(dict[str, Any]):
-    """A dictionary with the value of key "" for every missing key."""
-
-    def __missing__(self, key: str) -> Any:  # noqa: ANN401 - whatever it holds
-        return self[""]
-
-
-@cache
-def _accept_sphinx() -> None:
-    """Make docutils read unknown directives and roles as the text that they contain."""
-    from docutils import nodes  # noqa: PLC0415
-    from docutils.parsers.rst import Directive, directives, roles  # noqa: PLC0415
-
-    class Other(Directive):  # type: ignore[misc]
-        optional_arguments = 1
-        final_argument_whitespace = True
-        has_content = True
-
-        option_spec = _Any({"": directives.unchanged})
-
-        def run(self) -> list[Any]:
-            if self.name in _NOTHING:
-                return []
-            text = "\n".join(self.content)
-            if self.name in _CODE:
-                return [nodes.literal_block(text, text)] if text else []
-            container = nodes.container()
-            if self.arguments:
-                content, _ = self.state.inline_text(self.arguments[0], self.lineno)
-                container += nodes.paragraph("", "", *content)
-            self.state.nested_parse(self.content, self.content_offset, container)
-            return [container]
-
-    def text_of(
-        _name: str, rawtext: str, text: str, *_: object, **__: object
-    ) -> tuple[list[Any], list[Any]]:
-        label = re.sub(r"\s*<[^<>]*>$", "", text).lstrip("~!") or text
-        return [nodes.inline(rawtext, label)], []
-
-    def directive(name: str, language: Any, tree: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
-        kind = None if name in _CODE else directive_of(name, language, tree)[0]
-        return kind or Other, []
-
-    def role(name: str, language: Any, lineno: int, reporter: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
-        kind, _ = role_of(name, language, lineno, reporter)
-        return kind or text_of, []
-
-    directive_of, role_of = directives.directive, roles.role
-    directives.directive, roles.role = directive, role

@@ -259,14 +259,14 @@ def text_document(name: str, content: bytes, encoding: str = "") -> tuple[Passag
     if not text.strip():
         raise SourceError("text is empty")
     path = PurePath(name)
-    if path.suffix.lower() == PROSE:
+    if path.suffix.lower() in PROSE:
         return document_of(Draft(path.stem, [(0, text)]), name), note
     lines = [(ROW, line) for line in text.splitlines()]
     return document_of(Draft(path.name, lines), name), note
 
 
-PROSE = ".txt"
-"""Extension of text whose lines end anywhere; those of other texts mean something."""
+PROSE = (".txt", ".rst")
+"""Extensions of text whose lines end anywhere; those of other texts mean something."""
 
 
 # Frequent words that English lacks: German, French, Spanish, Italian, Portuguese, Dutch, Polish.

@@ -1,14 +1,16 @@
 """Names by which passages go besides their whole titles.
 
 An encyclopaedia's titles are names. A company's are "Runbook: Lynx", "DR-12 Shore power", a path,
-or the name of a row. Their parts, codes, a person's first name and the codes of the first column
-that tells the rows of a table apart say as well what a passage is about, if few passages have them.
+or the name of a row. Their parts, codes, a person's first name and the codes or days of the first
+column that tells the rows of a table apart, if their titles do not, say as well what a passage is
+about, if few passages have them.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from wye.backends.notations import phrases
 from wye.backends.text import FUNCTION_WORDS, HEADING_JOINT, entity_key, title_keys
 
 MOST_DOCUMENTS = 3
@@ -23,6 +25,7 @@ _STEM = re.compile(r"[\w.]+(?:[-_][\w.]+)+")
 _STEM_CODE = re.compile(r"[A-Z]{1,4}[-_]\d+(?:[-_]\d+)*(?=[-_]|$)")
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
 _KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
+_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
 _MOST_WORDS = 4
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 
@@ -48,20 +51,22 @@ def defining_names(
         for key in names:
             shared[key].add(document)
         cells = cells_of(text)
-        for label, value in cells:
+        for label, value in (("", title), *cells) if cells else ():
             columns[document.rpartition(":")[0], label].append((row, value))
         for name in names_of_person(title) if cells else ():
             key = entity_key(name)
-            if len(key) > 2 and key not in whole and name[0].isupper():
+            if len(key) > 2 and name[0].isupper():
                 names.append(key)
                 shared[key].update((document, *_TWO))
     tables_with_keys = set()
-    for (table, _), column in columns.items():
-        if table not in tables_with_keys and are_keys([value for _, value in column]):
+    for (table, label), column in columns.items():
+        values = [value if label else value.replace(" ", "") for _, value in column]
+        if table not in tables_with_keys and are_keys(values):
             tables_with_keys.add(table)
             for row, value in column:
-                names_of[row].append(entity_key(value))
-                shared[entity_key(value)].add(documents[row])
+                for key in (*([entity_key(value)] if label else ()), *day_keys(value)):
+                    names_of[row].append(key)
+                    shared[key].add(documents[row])
     return [
         tuple(key for key in dict.fromkeys(names) if len(shared[key]) <= MOST_DOCUMENTS)
         for names in names_of
@@ -81,6 +86,12 @@ def cells_of(text: str) -> list[tuple[str, str]]:
         if joint and len(label) <= 40
     ]
     return cells if len(parts) > 1 and len(cells) > 0.7 * len(parts) else []
+
+
+def day_keys(text: str) -> list[str]:
+    """Keys of the days in a text in whatever notation: "on 2031-05-07", and without the year."""
+    keys = [key for phrase in phrases(text) for key in phrase.keys if _DAY.fullmatch(key)]
+    return [f"on {key.strip('-')}" for key in dict.fromkeys(keys)]
 
 
 def are_keys(values: Sequence[str]) -> bool:

@@ -5,19 +5,21 @@ no word with the report in which the fitter is named. Such a passage is moved to
 the ranking by the probability that it is evidence. The probability depends on five things: the rank
 of the passage that has the name, how near the sentence with the name is to the question, which of
 the question's words that sentence has and which the new passage adds, and how rare the name is. A
-name that few passages mention, such as a number of an order, leads to those as well.
+name that few passages mention, such as a number of an order, leads to those as well. So does a day
+to the row of a table that it names, in whatever notation, if the question ties two things by time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.documents import split_sentences
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import logistic, ranges
 from wye.backends.text import content_terms
+from wye.backends.trigraph.definitions import day_keys
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Float64, Int64, Mask, Query
@@ -30,6 +32,10 @@ RARE = 3
 """A name that at most so many passages mention leads to these, whatever their titles."""
 COMMON = 100
 """A name that more passages mention leads nowhere."""
+_TIMED = re.compile(
+    r"(?<=\w )when\b|\b(?:date|day|evening|morning|night|shift|week)s?\b", re.IGNORECASE
+)
+"""What ties two things by time. Only then a day leads from one passage to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +114,13 @@ def second_hops(
         return []
     head_of = np.repeat(np.arange(len(heads)), ends - starts)
     near = corpus.sentence_vectors[sentences].astype(np.float32) @ query.vector
-    position, entities = graph.mentions.entities.pairs(sentences)
-    entities = entities.astype(np.int64)
+    position, mentioned = graph.mentions.entities.pairs(sentences)
+    texts = corpus.sentence_texts(sentences)
+    timed = enumerate(texts) if _TIMED.search(query.text) else ()
+    days = [(n, graph.keys.find(key)) for n, text in timed for key in day_keys(text)]
+    of_day = np.array([pair for pair in days if pair[1] >= 0], np.int64).reshape(-1, 2)
+    position = np.concatenate([position, of_day[:, 0]])
+    entities = np.concatenate([mentioned, of_day[:, 1]], dtype=np.int64)
     degree = filtered.degree(entities)
     pair, rows, is_titled = _named(filtered, entities, degree)
     head = head_of[position[pair]]
@@ -122,12 +133,8 @@ def second_hops(
     nearness = near[position[pair]].astype(np.float64) - float(near.max())
     commonness = np.log(np.maximum(degree[pair], 1))
     weights = {word.term: word.weight for word in lexical.words_in(query.text, (), ())}
-    said = [[*_said(text, weights)] for text in corpus.texts(heads)]
-    keys = [graph.keys[entity] for entity in entities[pair].tolist()]
-    linked = [
-        max((share for sentence, share in said[at] if key in sentence), default=0.0)
-        for at, key in zip(head.tolist(), keys, strict=True)
-    ]
+    said = np.array([_share({*content_terms(text)}, weights) for text in texts])
+    linked = said[position[pair]]
     known = np.column_stack([head, nearness, linked, commonness, ~is_titled])
     logits = known @ [model.rank, model.nearness, model.linked, model.rarity, model.mention]
     best = _best_of_each(rows, logits)[:MOST]
@@ -169,13 +176,6 @@ def _best_of_each(rows: Int64, logits: Float64) -> Int64:
     order = np.lexsort((rows, -logits))
     _, first = np.unique(rows[order], return_index=True)
     return order[np.sort(first)]
-
-
-def _said(text: str, weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """The sentences of a text in small letters, with the share of the question's words in each."""
-    for line in text.splitlines():
-        for sentence in split_sentences(line):
-            yield sentence.casefold(), _share({*content_terms(sentence)}, weights)
 
 
 def _share(words: Set[str], weights: Mapping[str, float]) -> float:

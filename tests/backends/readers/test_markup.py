@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wye.backends.readers.drafts import HEADER, ROW, BadFileError, Draft, Limits
-from wye.backends.readers.markup import front_matter, html, markdown, rst
+from wye.backends.readers.markup import front_matter, html, markdown
 
 Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
 LIMITS = Limits(characters=10_000)
@@ -165,74 +165,7 @@ def test_a_page_that_is_cut_off_by_its_depth_is_refused() -> None:
         read(markdown, ">" * 5_000 + " x")
 
 
-def test_restructured_text_of_sphinx_and_without() -> None:
-    text = """The Manual
-==========
-
-:author: Jim
-:Status: draft
-
-With :ref:`the label <x>`, :class:`~a.B`, ``code`` and `a link <http://x.y>`_.
-
-.. note:: Mind *this*.
-
-.. versionadded:: 3.4
-   The thing.
-
-.. code-block:: python
-   :linenos:
-
-   print(1)
-
-.. py:function:: foo(x)
-   :module: a
-
-   Does it.
-
-.. toctree::
-   :maxdepth: 2
-
-   other
-
-Part
-----
-
-=====  =====
-A      B
-=====  =====
-1      2
-=====  =====
-
-- one
-- two
-"""
-    draft = read(rst, text)
-    assert draft.title == "The Manual"
-    assert draft.metadata == {"author": "Jim", "status": "draft"}
-    assert draft.blocks == [
-        (0, "With the label, a.B, code and a link."),
-        (0, "Mind this."),
-        (0, "3.4\nThe thing."),
-        (0, "print(1)"),
-        (0, "foo(x)"),
-        (0, "Does it."),
-        (2, "Part"),
-        (HEADER, "A | B"),
-        (ROW, "1 | 2"),
-        (0, "- one"),
-        (0, "- two"),
-    ]
-
-
-def test_restructured_text_reads_no_other_file() -> None:
-    text = ".. include:: /etc/passwd\n\n.. raw:: html\n   :file: /etc/passwd\n\n"
-    text += (
-        ".. csv-table::\n   :file: /etc/passwd\n\n.. code:: text\n   :file: /etc/passwd\n\nText."
-    )
-    assert read(rst, text).blocks == [(0, "Text.")]
-
-
-@pytest.mark.parametrize("reader", [markdown, html, rst])
+@pytest.mark.parametrize("reader", [markdown, html])
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_bytes_are_a_fault(reader: Reader, data: st.DataObject) -> None:
@@ -243,9 +176,6 @@ def test_no_bytes_are_a_fault(reader: Reader, data: st.DataObject) -> None:
         "---\n",
         "a: b\n",
         "| a |\n|--|\n",
-        "=====\n",
-        ".. x::",
-        ":r:`",
     ]
     pieces += [
         "`x <y>`_",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wye.backends.trigraph.definitions import cells_of, defining_names, title_parts
+from wye.backends.trigraph.definitions import cells_of, day_keys, defining_names, title_parts
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,20 @@ def test_the_first_column_that_tells_rows_apart_names_them(
     texts = [f"where: north; no: {key}; other: Z-{n}" for n, key in enumerate(column)]
     names = defining_names(["Ropes", "Sails"], ["a.csv:1", "a.csv:2"], texts)
     assert [each[:1] for each in names] == [(key,) for key in keys or ("z-0", "z-1")]
+
+
+def test_no_column_names_the_rows_whose_titles_are_codes() -> None:
+    texts = ["firm: S-2; sum: 5 EUR", "firm: S-1; sum: 7 EUR"]
+    assert defining_names(["LK 5571", "M-31/2"], ["a.csv:1", "a.csv:2"], texts) == [(), ()]
+
+
+def test_a_day_names_its_row_in_every_notation() -> None:
+    texts = [f"date: {day}.05.31; watch: Lie" for day in ("06", "07")]
+    names = defining_names(["Tue", "Wed"], ["rota.csv:1", "rota.csv:2"], texts)
+    assert names[1] == ("07.05.31", *day_keys("7 May 2031"))
+
+
+def test_a_surname_that_is_a_title_elsewhere_names_its_person_too() -> None:
+    titles, documents = ["Berg, Runa", "Berg"], ["staff.csv:1", "leave.csv:1"]
+    names = defining_names(titles, documents, ["role: Warden; hut: Elk Hut"] * 2)
+    assert "berg" in names[0]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wye.backends.documents import split_sentences
 from wye.backends.lexical import LexicalRetriever, LexicalSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
@@ -71,11 +70,9 @@ def obvious(
     def share(words: Iterable[str]) -> float:
         return sum(idf[word] for word in words) / sum(idf.values())
 
-    def linked(head: int, key: str) -> float:
-        lines = corpus.texts([head])[0].splitlines()
-        sentences = [sentence for line in lines for sentence in split_sentences(line)]
-        having = [set(content_terms(s)) for s in sentences if key in s.casefold()]
-        return max((share(idf.keys() & of) for of in having), default=0.0)
+    def linked(sentence: int) -> float:
+        (text,) = corpus.sentence_texts([sentence])
+        return share(idf.keys() & set(content_terms(text)))
 
     best: dict[str, tuple[float, float]] = {}
     for rank, head in enumerate(heads):
@@ -88,7 +85,7 @@ def obvious(
                 pages = titled if head not in titled and degree <= COMMON else []
                 known = HOPS.bias + HOPS.rank * rank + HOPS.rarity * math.log(max(degree, 1))
                 known += HOPS.nearness * (near[sentence] - max(near.values()))
-                known += HOPS.linked * linked(head, graph.keys[entity])
+                known += HOPS.linked * linked(sentence)
                 for row, added in [
                     *((r, 0.0) for r in pages),
                     *((r, HOPS.mention) for r in mentioned),
@@ -133,6 +130,30 @@ def test_what_a_filter_keeps_out_is_no_hop(
     allowed = np.array([True, False, True, True, True])
     query = Query(QUESTION, np.array([1, 0], np.float32))
     assert [h.passage for h in second_hops(*arms, query, ["log"], allowed=allowed)] == ["berg"]
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Who was on watch when the mast broke?", ["on 05-07"]),
+        ("Who was on watch the night the mast broke?", ["on 05-07"]),
+        ("Who saw the broken mast?", []),
+    ],
+)
+def test_a_day_leads_to_the_row_of_that_day_where_the_question_ties_things_by_time(
+    corpus_of: CorpusOf, question: str, names: list[str]
+) -> None:
+    passages = (
+        Passage("log.md", "Log", "On 7 May the mast of the [Heron] broke."),
+        Passage("rota.csv:1", "Tue", "date: 06.05.31; watch: Lie"),
+        Passage("rota.csv:2", "Wed", "date: 07.05.31; watch: Berg"),
+    )
+    corpus = corpus_of(*passages, dimension=2)
+    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
+    lexical = LexicalRetriever(corpus.ids, ["", "", ""], LexicalSettings())
+    hops = second_hops(arm, lexical, Query(question, np.array([1, 0], np.float32)), ["log.md"])
+    assert [hop.name for hop in hops] == names
+    assert {hop.passage for hop in hops} <= {"rota.csv:2"}
 
 
 IDS = [passage.id for passage in PASSAGES]
