@@ -57,23 +57,19 @@ class _Node:
     Words are not nodes here: to Tregex the word "S" would be a clause.
     """
 
-    __slots__ = ("children", "end", "label", "order", "parent", "position", "start", "tree")
+    __slots__ = ("children", "label", "parent", "position", "tree")
 
-    def __init__(
-        self, tree: Tree, parent: "_Node | None", position: int, order: list["_Node"]
-    ) -> None:
-        self.tree = tree
-        self.label = tree.label
-        self.parent = parent
-        self.position = position
+    def __init__(self, tree: Tree, parent: "_Node | None" = None, position: int = 0) -> None:
+        self.tree, self.label = tree, tree.label
+        self.parent, self.position = parent, position
         self.children: list[_Node] = []
-        self.order = order
-        self.start = self.end = len(order)
-        order.append(self)
 
-    def below(self) -> Sequence["_Node"]:
+    def below(self) -> list["_Node"]:
         """All descendants of this node (`<<` asks for one of them)."""
-        return self.order[self.start + 1 : self.end]
+        nodes = [*self.children]
+        for node in nodes:  # which grows meanwhile
+            nodes += node.children
+        return nodes
 
     def has(self, *labels: str) -> bool:
         """`<`: a child has one of the labels."""
@@ -111,16 +107,21 @@ _SUBORDINATORS = frozenset({"SBAR", "VP"})
 
 def count_units(trees: Sequence[Tree]) -> SyntacticUnits:
     """The production units of a text, given each sentence's tree with a ROOT on top."""
-    nodes = [node for tree in trees for node in _number(tree)]
+    nodes = [_Node(tree) for tree in trees]
+    # The list grows meanwhile: a long sentence may be nested deeper than Python's stack.
+    for node in nodes:
+        below = (child for child in node.tree.children if not child.is_leaf)
+        node.children = [_Node(child, node, at) for at, child in enumerate(below)]
+        nodes += node.children
     # No predicate matches both tags and phrases, so each is applied to only one of these lists.
     tags = [node for node in nodes if not node.children]
     phrases = [node for node in nodes if node.children]
     return SyntacticUnits(
         words=sum(map(_is_word, tags)),
         sentences=sum(node.label == "ROOT" for node in phrases),
-        clauses=_count(phrases, is_clause, is_fragment_clause),
+        clauses=_count(phrases, is_clause) + _count_fragments(phrases, is_clause),
         dependent_clauses=_count(phrases, is_dependent_clause),
-        t_units=_count(phrases, is_t_unit, is_fragment_t_unit),
+        t_units=_count(phrases, is_t_unit) + _count_fragments(phrases, is_t_unit),
         complex_t_units=_count(phrases, is_complex_t_unit),
         coordinate_phrases=_count(phrases, is_coordinate_phrase),
         complex_nominals=_count(phrases, is_modified_noun, is_nominal_clause, is_verbal_subject),
@@ -130,6 +131,12 @@ def count_units(trees: Sequence[Tree]) -> SyntacticUnits:
 
 def _count(nodes: Sequence[_Node], *units: Callable[[_Node], bool]) -> int:
     return sum(unit(node) for unit in units for node in nodes)
+
+
+def _count_fragments(nodes: Sequence[_Node], unit: Callable[[_Node], bool]) -> int:
+    """`FRAG > ROOT !<< unit`: a fragment at the root counts as a unit if it contains none."""
+    fragments = (node for node in nodes if node.label == "FRAG" and node.parent_in(_ROOT))
+    return sum(not any(map(unit, node.below())) for node in fragments)
 
 
 def _is_word(node: _Node) -> bool:
@@ -180,11 +187,6 @@ def _is_finite(phrase: _Node) -> bool:
     )
 
 
-def is_fragment_clause(node: _Node) -> bool:
-    """`FRAG > ROOT !<< clause`: a fragment counts as a clause if it contains none."""
-    return _is_root_fragment(node) and not any(map(is_clause, node.below()))
-
-
 def is_t_unit(node: _Node) -> bool:
     """`S|SBARQ|SINV|SQ > ROOT | [$-- S|SBARQ|SINV|SQ !>> SBAR|VP]`."""
     return node.label in _SENTENCES and (
@@ -194,15 +196,6 @@ def is_t_unit(node: _Node) -> bool:
             and not node.under(_SUBORDINATORS)
         )
     )
-
-
-def is_fragment_t_unit(node: _Node) -> bool:
-    """`FRAG > ROOT !<< T-unit`."""
-    return _is_root_fragment(node) and not any(map(is_t_unit, node.below()))
-
-
-def _is_root_fragment(node: _Node) -> bool:
-    return node.label == "FRAG" and node.parent_in(_ROOT)
 
 
 def is_dependent_clause(node: _Node) -> bool:
@@ -270,27 +263,6 @@ def is_verbal_subject(node: _Node) -> bool:
 def _precedes_verb_phrase(node: _Node) -> bool:
     """`$+ VP`."""
     return any(sister.label == "VP" for sister in node.right_sisters()[:1])
-
-
-def _number(tree: Tree) -> list[_Node]:
-    """All tags and phrases of a tree in order, parents first."""
-    order: list[_Node] = []
-    pending: list[_Node | tuple[Tree, _Node | None, int]] = [(tree, None, 0)]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, _Node):
-            # Its descendants have all been numbered by now.
-            item.end = len(order)
-            continue
-        below, parent, position = item
-        node = _Node(below, parent, position, order)
-        if parent is not None:
-            parent.children.append(node)
-        pending.append(node)
-        phrases = [child for child in below.children if not child.is_leaf]
-        for number in range(len(phrases) - 1, -1, -1):
-            pending.append((phrases[number], node, number))
-    return order
 
 
 # Rules exist only for the categories whose heads the patterns need. The head is the leftmost child
