@@ -22,7 +22,7 @@ from safetensors.numpy import save as save_tensors
 from wye.backends.files import canonical_json, write_atomically
 from wye.router.errors import ModelFileError, PolicyError
 from wye.router.policy import Policy, RoutingModel
-from wye.router.scorer import KINDS, Familiarity, Member, Scorer, Standard
+from wye.router.scorer import AttentionMlp, Familiarity, Scorer, Standard
 from wye.router.types import Route, Thresholds
 
 FORMAT = 1
@@ -57,42 +57,6 @@ class TrainedRouter:
     notes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The content of `manifest.json`.
-
-    Attributes:
-        format: `FORMAT` of the build that wrote it.
-        features: The features that the router uses, in order.
-        mean: Their means in training.
-        scale: Their standard deviations in training.
-        clip: Bound of z-scores.
-        temperature: Temperature of the calibration; `bias` is its offset.
-        members: Kind of each member, a key of `KINDS`.
-        files: File name -> SHA-256, for the other files in the folder.
-        training: What it was trained on and how, in words and numbers.
-    """
-
-    format: int
-    name: str
-    version: str
-    schema_id: str
-    features: tuple[str, ...]
-    mean: tuple[float, ...]
-    scale: tuple[float, ...]
-    clip: float
-    temperature: float
-    bias: float
-    members: tuple[str, ...]
-    files: Mapping[str, str]
-    training: Mapping[str, Any]
-
-    @property
-    def title(self) -> str:
-        """Name and version, "name/v1"."""
-        return f"{self.name}/{self.version}"
-
-
 def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
     """Read a router after checking all of its files.
 
@@ -104,33 +68,35 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
         ModelFileError: A file is missing or was changed, or the router needs other features.
     """
     manifest = _read_manifest(folder)
+    title, features = _title(manifest), tuple(manifest["features"])
     content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
-    if manifest.schema_id != schema_id:
+    if manifest["schema_id"] != schema_id:
         raise ModelFileError(
-            f"Router '{manifest.title}' was trained with feature schema {manifest.schema_id}; this "
+            f"Router '{title}' was trained with feature schema {manifest['schema_id']}; this "
             f"build computes {schema_id}. Retrain with `wye train`, or point --router at a "
             "matching one."
         )
     column_of = {name: column for column, name in enumerate(names)}
-    if missing := [name for name in manifest.features if name not in column_of]:
+    if missing := [name for name in features if name not in column_of]:
         raise ModelFileError(
-            f"Router '{manifest.title}' cannot be used: This build does not compute "
-            f"{', '.join(missing)}, which the router needs. Retrain with `wye train`, or use the "
-            "build that it was trained with."
+            f"Router '{title}' cannot be used: This build does not compute {', '.join(missing)}, "
+            "which the router needs. Retrain with `wye train`, or use the build that it was "
+            "trained with."
         )
-    members, familiarity = _models(content[WEIGHTS], manifest, folder / WEIGHTS)
+    members, familiarity = _networks(content[WEIGHTS], manifest["members"], folder / WEIGHTS)
+    mean, scale = np.array(manifest["mean"]), np.array(manifest["scale"])
     scorer = Scorer(
-        names=manifest.features,
-        columns=np.array([column_of[name] for name in manifest.features], np.int64),
+        names=features,
+        columns=np.array([column_of[name] for name in features], np.int64),
         width=len(names),
-        standard=Standard(np.array(manifest.mean), np.array(manifest.scale), manifest.clip),
+        standard=Standard(mean, scale, manifest["clip"]),
         members=members,
-        temperature=manifest.temperature,
-        bias=manifest.bias,
+        temperature=manifest["temperature"],
+        bias=manifest["bias"],
         familiarity=familiarity,
     )
     policy = _parse_policy(content[THRESHOLDS], folder / THRESHOLDS)
-    return RoutingModel(manifest.title, scorer, policy, folder)
+    return RoutingModel(title, scorer, policy, folder)
 
 
 def read_title(folder: Path) -> str:
@@ -139,7 +105,11 @@ def read_title(folder: Path) -> str:
     Raises:
         ModelFileError: The manifest is missing or was changed.
     """
-    return _read_manifest(folder).title
+    return _title(_read_manifest(folder))
+
+
+def _title(manifest: Mapping[str, Any]) -> str:
+    return f"{manifest['name']}/{manifest['version']}"
 
 
 def require_name(name: str) -> None:
@@ -247,7 +217,7 @@ def _parse_policy(data: bytes, path: Path) -> Policy:
         raise ModelFileError(f"'{path}' cannot be used: {error}") from None
 
 
-def _read_manifest(folder: Path) -> Manifest:
+def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     content = _parse(_read(path), path)
     if content.get("format") != FORMAT:
@@ -257,16 +227,12 @@ def _read_manifest(folder: Path) -> Manifest:
         )
     if content.pop("digest", None) != _sha256(_text(content)):
         raise _changed(path, "its digest differs")
-    try:
-        lists = ("features", "mean", "scale", "members")
-        return Manifest(**content | {name: tuple(content[name]) for name in lists})
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"'{path}' is not a router's manifest: {error}.") from None
+    return content
 
 
-def _checked(path: Path, manifest: Manifest) -> bytes:
+def _checked(path: Path, manifest: Mapping[str, Any]) -> bytes:
     data = _read(path)
-    if _sha256(data) != manifest.files.get(path.name):
+    if _sha256(data) != manifest["files"].get(path.name):
         raise _changed(path, "its checksum differs from the manifest's")
     return data
 
@@ -298,27 +264,25 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
     return content
 
 
-def _models(
-    data: bytes, manifest: Manifest, path: Path
-) -> tuple[tuple[Member, ...], Familiarity | None]:
-    unknown = sorted(set(manifest.members) - KINDS.keys())
-    if unknown:
+def _networks(
+    data: bytes, kinds: Sequence[str], path: Path
+) -> tuple[tuple[AttentionMlp, ...], Familiarity | None]:
+    if {*kinds} != {AttentionMlp.kind}:
         raise ModelFileError(
-            f"'{path}' has members of kind {', '.join(unknown)}; this build runs "
-            f"{', '.join(KINDS)}. Use the build that wrote it, or retrain with `wye train`."
+            f"'{path}' has members of kind {', '.join(kinds)}; this build runs "
+            f"{AttentionMlp.kind}. Use the build that wrote it, or retrain with `wye train`."
         )
     # Checksums say that the weights are those that were written with this manifest.
     tensors = load_tensors(data)
-    by_member = [
-        {
-            name.removeprefix(prefix): values
-            for name, values in tensors.items()
-            if name.startswith(prefix)
-        }
-        for prefix in map("members.{}.".format, range(len(manifest.members)))
-    ]
     members = tuple(
-        KINDS[kind](values) for kind, values in zip(manifest.members, by_member, strict=True)
+        AttentionMlp(
+            {
+                name.removeprefix(prefix): values
+                for name, values in tensors.items()
+                if name.startswith(prefix)
+            }
+        )
+        for prefix in map("members.{}.".format, range(len(kinds)))
     )
     if PRECISION not in tensors:
         return members, None
@@ -341,23 +305,22 @@ def _files_of(router: TrainedRouter, name: str, version: str) -> dict[str, bytes
         THRESHOLDS: _policy_text(router.policy, router.notes),
         CARD: router.card.encode(),
     }
-    manifest = asdict(
-        Manifest(
-            format=FORMAT,
-            name=name,
-            version=version,
-            schema_id=router.schema_id,
-            features=scorer.names,
-            mean=tuple(scorer.standard.mean.tolist()),
-            scale=tuple(scorer.standard.scale.tolist()),
-            clip=scorer.standard.clip,
-            temperature=scorer.temperature,
-            bias=scorer.bias,
-            members=tuple(member.kind for member in scorer.members),
-            files={file: _sha256(data) for file, data in files.items()},
-            training=router.training,
-        )
-    )
+    manifest = {
+        "format": FORMAT,
+        "name": name,
+        "version": version,
+        "schema_id": router.schema_id,
+        # In the order of the network's inputs, as are their means and deviations in training.
+        "features": scorer.names,
+        "mean": scorer.standard.mean.tolist(),
+        "scale": scorer.standard.scale.tolist(),
+        "clip": scorer.standard.clip,
+        "temperature": scorer.temperature,
+        "bias": scorer.bias,
+        "members": [member.kind for member in scorer.members],
+        "files": {file: _sha256(data) for file, data in files.items()},
+        "training": router.training,
+    }
     return {**files, MANIFEST: _text({**manifest, "digest": _sha256(_text(manifest))})}
 
 

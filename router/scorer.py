@@ -1,4 +1,4 @@
-"""Scores questions: z-scores go through networks or linear models, whose mean is calibrated.
+"""Scores questions: z-scores go through networks, whose mean logit is calibrated.
 
 The attention MLP runs without autograd: it computes a logit per question, and gradients in closed
 form. Source: EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256,
@@ -209,35 +209,6 @@ class AttentionMlp:
         return (self._double if points.dtype == np.float64 else self._single).gradients(points)
 
 
-class Linear:
-    """Logistic regression on the same features: logit = w · x + b."""
-
-    kind = "linear"
-
-    def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take "head.weight" (1, d) and "head.bias" (1,).
-
-        Raises:
-            KeyError: A tensor is missing.
-        """
-        self.tensors = dict(tensors)
-        self._head = Layer.of(tensors, "head", np.float64)
-
-    def logit(self, x: Float64) -> float:
-        """The logit of z-scored features (d,)."""
-        return float(self._head.of_one(x)[0])
-
-    def gradients(self, points: Floats) -> Floats:
-        """∂logit/∂x, (p, d), at points (p, d): the weights, repeated."""
-        return np.repeat(self._head.weight.astype(points.dtype), len(points), axis=0)
-
-
-Member = AttentionMlp | Linear
-KINDS: Mapping[str, type[AttentionMlp] | type[Linear]] = {
-    kind.kind: kind for kind in (AttentionMlp, Linear)
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Standard:
     """Standardises features by the statistics of the training questions.
@@ -287,16 +258,16 @@ class Familiarity:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """One or more models whose mean logit is calibrated.
+    """One or more networks whose mean logit is calibrated.
 
     Every question is scored by itself, so its score has the same bits alone and in a batch.
 
     Attributes:
-        names: The d features that the models use, in order.
+        names: The d features that the networks use, in order.
         columns: Their columns (d,) in the feature matrix.
         width: Number of columns of the feature matrix.
         standard: Makes z-scores of the features.
-        members: The models, at least one.
+        members: The networks, at least one.
         temperature: Divides the mean logit; above 0.
         bias: Added after that.
         familiarity: Tells which questions are like those of training; None if all count as such.
@@ -306,13 +277,13 @@ class Scorer:
     columns: NDArray[np.int64]
     width: int
     standard: Standard
-    members: tuple[Member, ...]
+    members: tuple[AttentionMlp, ...]
     temperature: float = 1.0
     bias: float = 0.0
     familiarity: Familiarity | None = None
 
     def inputs(self, features: Float64) -> Float64:
-        """The models' input.
+        """The networks' input.
 
         Args:
             features: (n, width), a row per question.

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.fakes import ReadingAnalyser, syntax_parser
+from tests.fakes import ReadingAnalyser, line, syntax_parser
 from tests.hashing import FakeAnalyser
 from wye.featurizer.analyser import AnalyserSettings
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.policy import Policy
-from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.scorer import Scorer, Standard
 from wye.router.types import Route, Thresholds
 from wye.service.cli import run
 
@@ -73,7 +73,7 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
             columns=np.array([COLUMNS.index(feature)]),
             width=len(COLUMNS),
             standard=Standard(np.zeros(1), np.ones(1), 50.0),
-            members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.array([-offset])}),),
+            members=(line([1], -offset),),
         )
         schema = schema_id(syntax_parser(own).fingerprint)
         policy = Policy(Thresholds(0.4, 0.6), Route.LEXICAL)

@@ -9,10 +9,22 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import numpy as np
+
 from tests.hashing import FakeAnalyser
 from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.types import Parse, Syntax
+from wye.router.scorer import AttentionMlp
+
+
+def line(weights: Sequence[float], bias: float) -> AttentionMlp:
+    """A network whose logit is w · x + b, exactly: its gates are open, and it hides no layer."""
+    width = len(weights)
+    gate = {"weight": np.zeros((width, width)), "bias": np.full(width, 40.0)}
+    tensors = {f"{layer}.{name}": v for layer in ("features", "output") for name, v in gate.items()}
+    head = {"head.weight": np.array([weights], float), "head.bias": np.array([bias])}
+    return AttentionMlp({**tensors, **head})
 
 
 class ReadingAnalyser(FakeAnalyser):

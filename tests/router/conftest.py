@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wye.backends.types import Float64
-from wye.router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
+from wye.router.scorer import AttentionMlp, Floats, Scorer, Standard
 
 
 def random_tensors(
@@ -28,7 +28,7 @@ def random_tensors(
     return found
 
 
-def scorer_of(members: Sequence[Member], width: int, seed: int = 0) -> Scorer:
+def scorer_of(members: Sequence[AttentionMlp], width: int, seed: int = 0) -> Scorer:
     """A scorer of all but the first of `width` features, in reverse order."""
     draw = np.random.default_rng(seed)
     count = width - 1
@@ -48,23 +48,11 @@ def tensors() -> Callable[..., dict[str, Floats]]:
     return random_tensors
 
 
-@pytest.fixture(params=["networks", "linear", "all"])
+@pytest.fixture(params=["alike", "of two shapes"])
 def scorer(request: pytest.FixtureRequest) -> Scorer:
-    networks: list[Member] = [
-        AttentionMlp(random_tensors(9, (16, 16, 8), seed, 3.0)) for seed in (1, 2)
-    ]
-    draw = np.random.default_rng(3)
-    linear: list[Member] = [
-        Linear({"head.weight": draw.normal(size=(1, 9)), "head.bias": np.array([0.5])})
-    ]
-    # Of another shape.
-    other: list[Member] = [AttentionMlp(random_tensors(9, (5,), 7, 3.0))]
-    members = {
-        "networks": networks,
-        "linear": linear,
-        "all": networks + linear + other,
-    }
-    return scorer_of(members[request.param], 10)
+    members = [AttentionMlp(random_tensors(9, (16, 16, 8), seed, 3.0)) for seed in (1, 2)]
+    other = AttentionMlp(random_tensors(9, (5,), 7, 3.0))
+    return scorer_of([*members, other] if request.param == "of two shapes" else members, 10)
 
 
 @pytest.fixture

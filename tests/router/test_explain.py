@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes import line
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
 from wye.router.evidence import CHEAP_SIGNALS, MEANINGS
 from wye.router.explain import GROUPS, Explainer, contributions, group_of, summary
-from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.scorer import Scorer, Standard
 from wye.router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
 unit = st.floats(0, 1)
@@ -42,9 +43,8 @@ def test_an_average_question_is_all_baseline(scorer: Scorer) -> None:
 
 
 def test_features_that_say_nothing_are_given_nothing() -> None:
-    weights = {"head.weight": np.zeros((1, 3)), "head.bias": np.array([2.5])}
     standard = Standard(np.zeros(3), np.ones(3), 5.0)
-    constant = Scorer(("a", "b", "c"), np.arange(3), 3, standard, (Linear(weights),))
+    constant = Scorer(("a", "b", "c"), np.arange(3), 3, standard, (line([0, 0, 0], 2.5),))
     baseline, values = Explainer(constant).attribute(np.ones(3), 2.5)
     assert values.tolist() == [0, 0, 0]
     assert baseline == 2.5

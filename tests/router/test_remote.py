@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes import line
 from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError, QuestionError
 from wye.router.evidence import CHEAP_SIGNALS
@@ -25,7 +26,7 @@ from wye.router.remote import (
     passage_columns,
     passage_coverage,
 )
-from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.scorer import Scorer, Standard
 from wye.router.settings import MODELS
 from wye.router.types import FusedHit, Route, Thresholds
 
@@ -192,7 +193,7 @@ def test_a_router_decides_by_what_was_returned() -> None:
         columns=np.array([PASSAGE_COLUMNS.index(feature)]),
         width=len(PASSAGE_COLUMNS),
         standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": -np.ones((1, 1)), "head.bias": np.full(1, 0.5)}),),
+        members=(line([-1], 0.5),),
     )
     points = {"fast": Thresholds(0.9, 1.0)}
     policy = Policy(Thresholds(0.5, 1.0), Route.HYBRID, points=points)

@@ -7,7 +7,7 @@ import pytest
 
 from wye.backends.types import Float64
 from wye.router.errors import FeatureError
-from wye.router.scorer import AttentionMlp, Floats, Linear, Scorer
+from wye.router.scorer import AttentionMlp, Floats, Scorer
 
 Tensors = Callable[..., dict[str, Floats]]
 shapes = pytest.mark.parametrize(
@@ -92,12 +92,6 @@ def test_far_from_the_origin_nothing_overflows(tensors: Tensors) -> None:
     assert math.isfinite(network.logit(points[0]))
     assert np.isfinite(network.gradients(points)).all()
     assert np.isfinite(network.gradients(points.astype(np.float32))).all()
-
-
-def test_a_lines_logit_and_gradient() -> None:
-    member = Linear({"head.weight": np.array([[1.0, -2.0, 0.5]]), "head.bias": np.array([0.25])})
-    assert member.logit(np.array([1.0, 1.0, 4.0])) == 1.25
-    assert member.gradients(np.zeros((2, 3))).tolist() == [[1.0, -2.0, 0.5]] * 2
 
 
 def test_a_question_scores_the_same_bits_alone_and_in_any_batch(

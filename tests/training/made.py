@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.fakes import line
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Mention, Query, RankedHit, Ranking
-from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.scorer import Scorer, Standard
 from wye.router.types import ARMS, FURTHER, ArmResults, Route
 from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
@@ -72,7 +73,7 @@ def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
         columns=np.array([column]),
         width=width,
         standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
+        members=(line([1], 0),),
     )
 
 

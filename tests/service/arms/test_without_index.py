@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from tests.fakes import line
 from tests.live import inside
 from tests.service.arms.fakes import Remote, arms_file, table
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.policy import Policy
 from wye.router.remote import PASSAGE_COLUMNS, passage_schema
-from wye.router.scorer import Linear, Scorer, Standard
+from wye.router.scorer import Scorer, Standard
 from wye.router.settings import MODELS
 from wye.router.types import Route, Thresholds
 from wye.service.app import build
@@ -84,7 +85,7 @@ def passage_router(folder: Path) -> Path:
         columns=np.array([PASSAGE_COLUMNS.index(feature)]),
         width=len(PASSAGE_COLUMNS),
         standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": -np.ones((1, 1)), "head.bias": np.ones(1)}),),
+        members=(line([-1], 1),),
     )
     policy = Policy(Thresholds(0.5, 1.0), Route.HYBRID)
     draft = TrainedRouter(scorer, policy, passage_schema(), "# By hand\n", {}, {})
