@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
 from threading import RLock
@@ -328,7 +328,7 @@ class Snapshot:
             if (graph := self.assembled) is None and self._base and two:
                 graph = with_tail(two, self._base.assemble(), settings)
             elif graph is None:
-                graph = assemble(self.corpus, settings, self._files.scratch_folder())
+                graph = self._files.with_room(partial(assemble, self.corpus, settings))
                 self._files.write(_GRAPH, graph.to_arrays(), settings)
                 graph = self.assembled or graph  # memory-mapped if it was written
             self._assembled = graph

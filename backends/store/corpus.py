@@ -11,7 +11,7 @@ changed since, by a deletion or a compaction, are matched by id and hash.
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,8 +35,9 @@ from wye.backends.store.derived import (
     versions_in,
 )
 from wye.backends.store.index import PassageStore
+from wye.backends.store.schema import NAMES
 from wye.backends.store.versions import reading, sizes_in
-from wye.backends.strings import Strings, positions, taken
+from wye.backends.strings import Strings, taken
 from wye.backends.types import Float32, Int32, Int64, Passage
 
 _BLOCK = 1024
@@ -133,8 +134,21 @@ class Corpus:
         return len(self.ids)
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
-        """(k, d) vectors of k entity surfaces or titles; rows of NaN for those without one."""
-        return self._index.surfaces.vectors(surfaces)
+        """(k, d) vectors of k names, read from disk; rows of NaN for those without one."""
+        distinct = pa.array(surfaces, pa.string()).dictionary_encode()
+        vectors: Float32 = np.full((len(distinct.dictionary), self._index.dimension), np.nan, "f4")
+        has_names = NAMES in self._dataset.schema.names
+        with self._index.reading():
+            for batch in self._dataset.to_batches([NAMES]) if has_names else ():
+                stored = batch[NAMES].flatten()
+                rows = pc.index_in(stored.field("name"), value_set=distinct.dictionary)
+                matches = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
+                matrix = (
+                    stored.field("vector").flatten().to_numpy().reshape(len(rows), vectors.shape[1])
+                )
+                vectors[rows.take(pa.array(matches)).to_numpy()] = matrix[matches]
+        order: Int32 = distinct.indices.to_numpy()
+        return vectors[order]
 
     def texts(self, rows: Sequence[int] | Int64) -> list[str]:
         """Texts of passages by row, in the given order."""
@@ -160,22 +174,6 @@ class Corpus:
     def is_of(self, dataset: lance.LanceDataset) -> bool:
         """Whether a version of the dataset has the same rows."""
         return self._fragments == fragments_of(dataset)
-
-    def stored(
-        self, documents: Collection[str], ids: Collection[str]
-    ) -> list[tuple[str, str, str]]:
-        """Id, document and content hash of the passages of some documents or with some ids."""
-        rows = sorted({*self.rows([*ids]), *self._rows_of(documents)})
-        return [(self.ids[row], self.documents[row], self.hashes[row]) for row in rows]
-
-    def _rows_of(self, documents: Collection[str]) -> list[int]:
-        """Rows of the passages of some documents."""
-        if self.two is None:
-            rows: list[int] = positions(self.documents, documents).tolist()
-            return rows
-        of_base, of_added = (each._rows_of(documents) for each in (self.two.base, self.two.added))
-        numbers = self.two.passages.numbers[of_base]
-        return [*numbers[numbers >= 0].tolist(), *self.two.passages.added[of_added].tolist()]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""
@@ -340,7 +338,7 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
                 table = dataset._take_rows(block, COLUMNS)
             yield table
 
-    arrays = read_arrays(tables(), index.dimension, files.scratch_folder())
+    arrays = files.with_room(lambda folder: read_arrays(tables(), index.dimension, folder))
     pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
     arrays = {**arrays, _ORDER: order}
     corpus = _from_arrays(index, dataset, arrays, addresses)

@@ -15,7 +15,7 @@ import shutil
 import sys
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from io import BytesIO, FileIO
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 from weakref import finalize
 
 import numpy as np
@@ -64,6 +64,7 @@ COLUMNS = [*_STRINGS.values(), "chunk", "vector", "sentences"]
 """The columns of the dataset that `read_arrays` takes."""
 
 Arrays = Mapping[str, NDArray[Any]]
+_Result = TypeVar("_Result")
 _MAGIC = b"WyeArray"
 _ALIGNED = 64
 _DIGEST = 16
@@ -107,16 +108,16 @@ class DerivedFiles:
         """Name of each existing part -> bytes."""
         return {file.stem: file.stat().st_size for file in sorted(self.folder.glob("*.arrays"))}
 
-    def scratch_folder(self) -> Path | None:
-        """Folder for temporary data while files are made; None if nothing can be written."""
-        if not self.is_persistent:
-            return None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            TemporaryFile(dir=self.folder).close()
-        except OSError:
-            return None
-        return self.folder
+    def with_room(self, work: Callable[[Path | None], _Result]) -> _Result:
+        """The result of a function, which takes a folder for temporary data.
+
+        Where nothing is to be written, or the disk is full, it is called with None, for memory.
+        """
+        if self.is_persistent:
+            with suppress(OSError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                return work(self.folder)
+        return work(None)
 
     def read(self, name: str, settings: object = None) -> Arrays | None:
         """Map the arrays of a part, by name; None if there is no usable file.
@@ -300,10 +301,7 @@ def _digest(value: object) -> str:
 
 
 class GrowingArray:
-    """Rows of numbers that are first written and then read.
-
-    If the disk is full, the array continues in memory.
-    """
+    """Rows of numbers that are first written and then read."""
 
     def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
         """Begin an empty array.
@@ -318,24 +316,18 @@ class GrowingArray:
         self._file: FileIO | BytesIO = (
             TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
         )
-        self._bytes = 0
         self._dtype, self._row = np.dtype(dtype), row
         finalize(self, self._file.close)  # for an array that is never read
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows."""
-        flat = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
-        try:
-            rest = flat
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError:  # the disk is full
-            self._file.seek(0)
-            with self._file as file:
-                self._file = BytesIO(file.read())
-            self._file.seek(self._bytes)
-            self._file.write(flat)
-        self._bytes += len(flat)
+        """Add rows.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        rest = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def read(self) -> NDArray[Any]:
         """All rows, read-only; nothing can be added afterwards."""
@@ -343,40 +335,9 @@ class GrowingArray:
         with self._file as file:
             if isinstance(file, BytesIO):
                 content = file.getvalue()
-            elif self._bytes:
+            elif file.tell():
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(content, self._dtype).reshape(-1, *self._row)
-
-
-class GrowingStrings:
-    """Strings that are first written and then read."""
-
-    def __init__(self, folder: Path | None) -> None:
-        """Begin an empty list; the folder is as for `GrowingArray`."""
-        self._starts = GrowingArray(folder, np.int64)
-        self._starts.extend(np.zeros(1))
-        self._text = GrowingArray(folder, np.uint8)
-        self._size = 0
-
-    def extend(self, strings: pa.Array) -> None:
-        """Add strings."""
-        starts, text = pack_strings("", Strings(strings)).values()
-        self._starts.extend(starts[1:].astype(np.int64) + self._size)
-        self._text.extend(text)
-        self._size += len(text)
-
-    def read(self, name: str) -> Arrays:
-        """All strings in the form of `pack_strings`, with offsets of 64 bits."""
-        return {f"{name}.starts": self._starts.read(), f"{name}.text": self._text.read()}
-
-
-def on_disk(array: NDArray[Any], folder: Path | None) -> NDArray[Any]:
-    """The array moved to disk and mapped, or the array itself if there is no folder."""
-    if folder is None:
-        return array
-    growing = GrowingArray(folder, array.dtype, array.shape[1:])
-    growing.extend(array)
-    return growing.read()
 
 
 def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None) -> Arrays:
@@ -385,7 +346,9 @@ def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None)
     Sentences come with their texts, since Lance cannot read part of a list's structs; these are
     dropped here.
     """
-    strings = {name: GrowingStrings(folder) for name in _STRINGS}
+    lengths, texts = (
+        {name: GrowingArray(folder, dtype) for name in _STRINGS} for dtype in (np.int64, np.uint8)
+    )
     chunks = GrowingArray(folder, np.int32)
     vectors = GrowingArray(folder, np.float32, (dimension,))
     sentence_vectors = GrowingArray(folder, np.float16, (dimension,))
@@ -394,8 +357,10 @@ def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None)
     rows = 0
     for table in tables:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
-        for name, growing in strings.items():
-            growing.extend(columns[_STRINGS[name]])
+        for name, column in _STRINGS.items():
+            starts, text = pack_strings("", Strings(columns[column])).values()
+            lengths[name].extend(np.diff(starts))
+            texts[name].extend(text)
         sentences = columns["sentences"].flatten()
         chunks.extend(columns["chunk"].to_numpy())
         vectors.extend(_matrix(columns["vector"], dimension))
@@ -412,10 +377,10 @@ def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None)
         "sentence_passage": owners.read(),
     }
     for kind in _MENTIONS:
-        pieces = _mention_arrays(kind, mentions.pop(kind))
-        arrays |= {name: on_disk(array, folder) for name, array in pieces.items()}
-    for name, growing in strings.items():
-        arrays |= growing.read(name)
+        arrays |= _mention_arrays(kind, mentions.pop(kind))
+    for name in _STRINGS:
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[name].read())])
+        arrays |= {f"{name}.starts": starts, f"{name}.text": texts[name].read()}
     return arrays
 
 

@@ -6,7 +6,7 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -30,8 +30,6 @@ from wye.backends.store.derived import (
     drop_derived,
     versions_in,
 )
-from wye.backends.store.entity_vectors import FOLDER as SURFACES
-from wye.backends.store.entity_vectors import EntityVectorCache
 from wye.backends.store.schema import (
     any_of,
     dimension_of,
@@ -88,11 +86,6 @@ class PassageStore:
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
         self._dataset = dataset
-
-    @cached_property
-    def surfaces(self) -> EntityVectorCache:
-        """Vectors of the names that passages mention."""
-        return EntityVectorCache(self.path, self.dimension, self.fingerprint)
 
     @classmethod
     def create(
@@ -326,7 +319,7 @@ def _refuse_foreign(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise IndexNotFoundError(f"{folder} is a file; an index is a folder. Give another path.")
-    ours = {PASSAGES, SURFACES, DERIVED, LOCK, NOTE}
+    ours = {PASSAGES, DERIVED, LOCK, NOTE}
     entries = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
     others = [name for name in entries if name not in ours]
     if others and not has_versions(folder):
@@ -493,4 +486,3 @@ class Writer:
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
         self._record = flush(self.folder, self.dataset, Record(self.version, remaining))
-        self.index.surfaces.compact(keep)

@@ -4,18 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from time import perf_counter
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
-from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
+    NAMES,
     STATEMENTS,
     StoredAnalysis,
     StoredSentence,
@@ -23,14 +20,14 @@ from wye.backends.store.schema import (
     columns_of,
     content_hash,
     has_columns,
+    names_of,
     to_analyses,
     to_batch,
     to_passages,
 )
 from wye.backends.store.source import IndexedPassage, stored_analyses
 from wye.backends.store.versions import reading
-from wye.backends.text import title_names
-from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
+from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser, Progress, Silent
 
 _T = TypeVar("_T")
 
@@ -77,7 +74,6 @@ def ingest(
     batch_passages: int = WINDOW,
     entity_vectors: bool = False,
     progress: Progress | None = None,
-    corpus: Corpus | None = None,
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
 
@@ -92,14 +88,14 @@ def ingest(
         passages: Chunks of a document should be consecutive; otherwise the late ones are deleted
             and written again. Of two documents with one id the first counts.
         batch_passages: Passages per window; more if a document ends later.
-        entity_vectors: Also keep a vector of every entity surface, for graphs that link by vector.
-        corpus: A version of the index in memory. If nothing was written since, it tells what is
-            stored, and the first window need not read the ids of all passages.
+        entity_vectors: Also store a vector of each name that a written passage has, for graphs that
+            link by vector.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
         IndexLockedError: Another writer holds the lock.
-        SourceError: A passage has an id of another document's; earlier windows are stored.
+        SourceError: A passage has an id of another document's, or the index is too old for what is
+            to be stored; earlier windows are stored.
     """
     index.check(analyser.fingerprint)
     clock = _Clock()
@@ -108,9 +104,7 @@ def ingest(
     interrupted = False
     try:
         with index.writer() as writer:
-            run = _Ingest(
-                writer, analyser, clock, progress, entity_vectors=entity_vectors, corpus=corpus
-            )
+            run = _Ingest(writer, analyser, clock, progress, entity_vectors=entity_vectors)
             try:
                 for window in whole_documents(clock.timed("read", passages), batch_passages):
                     run.add(window)
@@ -162,7 +156,6 @@ class _Ingest:
         progress: Progress,
         *,
         entity_vectors: bool,
-        corpus: Corpus | None,
     ) -> None:
         self.report = IngestReport()
         self._writer = writer
@@ -173,14 +166,12 @@ class _Ingest:
         self._lengths: dict[str, int] = {}  # documents of the window -> their numbers of chunks
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
-        self._corpus = corpus
         self._document_of_id: dict[str, str] = {}  # id -> document
         self._begun: set[str] = set()  # documents whose first chunk was seen
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
-        # The cache is empty if this index never had one, or if it was deleted.
-        if entity_vectors and not writer.index.surfaces.count():
-            self._learn(_stored_surfaces(writer))
+        if entity_vectors:
+            self._require(NAMES)
 
     def add(self, window: Sequence[Passage]) -> None:
         """Analyse and store a window."""
@@ -235,19 +226,23 @@ class _Ingest:
         return {id_: stored[key] for id_, key in keys.items() if key in stored}
 
     def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
-        has_column = STATEMENTS in self._writer.dataset.schema.names
-        if not has_column and any(passage.statements for passage in lacking):
-            raise SourceError(
-                "This index was made before passages had statements. Copy it with "
-                "`wye index OLD --index NEW`, and use the new one."
-            )
+        if any(passage.statements for passage in lacking):
+            self._require(STATEMENTS)
         for has_statements, group in groupby(lacking, lambda passage: bool(passage.statements)):
             passages = [*group]
             if not has_statements:
                 yield from self._analyser.analyse(passages)
                 continue
-            for window in _windows(passages, _WINDOW_OF_STATEMENTS):
+            for start in range(0, len(passages), _WINDOW_OF_STATEMENTS):
+                window = passages[start : start + _WINDOW_OF_STATEMENTS]
                 yield from _with_statements(window, self._analyser)
+
+    def _require(self, column: str) -> None:
+        if column not in self._writer.dataset.schema.names:
+            raise SourceError(
+                f"This index was made before passages had {column}. Copy it with "
+                "`wye index OLD --index NEW`, and use the new one."
+            )
 
     def commit(self, stale: Sequence[str] = (), *, is_repeated: bool = False) -> None:
         """Write analysed passages and delete stale ids, in one commit.
@@ -257,15 +252,13 @@ class _Ingest:
         """
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [analysis for _, analysis, _ in self._analysed]
+        vectors = self._encode_names(passages, analysed) if self._entity_vectors else None
         with self._clock.stage("write"):
-            rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths)
+            rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths, vectors)
             replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
             if has_columns(rows.schema) and (passages or stale):
                 written = [passage.id for passage in passages] if is_repeated else replaced
                 rows = fill(self._writer, rows, [*written, *stale])
-        # First, so that the cache never lags behind the passages after a crash.
-        if self._entity_vectors:
-            self._learn(_surfaces(rows))
         with self._clock.stage("write"):
             removed = self._writer.upsert(rows, stale, None if is_repeated else replaced)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
@@ -317,24 +310,19 @@ class _Ingest:
 
     def _rows(self, documents: Collection[str], ids: Collection[str]) -> Sequence[tuple[str, ...]]:
         """Ids, documents and hashes of the stored passages of some documents or with some ids."""
-        if self._corpus is not None and self._corpus.is_of(self._writer.dataset):
-            return self._corpus.stored(documents, ids)
         condition = f"{any_of('document', documents)} OR {any_of('id', ids)}"
         columns = ["id", "document", "content_hash"]
         with reading(self._writer.folder):
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)
             return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
-    def _learn(self, surfaces: Iterable[str]) -> None:
-        """Encode the surfaces that the cache lacks."""
-        for names in _windows(dict.fromkeys(surfaces), 2 * WINDOW):
-            with self._clock.stage("write"):
-                missing = self._writer.index.surfaces.missing(names)
-            with self._clock.stage("analyse"):
-                vectors = self._analyser.encode_surfaces(missing) if missing else None
-            with self._clock.stage("write"):
-                if vectors is not None:
-                    self._writer.index.surfaces.add(missing, vectors)
+    def _encode_names(
+        self, passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]
+    ) -> dict[str, Float32]:
+        """Name -> vector."""
+        names = [*dict.fromkeys(chain.from_iterable(map(names_of, passages, analysed)))]
+        with self._clock.stage("analyse"):
+            return dict(zip(names, self._analyser.encode_surfaces(names), strict=True))
 
 
 def _analysed_of(passage: Passage) -> tuple[object, ...]:
@@ -377,23 +365,6 @@ def _id_conflict(passage: Passage, owner: str) -> SourceError:
     )
 
 
-def _surfaces(rows: pa.RecordBatch) -> Iterator[str]:
-    """Yield the surfaces that passages mention or have as titles, with repeats."""
-    yield from chain.from_iterable(map(title_names, rows["title"].to_pylist()))
-    yield from pc.struct_field(rows["sentences"].flatten(), "entities").flatten().to_pylist()
-
-
-def _stored_surfaces(writer: Writer) -> Iterator[str]:
-    """Yield the `_surfaces` of stored passages."""
-    batches = iter(writer.dataset.to_batches(columns=["title", "sentences"]))
-    while True:
-        with reading(writer.folder):
-            if (batch := next(batches, None)) is None:
-                return
-            names = [*_surfaces(batch)]
-        yield from names
-
-
 def _lengths(passages: Iterable[Passage]) -> dict[str, int]:
     """Document -> its number of chunks; without those of which not all chunks follow each other."""
     lengths: dict[str, int] = {}
@@ -413,11 +384,4 @@ def whole_documents(passages: Iterable[Passage], size: int) -> Iterator[list[Pas
             window = []
         window.append(passage)
     if window:
-        yield window
-
-
-def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Split items into lists of `size`; the last may be shorter."""
-    source = iter(items)
-    while window := list(islice(source, size)):
         yield window

@@ -12,8 +12,6 @@ from lance.file import LanceFileReader
 
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError
 from wye.backends.files import writer_lock
-from wye.backends.store.entity_vectors import FOLDER as SURFACES
-from wye.backends.store.entity_vectors import open_surfaces
 from wye.backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
 from wye.backends.store.versions import (
     PASSAGES,
@@ -138,9 +136,6 @@ def _plan(survey: Survey, unlocked: str) -> Repair:
     aside = [f"{PASSAGES}/{manifest_name(version.number)}" for version in versions if version.fault]
     aside += [f"{PASSAGES}/{RECORD}"] if survey.fault else []
     aside += [f"{PASSAGES}/{name}" for name in files if damage and name not in used]
-    if _is_cache_damaged(folder):
-        damage.append(f"{SURFACES} cannot be read; it is a cache, and is rebuilt.")
-        aside.append(SURFACES)
     return Repair(
         damage=tuple(damage),
         version=base.number,
@@ -202,16 +197,6 @@ def _half_documents(fragments: Sequence[lance.LanceFragment]) -> dict[str, int]:
         if count < max(1 + document["chunk_max"], document.get(f"{LENGTH_COLUMN}_max") or 0):
             half[document["document"]] = count
     return half
-
-
-def _is_cache_damaged(folder: Path) -> bool:
-    try:
-        if (folder / SURFACES).is_dir():
-            with reading(folder):
-                open_surfaces(folder).to_table()
-    except IndexDamagedError:
-        return True
-    return False
 
 
 def _perform(folder: Path, plan: Repair) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from wye.backends.errors import IndexMismatchError, IndexNotFoundError
 from wye.backends.files import canonical_json
+from wye.backends.text import title_names
 from wye.backends.types import (
     AnalysedPassage,
     AnalysedSentence,
@@ -28,14 +30,13 @@ VERSION_KEY = b"wye.schema"
 FINGERPRINT_KEY = b"wye.fingerprint"
 
 PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
-# The number of chunks of the row's document; null if the writer did not know. An index that was
-# made before there was this column stays without it.
+# An index that was made before there were these columns stays without them.
 LENGTH_COLUMN = "document_chunks"
-
-
-# What was extracted from the text, as a JSON list; null if nothing was. An index that was made
-# before there was this column stays without it.
+"""The number of chunks of the row's document; null if the writer did not know."""
 STATEMENTS = "statements"
+"""What was extracted from the text, as a JSON list; null if nothing was."""
+NAMES = "names"
+"""Each name that the title or a sentence has, with its vector; null unless that was asked for."""
 
 TOKENS, KEYS, LABELS, GRAPH = SEARCHED = "tokens", "keys", "labels", "graph"
 """What the dataset engine searches by; an index without these columns is searched in memory."""
@@ -61,6 +62,7 @@ def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
         pa.field("sentences", pa.list_(_sentence(dimension))),
         pa.field(LENGTH_COLUMN, pa.int32()),
         pa.field(STATEMENTS, pa.string()),
+        pa.field(NAMES, pa.list_(_name(dimension))),
     ]
     return pa.schema(fields, metadata=_pins(fingerprint))
 
@@ -70,19 +72,13 @@ def has_columns(schema: pa.Schema) -> bool:
     return {*SEARCHED} <= {*schema.names}
 
 
-def surface_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
-    """The schema of `entities.lance`: the vector of each surface, pinned to one analyser."""
-    fields = [pa.field("surface", pa.string()), pa.field("vector", _vector(dimension))]
-    return pa.schema(fields, metadata=_pins(fingerprint))
-
-
 def columns_of(schema: pa.Schema) -> list[str]:
     """The columns of a dataset that `to_passages` needs."""
     return [*PASSAGE_COLUMNS, *({STATEMENTS} & {*schema.names})]
 
 
 def dimension_of(schema: pa.Schema) -> int:
-    """Length d of the vectors of a dataset with either schema."""
+    """Length d of a dataset's vectors."""
     return int(schema.field("vector").type.list_size)
 
 
@@ -163,36 +159,55 @@ def to_batch(
     analysed: Sequence[AnalysedPassage],
     schema: pa.Schema,
     lengths: Mapping[str, int] | None = None,
+    vectors: Mapping[str, Float32] | None = None,
 ) -> pa.RecordBatch:
     """Rows for n passages and their n analyses, in order.
 
     Args:
         lengths: Document -> its number of chunks, as far as that is known.
+        vectors: Name -> its vector, for all `names_of` the passages; None to store none.
 
     Raises:
         ValueError: A vector has another length than the index's, or the lists differ in length.
     """
     if len(passages) != len(analysed):
         raise ValueError(f"{len(passages)} passages came with {len(analysed)} analyses")
-    columns = [
-        pa.array([p.id for p in passages], pa.string()),
-        pa.array([p.document for p in passages], pa.string()),
-        pa.array([p.chunk for p in passages], pa.int32()),
-        pa.array([p.title for p in passages], pa.string()),
-        pa.array([p.text for p in passages], pa.string()),
-        pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
-        pa.array([content_hash(p) for p in passages], pa.string()),
-        vector_array([a.vector for a in analysed], dimension_of(schema)),
-        _sentence_lists([a.sentences for a in analysed], dimension_of(schema)),
+    dimension = dimension_of(schema)
+    columns = {
+        "id": pa.array([p.id for p in passages], pa.string()),
+        "document": pa.array([p.document for p in passages], pa.string()),
+        "chunk": pa.array([p.chunk for p in passages], pa.int32()),
+        "title": pa.array([p.title for p in passages], pa.string()),
+        "text": pa.array([p.text for p in passages], pa.string()),
+        "metadata": pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
+        "content_hash": pa.array([content_hash(p) for p in passages], pa.string()),
+        "vector": vector_array([a.vector for a in analysed], dimension),
+        "sentences": _sentence_lists([a.sentences for a in analysed], dimension),
+        LENGTH_COLUMN: pa.array([(lengths or {}).get(p.document) for p in passages], pa.int32()),
+        STATEMENTS: pa.array(
+            [json.dumps(p.statements) if p.statements else None for p in passages], pa.string()
+        ),
+    }
+    if vectors is not None:
+        names = [names_of(*pair) for pair in zip(passages, analysed, strict=True)]
+        flat = [name for of_passage in names for name in of_passage]
+        values = [
+            pa.array(flat, pa.string()),
+            vector_array([vectors[name] for name in flat], dimension),
+        ]
+        structs = pa.StructArray.from_arrays(values, fields=list(_name(dimension)))
+        columns[NAMES] = _lists(names, structs)
+    arrays = [
+        columns[field.name] if field.name in columns else pa.nulls(len(passages), field.type)
+        for field in schema  # `backends.dataset` fills the columns of the engine
     ]
-    if LENGTH_COLUMN in schema.names:
-        columns.append(pa.array([(lengths or {}).get(p.document) for p in passages], pa.int32()))
-    if STATEMENTS in schema.names:
-        statements = [json.dumps(p.statements) if p.statements else None for p in passages]
-        columns.append(pa.array(statements, pa.string()))
-    lacking = (field for field in schema if field.name in SEARCHED)  # `backends.dataset` fills them
-    columns += [pa.nulls(len(passages), field.type) for field in lacking]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
+    """The distinct names that a passage mentions or has as title, in order."""
+    mentioned = (sentence.entities for sentence in analysis.sentences)
+    return [*dict.fromkeys(chain(title_names(passage.title), *mentioned))]
 
 
 def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.FixedSizeListArray:
@@ -297,8 +312,13 @@ def _sentence_lists(
         ],
         fields=list(_sentence(dimension)),
     )
-    offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), structs)
+    return _lists(sentences, structs)
+
+
+def _lists(lists: Sequence[Sequence[object]], flat: pa.Array) -> pa.ListArray:
+    """Lists of the same lengths, with all items in one array."""
+    offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), flat)
 
 
 def _vector(dimension: int) -> pa.DataType:
@@ -316,6 +336,11 @@ def _sentence(dimension: int) -> pa.StructType:
             pa.field("phrases", pa.list_(pa.string())),
         ]
     )
+
+
+def _name(dimension: int) -> pa.StructType:
+    """The type of a name with its vector."""
+    return pa.struct([pa.field("name", pa.string()), pa.field("vector", _vector(dimension))])
 
 
 def _pins(fingerprint: Mapping[str, str]) -> dict[bytes, bytes]:

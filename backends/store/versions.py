@@ -281,15 +281,15 @@ def newest_mark(folder: Path) -> Mark:
     return None
 
 
-def read_record(folder: Path, dataset: str = PASSAGES) -> Record:
-    """Read the record of a dataset's last commit; without one, Lance's own hint, without digests.
+def read_record(folder: Path) -> Record:
+    """Read the record of the last commit; without one, Lance's own hint, without digests.
 
     Raises:
         IndexDamagedError: There is a record, but it cannot be read.
     """
     for name in (RECORD, HINT):
         try:
-            stored = json.loads((folder / dataset / name).read_bytes())
+            stored = json.loads((folder / PASSAGES / name).read_bytes())
             return Record(int(stored["version"]), dict(stored.get("digests", {})))
         except (FileNotFoundError, NotADirectoryError):
             continue

@@ -248,7 +248,6 @@ class CollectionWriter:
                 analyser,
                 batch_passages=len(passages),
                 entity_vectors=self._entity_vectors,
-                corpus=self.collection.session.snapshot.corpus,
             )
 
         report = await self._in_turn(work, patience)

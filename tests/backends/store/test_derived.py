@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import wye.backends.store.derived
 from wye.backends.store.derived import (
@@ -25,9 +23,7 @@ from wye.backends.store.derived import (
     Arrays,
     DerivedFiles,
     GrowingArray,
-    GrowingStrings,
     drop_derived,
-    on_disk,
     pack_strings,
     unpack_strings,
     versions_in,
@@ -297,7 +293,7 @@ def test_files_have_no_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 5, 8, 20])
-def test_where_the_disk_is_full_rows_go_on_in_memory(
+def test_where_the_disk_is_full_rows_are_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     class FullDisk(FileIO):
@@ -309,30 +305,11 @@ def test_where_the_disk_is_full_rows_go_on_in_memory(
     def full(dir: Path, buffering: int) -> FileIO:  # noqa: A002
         return FullDisk(dir / "file", "w+")
 
+    def rows(folder: Path | None) -> list[int]:
+        whole = GrowingArray(folder, np.int32)
+        for part in ([1], [2, 3], [], [4]):
+            whole.extend(np.array(part))
+        return [*map(int, whole.read())]
+
     monkeypatch.setattr(wye.backends.store.derived, "TemporaryFile", full)
-    whole = GrowingArray(tmp_path, np.int32)
-    for rows in ([1], [2, 3], [], [4]):
-        whole.extend(np.array(rows))
-    assert whole.read().tolist() == [1, 2, 3, 4]
-
-
-@given(blocks=st.lists(st.lists(st.text(max_size=4))))
-def test_strings_are_packed_as_all_at_once(blocks: list[list[str]]) -> None:
-    whole = GrowingStrings(None)
-    for block in blocks:
-        whole.extend(pa.array(["before", *block], pa.string())[1:])
-    strings = pa.array([s for block in blocks for s in block], pa.large_string())
-    expected = pack_strings("s", Strings(strings))
-    found = whole.read("s")
-    assert {name: array.dtype for name, array in found.items()} == {
-        name: array.dtype for name, array in expected.items()
-    }
-    for name, array in expected.items():
-        assert found[name].tolist() == array.tolist()
-
-
-def test_an_array_is_laid_down(array_folder: Path | None) -> None:
-    array = np.arange(6, dtype=np.uint8).reshape(3, 2)
-    found = on_disk(array, array_folder)
-    assert np.array_equal(found, array)
-    assert (found is array) == (array_folder is None)
+    assert DerivedFiles(tmp_path, 1, {}).with_room(rows) == [1, 2, 3, 4]

@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import lance
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER, new_index
-from tests.hashing import HashAnalyser
 from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.index import PassageStore
@@ -129,7 +127,6 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: PassageS
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(str(number))))
-        writer.index.surfaces.add(["Title"], ANALYSER.encode_surfaces(["Title"]))
         assert len(writer.dataset.get_fragments()) == 5
         writer.compact(keep=timedelta(hours=1))
         assert len(writer.dataset.get_fragments()) == 1
@@ -176,33 +173,6 @@ def test_compacting_removes_what_a_killed_writer_left(holding_a: PassageStore) -
     assert not left.exists()
     holding_a.refresh()
     assert fetch(holding_a, ["a"]) == [passage("a")]
-
-
-def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: PassageStore) -> None:
-    assert np.isnan(index.surfaces.vectors(["x"])).all()
-    assert index.surfaces.vectors([]).shape == (0, ANALYSER.dimension)
-    with index.writer() as writer:
-        writer.index.surfaces.add(["a", "b"], ANALYSER.encode_surfaces(["a", "b"]))
-        writer.index.surfaces.add(["c"], ANALYSER.encode_surfaces(["c"]))
-        writer.index.surfaces.add([], np.empty((0, ANALYSER.dimension), np.float32))
-    assert index.surfaces.missing(["x", "c", "a", "b"]) == ["x"]
-    assert index.surfaces.count() == 3
-    found = index.surfaces.vectors(["c", "x", "a", "c"])
-    expected = ANALYSER.encode_surfaces(["c", "a", "c"]).astype(np.float16)
-    np.testing.assert_array_equal(found[[0, 2, 3]], expected)
-    assert np.isnan(found[1]).all()
-
-
-def test_surfaces_of_another_analyser_do_not_count(index: PassageStore) -> None:
-    with index.writer() as writer:
-        writer.index.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
-    lance.LanceDataset.drop(index.path / "passages.lance")
-    other = HashAnalyser(name="other")
-    index = PassageStore.create(index.path, other.dimension, other.fingerprint)
-    assert (index.surfaces.count(), index.surfaces.missing(["a"])) == (0, ["a"])
-    with index.writer() as writer:
-        writer.index.surfaces.add(["b"], other.encode_surfaces(["b"]))
-    assert index.surfaces.missing(["a", "b"]) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +25,7 @@ from wye.backends.errors import IndexLockedError, IndexMismatchError, SourceErro
 from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove
 from wye.backends.store.index import PassageStore, Writer
-from wye.backends.store.ingest import IngestReport, ingest
+from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import LENGTH_COLUMN
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis
@@ -74,11 +75,6 @@ def chunks(document: str, *texts: str) -> list[Passage]:
 def ids(index: PassageStore) -> list[str]:
     index.refresh()
     return sorted(index.snapshot().to_table(columns=["id"])["id"].to_pylist())
-
-
-def known(index: PassageStore) -> set[str]:
-    dataset = index.surfaces.dataset()
-    return set() if dataset is None else set(dataset.to_table()["surface"].to_pylist())
 
 
 def test_a_second_run_has_nothing_to_do(index: PassageStore, analyser: Counting) -> None:
@@ -221,20 +217,20 @@ def test_passages_may_not_take_ids_of_other_documents(
     assert fetch(index, ["p", "q"]) == [mine]
 
 
-def test_every_mentioned_surface_and_title_gets_a_vector_on_demand(
+def test_every_name_and_title_gets_a_vector_on_demand(
     index: PassageStore, analyser: Counting
 ) -> None:
-    ingest(index, corpus(2), analyser)
-    assert known(index) == set()
-    expected = {"Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"}
-    for _ in range(2):
-        report = ingest(index, corpus(2), analyser, entity_vectors=True)
-        assert report.unchanged == 2
-        assert known(index) == expected
-        found = index.surfaces.vectors(["Bob1"])
-        assert found == pytest.approx(analyser.encode_surfaces(["Bob1"]), abs=1e-3)
-        # A cache that was lost is filled again.
-        lance.LanceDataset.drop(index.path / "entities.lance")
+    names = ["Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"]
+    ingest(index, corpus(2)[:1], analyser)
+    assert np.isnan(read_corpus(index).surface_vectors(names)).all()
+    index.refresh()
+    ingest(index, corpus(2)[1:], analyser, entity_vectors=True)
+    index.refresh()
+    vectors = read_corpus(index).surface_vectors([*names, "nobody"])
+    absent = [1, 3, 4, 7]
+    assert np.flatnonzero(np.isnan(vectors).any(axis=1)).tolist() == absent
+    expected = analyser.encode_surfaces([*names, "nobody"]).astype(np.float16)
+    assert np.array_equal(np.delete(vectors, absent, 0), np.delete(expected, absent, 0))
 
 
 @pytest.mark.parametrize("vectors", [False, True])
@@ -274,48 +270,6 @@ def test_what_is_read_does_not_grow_with_the_index(
         remove(folder, Removal(ids=("p1",), documents=("a",)))
         costs.append(sum(read))
     assert costs[0] == costs[1] < 30
-
-
-def test_a_version_in_memory_tells_what_is_stored_if_it_is_the_newest(
-    tmp_path: Path, analyser: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    to_table = lance.LanceDataset.to_table
-
-    def noted(dataset: lance.LanceDataset, *given: Any, **named: Any) -> pa.Table:  # noqa: ANN401
-        asked.append(str(named.get("filter")))
-        return to_table(dataset, *given, **named)
-
-    monkeypatch.setattr(lance.LanceDataset, "to_table", noted)
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-
-    def written(folder: Path, which: int | None) -> tuple[IngestReport, list[dict[str, Any]]]:
-        """Update an index, given its first or second version or none."""
-        index = new_index(folder)
-        ingest(index, [*corpus(20), *chunks("a", "1", "2"), *chunks("b", "1", "2")], analyser)
-        versions = [read_corpus(index)]
-        ingest(index, [Passage("p3", "New", "Text."), *chunks("b", "1"), *corpus(2)], analyser)
-        versions.append(read_corpus(index, versions[0]))
-        assert versions[1].two
-        own = None if which is None else versions[which]
-        asked.clear()
-        more = [*chunks("a", "one"), *chunks("b", "1"), *chunks("c", "1"), Passage("p3", "T", "3")]
-        with pytest.raises(SourceError, match="p5"):
-            ingest(
-                index, [Passage("p5", "T", "Of another document.", {}, "a")], analyser, corpus=own
-            )
-        report = ingest(index, more, analyser, corpus=own)
-        return replace(report, seconds={}), sorted(
-            index.snapshot().to_table().to_pylist(), key=lambda row: str(row["id"])
-        )
-
-    expected = written(tmp_path / "none", None)
-    assert any("document IN" in filter_ for filter_ in asked)
-    assert (expected[0].added, expected[0].updated, expected[0].removed) == (1, 2, 1)
-    assert written(tmp_path / "old", 0) == expected
-    assert any("document IN" in filter_ for filter_ in asked)
-    assert written(tmp_path / "newest", 1) == expected
-    assert not any("document IN" in filter_ for filter_ in asked)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk gone")], ids=repr)

@@ -184,7 +184,7 @@ def test_texts_come_in_the_order_asked_for(tmp_path: Path) -> None:
     assert corpus.texts(np.array(rows)) == corpus.texts(rows)
 
 
-def test_surface_vectors_come_from_the_cache(tmp_path: Path) -> None:
+def test_surface_vectors_are_those_of_names_and_titles(tmp_path: Path) -> None:
     corpus = read_corpus(make(tmp_path, [Passage("a", "Paris (Texas)", "Anna slept.")]))
     found = corpus.surface_vectors(["Paris", "nobody", "Anna"])
     expected = ANALYSER.encode_surfaces(["Paris", "Anna"]).astype(np.float16)

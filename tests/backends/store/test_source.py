@@ -57,14 +57,14 @@ def corpus() -> list[Passage]:
 def old(tmp_path: Path) -> PassageStore:
     made = PassageStore.create(tmp_path / "old", OLD.dimension, OLD.fingerprint)
     for passage in corpus()[5:20]:
-        ingest(made, [passage], OLD)
+        ingest(made, [passage], OLD, entity_vectors=True)
     ingest(made, corpus(), OLD, entity_vectors=True)
     return made
 
 
-def rows(folder: Path) -> list[dict[str, object]]:
+def rows(folder: Path, *, names: bool = False) -> list[dict[str, object]]:
     stored = PassageStore.open(folder).snapshot().to_table().sort_by("id")
-    found: list[dict[str, object]] = stored.to_pylist()
+    found: list[dict[str, object]] = (stored if names else stored.drop("names")).to_pylist()
     return found
 
 
@@ -83,12 +83,9 @@ def test_with_the_same_models_nothing_is_computed_again(
     same = Counting()
     report = take(old.path, tmp_path / "new", same, batch, names=True)
     assert (report.added, same.analysed) == (len(corpus()), [])
-    assert rows(tmp_path / "new") == rows(old.path)
+    assert rows(tmp_path / "new", names=True) == rows(old.path, names=True)
     new = PassageStore.open(tmp_path / "new")
     new.check_content()
-    assert new.surfaces.count() == old.surfaces.count() > 0
-    names = ["Anna", "Bob", "Bob7"]
-    assert new.surfaces.vectors(names).tolist() == old.surfaces.vectors(names).tolist()
     again = take(old.path, tmp_path / "new", same, batch, names=True)
     assert (again.unchanged, again.version, same.analysed) == (len(corpus()), report.version, [])
 
@@ -106,8 +103,6 @@ def test_with_other_models_all_is_computed_once(
     expected = PassageStore.create(tmp_path / "files", other.dimension, other.fingerprint)
     ingest(expected, corpus(), other, entity_vectors=True)
     assert rows(tmp_path / "new") == rows(tmp_path / "files")
-    new = PassageStore.open(tmp_path / "new")
-    assert new.surfaces.count() == expected.surfaces.count() > 0
 
 
 DOCUMENTS = st.lists(
