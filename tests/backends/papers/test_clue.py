@@ -1,6 +1,5 @@
 """The clue arm against slow versions of its parts, and against itself."""
 
-import random
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages, shares_of
+from tests.backends.conftest import counts_of, many_passages, shares_of
 from tests.backends.trigraph.test_retriever import NO_LEXICAL, questions, random_vectors
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever
@@ -145,38 +144,6 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         assert [(-h.score, h.id) for h in ranking.hits] == sorted(
             (-h.score, h.id) for h in ranking.hits
         )
-
-
-def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf) -> None:
-    names = " ".join(f"[{name}]" for name in NAMES)
-    phrases = " ".join(f"{{{phrase}}}" for phrase in PHRASES)
-    every = [Passage("a0", "", f"{names} {phrases}"), Passage("a1", "Como (lake)", phrases)]
-    passages = [*every, *many_passages(30, 7)]
-    whole = graph_of(corpus_of, passages)
-    allowed = np.random.default_rng(3).random(32) < 0.5
-    allowed[:2] = True
-    remaining = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
-    alone = ClueRetriever(graph_of(corpus_of, remaining, passages))
-    queries = questions(20)
-    filtered = ClueRetriever(whole).search(queries, 50, allowed)
-    for one, other in zip(filtered, alone.search(queries, 50), strict=True):
-        assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
-        assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-5)
-
-
-@pytest.mark.parametrize("filtered", [False, True])
-def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
-    corpus_of: CorpusOf, *, filtered: bool
-) -> None:
-    passages = many_passages(50)
-    arm = ClueRetriever(graph_of(corpus_of, passages))
-    allowed = np.random.default_rng(0).random(50) < 0.7 if filtered else None
-    queries = questions(30)
-    together = arm.search(queries, 10, allowed)
-    assert together == [arm.search([query], 10, allowed)[0] for query in queries]
-    random.Random(0).shuffle(passages)
-    shuffled = ClueRetriever(graph_of(corpus_of, passages))
-    assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
 def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:

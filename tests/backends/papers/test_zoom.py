@@ -1,6 +1,5 @@
 """The zoom arm against a walk over one dense graph, and against itself."""
 
-import random
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages
+from tests.backends.conftest import counts_of, many_passages
+from tests.backends.papers.test_both import LOW
 from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
 from wye.backends.numerics import RequestError
@@ -25,10 +25,6 @@ from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.types import Float64, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
-
-
-# In small corpora nothing is far above the mean.
-LOW = ZoomSettings(deviations=1.0)
 
 
 ZOOMS = st.builds(
@@ -90,42 +86,6 @@ def test_walks_side_by_side_equal_single_walks_with_and_without_a_filter(
             expected.tolist(), abs=1e-6
         )
         assert set(scores) <= set(rows.tolist())
-
-
-def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf) -> None:
-    names = " ".join(f"[{name}]" for name in NAMES)
-    phrases = " ".join(f"{{{phrase}}}" for phrase in PHRASES)
-    every = [Passage("a0", "", f"{names} {phrases}"), Passage("a1", "Como (lake)", phrases)]
-    passages = [*every, *many_passages(30, 7)]
-    whole = graph_of(corpus_of, passages)
-    allowed = np.random.default_rng(3).random(32) < 0.5
-    allowed[:2] = True
-    remaining = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
-    alone = ZoomRetriever(graph_of(corpus_of, remaining, passages), LOW)
-    queries = questions(20)
-    filtered = ZoomRetriever(whole, LOW).search(queries, 50, allowed)
-    for one, other in zip(filtered, alone.search(queries, 50), strict=True):
-        assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
-        assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-9)
-
-
-@pytest.mark.parametrize("neighbours", [0, 3])
-@pytest.mark.parametrize("filtered", [False, True])
-def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
-    corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch, neighbours: int, *, filtered: bool
-) -> None:
-    passages = many_passages(50)
-    zoom = ZoomSettings(deviations=1.0, neighbours=neighbours)
-    arm = ZoomRetriever(graph_of(corpus_of, passages), zoom)
-    allowed = np.random.default_rng(0).random(50) < 0.7 if filtered else None
-    queries = questions(40)
-    together = arm.search(queries, 10, allowed)
-    assert together == [arm.search([query], 10, allowed)[0] for query in queries]
-    monkeypatch.setattr("wye.backends.papers.zoom.CELLS", 500)
-    assert together == arm.search(queries, 10, allowed)
-    random.Random(0).shuffle(passages)
-    shuffled = ZoomRetriever(graph_of(corpus_of, passages), zoom)
-    assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
 def test_it_tells_what_the_question_is_tied_to(corpus_of: CorpusOf) -> None:
