@@ -131,14 +131,13 @@ class DocumentSource:
         Args:
             path: A BEIR folder, a file with one of `SUFFIXES` or .parquet, or a folder of such
                 files at any depth (names that begin with a dot are skipped); or the address of
-                these in an object store, see `remote_files`.
+                these in an object store.
             as_text: Further extensions of files that are text.
 
         Raises:
             SourceError: There is no such file, or its kind is not supported.
         """
         self.left_out = Counter[str]()
-        self._path = path
         self._texts = frozenset([*TEXTS, *map(str.lower, as_text)])
         source = local_path(path)
         self._root = str(source.resolve() if source else path)

@@ -1,1 +1,1 @@
-"""Parts of published systems that no route uses."""
+"""The arms of published systems: Clue-RAG and ZoomRAG without a language model."""

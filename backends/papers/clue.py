@@ -138,10 +138,8 @@ class ClueRetriever:
         seeds: tuple[Seed, ...] = ()
         anchors: dict[int, _Way] = {}
         if self.settings.units:
-            nearest_units = self._units.nearest(
-                query.vector, self.settings.nearest, filtered.allowed
-            )
-            for unit in nearest_units.tolist():
+            k = self.settings.nearest
+            for unit in self._units.nearest(query.vector, k, filtered.allowed).tolist():
                 for entity in self._graph.graph.mentions.entities_of(unit):
                     anchors.setdefault(entity, (unit, QUESTION))
         if self.settings.names:
@@ -189,10 +187,7 @@ class ClueRetriever:
     def _residuals(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
         """(b, d) residual question of each set: its vector minus those of the set's units."""
         sums = self._units.vectors([units for units, _ in beam])
-        residual: Float32 = (
-            query.vector - sums if self.settings.updating else query.vector + 0 * sums
-        )
-        return residual
+        return query.vector - sums if self.settings.updating else query.vector + 0 * sums
 
     def _closest(
         self, entities: Sequence[int], units: Set, residual: Float32, allowed: Mask | None

@@ -94,24 +94,24 @@ class ZoomRetriever:
         rankings: list[Ranking] = []
         together = max(1, CELLS // max(1, len(shared.weight)))
         for start in range(0, len(queries), together):
-            group = queries[start : start + together]
-            edges, _, degraded = self.edges(group, filtered, shared)
-            mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
-            passages = mass[:, : len(self._corpus)]
-            rankings += [self.rank(*row, k) for row in zip(passages, degraded, strict=True)]
+            edges, _, degraded = self.edges(queries[start : start + together], filtered, shared)
+            masses = self.walk(shared, edges)[:, : len(self._corpus)]
+            for mass, reason in zip(masses, degraded, strict=True):
+                rows = np.flatnonzero(mass > 0)
+                ids = self._corpus.ids
+                rankings.append(rank_rows(self.name, ids, mass, rows, k, degraded=reason))
         return rankings
 
-    def rank(self, mass: Float64, degraded: str, k: int) -> Ranking:
-        """At most k passages by their mass (n,); those without mass are left out."""
-        reached = np.flatnonzero(mass > 0)
-        return rank_rows(self.name, self._corpus.ids, mass, reached, k, degraded=degraded)
+    def walk(self, shared: SharedGraph, edges: Float64) -> Float64:
+        """The mass on the nodes for questions with some edges; see `decoupled_walk`."""
+        return decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
         """Explain which edges of the question led to the passages of a ranking, of any arm."""
         filtered = self.graph.batch((), allowed).filtered
         shared = self.shared(filtered)
         edges, (seeds,), _ = self.edges([query], filtered, shared)
-        mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)[0]
+        mass = self.walk(shared, edges)[0]
         n, size = len(self._corpus), len(self.graph.graph)
         entity_mass = mass[n : n + size]
         entities = np.sort(top_rows(entity_mass, SHOWN))
@@ -136,7 +136,7 @@ class ZoomRetriever:
         filtered = self.graph.batch((), allowed).filtered
         shared = self.shared(filtered)
         edges, _, _ = self.edges([query], filtered, shared)
-        mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)[0]
+        mass = self.walk(shared, edges)[0]
         passages = np.array(corpus.rows(ids), np.int64)
         owners = corpus.sentence_passage
         of_passages = np.sort(passages).astype(owners.dtype)
@@ -280,12 +280,7 @@ def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.c
 def _standing_out(similarity: Float32, allowed: Mask | None, deviations: float) -> Int64:
     """Rows of the passages whose similarity is far above the mean of the allowed passages."""
     rows = _allowed_rows(allowed, len(similarity))
-    allowed_similarity = similarity[rows]
-    return (
-        rows[allowed_similarity > _mark(allowed_similarity, deviations)]
-        if len(allowed_similarity)
-        else rows
-    )
+    return rows[similarity[rows] > _mark(similarity[rows], deviations)] if len(rows) else rows
 
 
 def _mark(similarity: Float32, deviations: float) -> float:
