@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -35,12 +35,12 @@ from wye.featurizer.types import (
 )
 
 T = TypeVar("T")
+SentenceVectors = Literal["pooled", "contextual", "plain"]
 _Begun = Mapping[str, Future[list[EncodedText]]]
 Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 
 # Raise this when a change alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
-SENTENCE_VECTORS = ("pooled", "contextual", "plain")
 # Passages that are parsed, then encoded, together: few at first, since the encoder waits for their
 # parses, then more, so that more of them have one length.
 FIRST_SLICE, SLICE_PASSAGES = 32, 128
@@ -71,7 +71,7 @@ class AnalyserSettings:
     pipeline: str = DEFAULT_PIPELINE
     fast_parser: bool = True
     processes: int = 0
-    sentence_vectors: str = "pooled"
+    sentence_vectors: SentenceVectors = "pooled"
     title_in_text: bool = False
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
@@ -108,11 +108,6 @@ class Analyser:
         Raises:
             ModelError: A model is missing, damaged or does not fit the settings.
         """
-        if settings.sentence_vectors not in SENTENCE_VECTORS:
-            raise ModelError(
-                f"WYE_ANALYSER__SENTENCE_VECTORS is '{settings.sentence_vectors}'; use "
-                f"{' or '.join(SENTENCE_VECTORS)}."
-            )
         self.settings = settings
         self.parser = parser or SpacyParser(
             settings.pipeline, _others(settings.processes), fast=settings.fast_parser

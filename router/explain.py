@@ -167,8 +167,6 @@ def _outcome(decision: Decision, names: str) -> str:
     Args:
         names: Text to use instead of "what it names"; "" to keep that.
     """
-    if decision.score is None:
-        return decision.reason
     if decision.route == Route.STEPS:
         return "it is asked in steps, since some of what it names has no passage of its own yet"
     if decision.reason != SCORE:

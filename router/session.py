@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Self
+from typing import Self, cast
 
 from wye.backends.errors import IndexDamagedError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.schema import has_columns
 from wye.backends.types import Passage, Progress
-from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.featurizer.analyser import Analyser, AnalyserSettings, SentenceVectors
 from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
 from wye.router.batch import plan_of
 from wye.router.dataset import DatasetSnapshot, build_indices, searches_dataset
@@ -104,10 +104,11 @@ class IndexModels:
             IndexMismatchError: The index was written with other models.
         """
         settings, stored = self._settings.analyser, self.index.fingerprint
+        vectors = stored.get("sentence_vectors", settings.sentence_vectors)
         analyser = self._cache.analyser(
             replace(
                 settings,
-                sentence_vectors=stored.get("sentence_vectors", settings.sentence_vectors),
+                sentence_vectors=cast("SentenceVectors", vectors),
                 title_in_text=stored.get("title_in_text") == "true",
             )
         )

@@ -142,10 +142,10 @@ class Decoder:
         everyone: list[Derivation] = []
         row = first = len(self._moves)
         for words in sentences:
-            state = ParserState(words, self._roots, self._unary_limit)
-            steps = (len(words) + 2) * self.steps_a_word
-            # The first transition is always a shift.
-            everyone.append(Derivation(state, row, steps, self._shift))
+            parse = Derivation(words, self._roots, self._unary_limit)
+            parse.first, parse.steps = row, (len(words) + 2) * self.steps_a_word
+            parse.move = self._shift  # always the first transition
+            everyone.append(parse)
             row += len(words) + 1
         live = everyone
         hidden, cell = (values.repeat(len(live), axis=0) for values in self._start)
@@ -176,7 +176,7 @@ class Decoder:
         pushes: list[int] = []
         closes: list[int] = []
         for row, parse in enumerate(live):
-            if parse.goes_on(self._moves, self._roots):
+            if parse.goes_on(self._moves):
                 (closes if parse.move == self._close else pushes).append(row)
         return pushes, closes
 
@@ -201,7 +201,7 @@ class Decoder:
             products = np.dot(hidden[:end, split:], self._stack.recurrent)
             stack[:end] += products
             for row, (parse, vector) in enumerate(zip(live, pushed, strict=False)):
-                parse.state.apply(moves[parse.move])
+                parse.apply(moves[parse.move])
                 parse.items.append((vector, below[row], products[row]))
         if closing := live[end:]:
             children, cells, products = map(
@@ -219,13 +219,13 @@ class Decoder:
         transitions = self._moves
         best = scores.argmax(axis=1).tolist()
         if is_alone:
-            live[0].move = best_move(live[0].state, transitions, scores[0], best[0])
+            live[0].move = best_move(live[0], transitions, scores[0], best[0])
             return
         highest = np.partition(scores, -2, axis=1)
         gaps = (highest[:, -1] - highest[:, -2]).tolist()
         for parse, move, gap in zip(live, best, gaps, strict=True):
             # The best move is rarely illegal, and then the next ones may be close too.
-            parse.is_close = gap < CLOSE_CALL or not parse.state.is_legal(transitions[move])
+            parse.is_close = gap < CLOSE_CALL or not parse.is_legal(transitions[move])
             parse.move = -1 if parse.is_close else move
 
     def _read(self, sentences: Sequence[Words]) -> tuple[Float32, Float32, Float32]:
@@ -261,50 +261,48 @@ class Decoder:
         return row if row != UNKNOWN else rows.get(unit.lower(), UNKNOWN)
 
 
-class Derivation:
-    """The parse of one sentence's tree.
+class Derivation(ParserState):
+    """The parse of one sentence's tree, with the vectors of what is on its stack.
 
     Attributes:
-        state: Stack and buffer of trees.
+        first: The row of the sentence's first word.
         steps: Number of transitions left.
         move: The next transition; -1 if there is none.
         items: The stack of vectors.
-        tree: The finished tree; None before.
         is_close: Whether a decision was so close that the batch might have changed it.
     """
 
-    __slots__ = ("_first", "is_close", "items", "move", "state", "steps", "tree")
+    __slots__ = ("first", "is_close", "items", "move", "steps")
 
-    def __init__(self, state: ParserState, first: int, steps: int, move: int) -> None:
-        self.state, self.steps, self.move = state, steps, move
-        self._first = first
+    def __init__(self, words: Words, roots: frozenset[str], unary_limit: int) -> None:
+        """Start before the first word; see `ParserState`."""
+        super().__init__(words, roots, unary_limit)
+        self.first = self.steps = self.move = 0
         self.items: list[Item] = []
-        self.tree: Tree | None = None
         self.is_close = False
 
     @property
     def word(self) -> int:
         """The row of the next word, or of the boundary after the last one."""
-        return self._first + self.state.position
+        return self.first + self.position
 
-    def goes_on(self, moves: Sequence[Transition], roots: frozenset[str]) -> bool:
+    def goes_on(self, moves: Sequence[Transition]) -> bool:
         """Count a step; returns whether there is a next transition that needs the LSTMs."""
         self.steps -= 1
         # The last step is for closing the root.
         if self.move < 0 or self.steps <= 0:
             return False
         transition = moves[self.move]
-        if not transition.labels or transition.labels[0] not in roots:
+        if not transition.labels or transition.labels[0] not in self.roots:
             return True
         # After opening the root only closing it is legal.
-        self.state.apply(transition)
-        self.state.apply(CLOSE)
-        self.tree = self.state.tree
+        self.apply(transition)
+        self.apply(CLOSE)
         return False
 
     def close(self) -> Item:
         """Pop a phrase's children; returns their maximum, with the state below the first child."""
-        joined = self.state.apply(CLOSE)
+        joined = self.apply(CLOSE)
         # The mark of the open phrase is between the first child and the others.
         first = len(self.items) - joined - 1
         vector, below, product = self.items[first]

@@ -165,7 +165,7 @@ class _Item:
 class ParserState:
     """Stack and buffer of one sentence; `position` is the number of words shifted."""
 
-    __slots__ = ("_just_opened", "_limit", "_opens", "_roots", "_stack", "_words", "position")
+    __slots__ = ("_just_opened", "_limit", "_opens", "_stack", "_words", "position", "roots")
 
     def __init__(
         self, words: Sequence[tuple[str, str]], roots: frozenset[str], unary_limit: int
@@ -178,7 +178,7 @@ class ParserState:
             unary_limit: A unary chain may be extended while it is no longer than this.
         """
         self._words = words
-        self._roots = roots
+        self.roots = roots
         self._limit = unary_limit
         self._stack: list[_Item] = []
         self._opens = 0
@@ -191,7 +191,7 @@ class ParserState:
         if self.position < len(self._words) or len(self._stack) != 1:
             return None
         tree = self._stack[0].tree
-        return tree if tree is not None and tree.label in self._roots else None
+        return tree if tree is not None and tree.label in self.roots else None
 
     def is_legal(self, transition: Transition) -> bool:
         """Whether the transition may be applied."""
@@ -214,7 +214,7 @@ class ParserState:
         if self._opens > len(self._words) + 10 or not self._stack or self._just_opened:
             return False
         at_end = self.position == len(self._words)
-        if label in self._roots:
+        if label in self.roots:
             return self._opens == 0 and at_end
         return not ((self._opens > 0 or at_end) and self._too_long(self._stack[-1]))
 

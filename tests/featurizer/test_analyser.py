@@ -429,11 +429,9 @@ def test_seconds_add_up_by_stage(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     assert analyser.seconds == {"parsing": 1, "encoding": 2}
 
 
-def test_sentence_vectors_that_are_unknown_or_beyond_the_encoder_are_refused(
+def test_sentence_vectors_that_are_beyond_the_encoder_are_refused(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ModelError, match=r"'mean'; use pooled or contextual or plain"):
-        make(sentence_vectors="mean")
     monkeypatch.setattr(Encoder, "pools_mean", False)
     with pytest.raises(ModelError, match=r"SENTENCE_VECTORS=contextual"):
         make()

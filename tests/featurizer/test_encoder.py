@@ -185,11 +185,6 @@ def test_a_missing_encoder_says_what_was_expected_and_is_not_downloaded(name: st
         Encoder(EncoderSettings(model=name))
 
 
-def test_an_unknown_dtype_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"'float16'; use one of auto, float32\."):
-        Encoder(EncoderSettings(dtype="float16"))
-
-
 def test_several_weight_files_have_one_digest_whatever_their_place(tmp_path: Path) -> None:
     (tmp_path / "b.safetensors").write_bytes(b"2")
     (tmp_path / "a.safetensors").write_bytes(b"1")

@@ -143,7 +143,6 @@ def test_it_says_in_words_what_a_question_names(seeds: list[SeedStats], says: st
             "How it is built speaks for the graph, so the graph alone is asked.",
         ),
         (decided(Route.DENSE, "budget: no time"), "Dense is taken (budget: no time)."),
-        (Decision(Route.DENSE, None, None, None, "degraded: empty"), "Degraded: empty."),
     ],
 )
 def test_it_says_in_words_what_that_leads_to(decision: Decision, says: str) -> None:

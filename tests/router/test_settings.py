@@ -103,6 +103,8 @@ def test_presets_are_the_published_systems() -> None:
             "no preset 'paper'; use one of ea-graphrag, linearrag, clue-rag, zoom-rag",
         ),
         ("WYE_ROUTER__ROUTE", "both", "WYE_ROUTER__ROUTE: There is no route 'both'"),
+        ("WYE_ANALYSER__ENCODER__DTYPE", "float16", "is 'float16'; use auto or float32"),
+        ("WYE_ANALYSER__SENTENCE_VECTORS", "mean", "is 'mean'; use pooled, contextual or plain"),
         ("WYE_CLUE__SETS", "0", "WYE_CLUE__SETS is '0'; use 1 or more"),
         ("WYE_ZOOM__RESTART", "0", "WYE_ZOOM__RESTART is '0'; use a number above 0"),
     ],
