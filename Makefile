@@ -17,7 +17,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-wheel site release-check test-chart bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-restore test-wheel site release-check test-chart bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -99,6 +99,9 @@ test-ray: ## Builds on local Ray clusters and reads an index in S3 (moto), in an
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]'
 	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py tests/backends/dataset/test_s3.py
+
+test-restore: $(stamp) ## The drill: back up the index of a running server, lose it, restore, compare everything
+	$(bin)/python -m pytest tests/service/test_restore.py
 
 test-wheel: $(stamp) ## Wheel and source archive, installed into clean environments outside of the clone
 	WHEEL=1 $(bin)/python -m pytest tests/deploy/test_wheel.py
