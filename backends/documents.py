@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 from pathlib import PurePath
 
 from wye.backends.errors import SourceError
-from wye.backends.readers.drafts import HEADER, PARAGRAPH, ROW, Block, Draft, joined, mended
+from wye.backends.readers.drafts import HEADER, PARAGRAPH, ROW, Block, Draft, mended
 from wye.backends.text import HEADING_JOINT, is_blank
 from wye.backends.types import Metadata, Passage, Scalar, Statement
 
@@ -483,3 +483,14 @@ def _cut(sentence: str, words: int) -> list[str]:
 def _weight(word: str) -> int:
     """The number of words that a run of letters counts as."""
     return -(-len(word) // _LETTERS_PER_WORD)
+
+
+def joined(blocks: Iterable[Block]) -> str:
+    """Blocks as one text, with empty lines between them, but not between a table's rows."""
+    pieces: list[str] = []
+    before = 0
+    for level, text in blocks:
+        is_below = level == ROW and before in (HEADER, ROW)
+        pieces += ("\n" if is_below else PARAGRAPH, text)
+        before = level
+    return "".join(pieces[1:])

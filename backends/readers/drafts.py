@@ -147,17 +147,6 @@ def scalar(text: str) -> str | int | float | bool:
     return text
 
 
-def joined(blocks: Iterable[Block]) -> str:
-    """Blocks as one text, with empty lines between them, but not between a table's rows."""
-    pieces: list[str] = []
-    before = 0
-    for level, text in blocks:
-        is_below = level == ROW and before in (HEADER, ROW)
-        pieces += ("\n" if is_below else PARAGRAPH, text)
-        before = level
-    return "".join(pieces[1:])
-
-
 def mended(blocks: Sequence[Block]) -> list[Block]:
     """Blocks without the hyphens at ends of lines in words that they have whole elsewhere."""
     words = {word.casefold() for _, text in blocks for word in _WORD.findall(text)}

@@ -14,9 +14,10 @@ from wye.backends.documents import (
     chunk_blocks,
     chunk_passage,
     count_words,
+    joined,
     split_sentences,
 )
-from wye.backends.readers.drafts import Block, joined
+from wye.backends.readers.drafts import Block
 from wye.backends.text import title_names
 from wye.backends.types import Passage
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.featurizer.lines import blocks, cell_names, cells, is_name
-from wye.featurizer.spacy.parser import SpacyParser
+from wye.featurizer.spacy.parser import SpacyParser, blocks, cell_names, cells, is_name
 
 PAGE = """Opening hours
 
