@@ -31,16 +31,10 @@ from wye.service.arms.file import read_arms, served
 from wye.service.arms.gate import remote_collections
 from wye.service.collections import IndexCollection
 from wye.service.http import problems
-from wye.service.http.edge import (
-    LONGEST_BODY,
-    BodyLimit,
-    Edge,
-    refuse_unknown,
-)
-from wye.service.http.keys import KeyRing, refuse_open_server
+from wye.service.http.edge import LONGEST_BODY, BodyLimit, Edge, refuse_unknown
+from wye.service.http.keys import refuse_open_server
 from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
-from wye.service.http.metrics import Metrics
 from wye.service.http.openapi import DESCRIPTION, ERRORS, TAGS, describe
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, router_settings
@@ -89,19 +83,9 @@ def build(
     if openers is None:
         openers = indexes(settings, models)
     arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
-    ring = KeyRing(serve.keys, serve.keys_file)
-    counts = Metrics()
-    service = Service(
-        settings,
-        {
-            **{name: IndexCollection(name, opener) for name, opener in openers.items()},
-            **remote_collections(settings, list(openers), arms, models),
-        },
-        ring=ring,
-        metrics=counts,
-        loaded=loaded,
-        arms=arms,
-    )
+    indexed = {name: IndexCollection(name, opener) for name, opener in openers.items()}
+    remote = remote_collections(settings, list(openers), arms, models)
+    service = Service(settings, {**indexed, **remote}, arms=arms, loaded=loaded)
     app = FastAPI(
         title="Wye",
         version=version("wye"),
@@ -112,25 +96,25 @@ def build(
         docs_url=None,
         redoc_url=None,
         responses=ERRORS,
+        exception_handlers=problems.HANDLERS,
         lifespan=_lifespan,
         telemetry={"metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.service = service
     app.state.models = models
-    problems.install(app)
     describe(app, [documents.DocumentsRequest])
     for router in ROUTERS:
         strict = not _STRICT_TAGS.isdisjoint(router.tags)
-        app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
+        app.include_router(router, dependencies=_STRICT if strict else [])
     app.state.mcp = McpEndpoint(app)
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))
     app.router.default = ConsoleFiles(directory=CONSOLE, html=True)
     app.add_middleware(
         Edge,
-        ring=ring,
+        ring=service.ring,
         bodies=BodyLimit(LONGEST_BODY, settings.documents.upload_bytes),
-        metrics=counts,
+        metrics=service.metrics,
     )
     return app
 

@@ -32,13 +32,7 @@ from wye.service.ingest.bodies import FileReader, UploadSpace
 from wye.service.ingest.job_runner import JobRunner
 from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
-from wye.service.search import (
-    STEPS_WEIGHT,
-    QueuedQuestion,
-    Searcher,
-    SearchParams,
-    SearchResult,
-)
+from wye.service.search import STEPS_WEIGHT, QueuedQuestion, Searcher, SearchParams, SearchResult
 from wye.service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 T = TypeVar("T")
@@ -78,25 +72,23 @@ class Service:
         settings: ServiceSettings,
         collections: Mapping[str, Collection],
         *,
-        ring: KeyRing,
-        metrics: Metrics,
+        arms: Mapping[str, Sequence[RemoteArm]],
         loaded: Callable[[], None],
-        arms: Mapping[str, Sequence[RemoteArm]] | None = None,
     ) -> None:
         """Create the parts; `start` loads the models.
 
         Args:
             collections: By name; the first is the default.
-            loaded: Called when all collections are loaded.
             arms: Remote arms, by collection.
+            loaded: Called when all collections are loaded.
         """
-        serve = settings.serve
+        serve, documents = settings.serve, settings.documents
         self.settings = settings
+        self.arms = arms
         self._collections = collections
-        self.ring = ring
-        self.metrics = metrics
+        self.ring = ring = KeyRing(serve.keys, serve.keys_file)
+        self.metrics = metrics = Metrics()
         self.started = int(time())
-        self.arms = arms or {}
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         searcher = Searcher(collections)
@@ -111,18 +103,13 @@ class Service:
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
-        self.reader = FileReader(settings.documents.limits)
-        self.reranks = Room(
-            RERANKS,
-            f"{RERANKS} requests to rerank are being processed, which is the limit. Try again.",
-            retry_after=1,
-        )
-        self.decisions = Room(
-            serve.queue,
-            f"{serve.queue} questions wait for a decision, which is the limit. Try again.",
-            retry_after=1,
-        )
-        self.uploads = UploadSpace(settings.documents.upload_bytes)
+        self.reader = FileReader(documents.limits)
+        self.uploads = UploadSpace(documents.upload_bytes)
+        limit = "{} {}, which is the limit. Try again."
+        reranks = limit.format(RERANKS, "requests to rerank are being processed")
+        self.reranks = Room(RERANKS, reranks, retry_after=1)
+        decisions = limit.format(serve.queue, "questions wait for a decision")
+        self.decisions = Room(serve.queue, decisions, retry_after=1)
         self.writers = {
             name: CollectionWriter(
                 collection,
@@ -135,12 +122,12 @@ class Service:
             for name, collection in collections.items()
         }
         indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
-        self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
-        self._ledger = open_ledger(settings, ring.keys) if self.arms else None
+        self.jobs = JobRunner(indexed, documents, metrics.documents)
+        self._ledger = open_ledger(settings, ring.keys) if arms else None
         by_scores = settings.fusion.method != "rrf"
         self._gates = {
             name: Gate(collections[name], group, self._submit, self.batcher, by_scores=by_scores)
-            for name, group in self.arms.items()
+            for name, group in arms.items()
         }
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)

@@ -5,7 +5,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from starlette.responses import JSONResponse, Response
 from wye.router.request_log import FEEDBACK
 from wye.router.types import Route
 from wye.service.api.retrieve import examples
-from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, Scope, Strict, unbound
 from wye.service.http.problems import Problem
 from wye.service.service import RecentQuestion, Served, Service
@@ -98,23 +96,6 @@ class RouteTimesValue(BaseModel):
     p95_ms: float = Field(description="95th percentile of that time.")
 
 
-class RouterValue(BaseModel):
-    """The router of one collection.
-
-    Attributes:
-        router: Name and version of its model; empty without a router.
-        thresholds: The present `low`, `high` and `steps`; they change when the thresholds file
-            does. Null without a router.
-        error: What is wrong with the newest index or thresholds file, so that the former one stays
-            in use; empty if nothing is wrong.
-    """
-
-    collection: str
-    router: str
-    thresholds: dict[str, float] | None
-    error: str
-
-
 class StatsReply(BaseModel):
     """Figures of the server that answers this request, and of no other.
 
@@ -144,7 +125,6 @@ class StatsReply(BaseModel):
     queue_depth: int
     routes: dict[Route, RouteTimesValue]
     degraded: dict[str, int]
-    collections: list[RouterValue]
     spent: float | None
     saved: float | None
     max_cost_per_day: float | None
@@ -162,8 +142,11 @@ _MINUTE = 60.0
 async def stats(service: Served) -> StatsReply:
     """Returns routes and times of the last thousand answers, which the server remembers.
 
-    Questions are listed only if the server writes a request log, and only for admins.
+    Questions are listed only if the server writes a request log, and only for admins. A key with a
+    filter gets 403, since the figures are of all passages.
     """
+    if ASKING.get().filter:
+        raise Problem(403, "bound", "These figures are of all passages, but the key has a filter.")
     collections, now = service.collections, time.time()
     recent = [answer for answer in service.recent if answer.collection in collections]
     trusted = service.request_log is not None and ASKING.get().may(Scope.ADMIN)
@@ -177,22 +160,11 @@ async def stats(service: Served) -> StatsReply:
         queue_depth=service.batcher.depth,
         routes=route_times(recent),
         degraded=Counter(answer.degraded for answer in recent if answer.degraded),
-        collections=list(map(_router, collections.values())),
         spent=sum(arm.spent for arm in arms) if arms else None,
         saved=sum(arm.saved for arm in arms) if arms else None,
         max_cost_per_day=None if budget is None else budget.limit,
         spent_today=None if budget is None else await budget.spent(),
         questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,
-    )
-
-
-def _router(collection: Collection) -> RouterValue:
-    policy = collection.policy
-    return RouterValue(
-        collection=collection.name,
-        router=collection.router_name,
-        thresholds=None if policy is None else asdict(policy.thresholds),
-        error=collection.error,
     )
 
 

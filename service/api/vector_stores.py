@@ -1,6 +1,5 @@
 """Collections as OpenAI's vector stores, documents as their files, and uploads that become some."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,17 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
-from wye.backends.types import Metadata, Passage, Ranking
+from wye.backends.types import Metadata, Ranking
 from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
-from wye.service.api.files import (
-    FileObject,
-    StagedFiles,
-    file_of,
-    list_of,
-    staged_files,
-)
+from wye.service.api.files import file_of, list_of, staged_files
 from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
@@ -62,16 +55,13 @@ class RankingOptions(BaseModel):
 class StoreSearchRequest(Strict):
     """A search, as OpenAI's clients send it."""
 
-    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
-        description="One query, or several, whose rankings are fused with equal weights."
-    )
+    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)]
+    """One query, or several, whose rankings are fused with equal weights."""
     max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
     ranking_options: RankingOptions | None = None
-    rewrite_query: StrictBool | None = Field(
-        default=None,
-        description="Accepted, but no query is rewritten; `search_query` has what was searched.",
-    )
+    rewrite_query: StrictBool | None = None
+    """Accepted, but no query is rewritten; `search_query` has what was searched."""
 
     model_config = examples(
         {"query": _QUERY},
@@ -83,26 +73,22 @@ class StoreSearchRequest(Strict):
     )
 
 
-Attributes = Annotated[
-    dict[str, str | bool | int | float] | None,
-    Field(description="Metadata of the document; the file's own metadata takes precedence."),
-]
 _FILE = "file-0006447aa0c0de5eed5eed5e"
 
 
 class Chunking(Strict):
     """How a file is cut into passages."""
 
-    type: Literal["auto"] = Field(
-        description="Use `/v1/documents` to choose the length of passages (`chunk_words`)."
-    )
+    type: Literal["auto"]
+    """Use `/v1/documents` to choose the length of passages (`chunk_words`)."""
 
 
 class Attach(Strict):
     """An uploaded file to make a document of."""
 
     file_id: Annotated[str, Field(max_length=64)]
-    attributes: Attributes = None
+    attributes: dict[str, str | bool | int | float] | None = None
+    """Metadata of the document; the file's own metadata takes precedence."""
     chunking_strategy: Chunking | None = None
 
     model_config = examples(
@@ -230,15 +216,20 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
     """
     target = service.collection(store)
     staged = staged_files(service)
+    file = await file_of(staged, body.file_id)
     metadata = clean_metadata(body.attributes)
-    passages = await _passages(service, staged, await file_of(staged, body.file_id), metadata)
-    writer = service.writers[target.name]
-    outcome = await writer.store(iter(passages), partial(departure, request))
+    with staged.content(file).open("rb") as content:
+        documents = (
+            with_metadata(replace(upload, id=file.id, document=file.id), metadata)
+            for upload in await service.reader.read(content, file.filename)
+        )
+        passages = cut(documents, None, service.settings.documents)
+        outcome = await service.writers[target.name].store(passages, partial(departure, request))
     if isinstance(outcome, Job):
         service.jobs.wake()
-        return _file_value(target.name, body.file_id, body.attributes or {}, status="in_progress")
+        return _file_value(target.name, file.id, body.attributes or {}, status="in_progress")
     await service.refresher.catch_up(target, outcome.report.version)
-    return _file(target.name, await read_from(service, target.name, body.file_id))
+    return _file(target.name, await read_from(service, target.name, file.id))
 
 
 def _fuse(
@@ -283,15 +274,13 @@ def _page(kind: str, data: list[dict[str, Any]]) -> dict[str, Any]:
 
 async def _store(service: Service, collection: Collection) -> dict[str, Any]:
     """A collection as a vector store, whose files are its passages; no times are recorded."""
-    session = collection.session if collection.is_ready and collection.has_index else None
-    fixed = ASKING.get().within(None)
-    if session is None:
-        count = 0
-    elif fixed is None:
-        count = session.count
-    else:
-        ids, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
-        count = len(ids)
+    count, metadata = 0, {}
+    if collection.is_ready and collection.has_index:
+        count = collection.session.count
+        metadata["index_version"] = str(collection.session.version)
+        if (fixed := ASKING.get().within(None)) is not None:
+            ids, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
+            count = len(ids)
     counts = {"in_progress": 0, "completed": count, "failed": 0, "cancelled": 0, "total": count}
     return {
         "id": collection.name,
@@ -300,7 +289,7 @@ async def _store(service: Service, collection: Collection) -> dict[str, Any]:
         "status": "completed" if collection.is_ready else "in_progress",
         "created_at": 0,
         "file_counts": counts,
-        "metadata": {} if session is None else {"index_version": str(session.version)},
+        "metadata": metadata,
     }
 
 
@@ -313,21 +302,6 @@ def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
         elif value is not None:
             attributes[key] = ", ".join(str(part) for part in value)
     return attributes
-
-
-async def _passages(
-    service: Service, staged: StagedFiles, file: FileObject, metadata: Metadata
-) -> list[Passage]:
-    """The passages of an upload, or a `Problem` 422 that says why it cannot be read."""
-    with staged.content(file).open("rb") as content:
-        documents = await service.reader.read(content, file.filename)
-
-        def work() -> list[Passage]:
-            (upload,) = documents
-            document = with_metadata(replace(upload, id=file.id, document=file.id), metadata)
-            return list(cut([document], None, service.settings.documents))
-
-        return await asyncio.to_thread(work)
 
 
 def _file(store: str, document: StoredDocument, status: str = "completed") -> dict[str, Any]:

@@ -2,13 +2,21 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from starlette.exceptions import HTTPException
@@ -37,7 +45,15 @@ NOTED_PROBLEM = "wye.problem"
 
 MEDIA_TYPE = "application/problem+json"
 SHOWN_FAULTS = 10
-BASES = (BackendError, FeaturizerError, RouterError, ServiceError)
+_ERRORS: tuple[tuple[tuple[type[Exception], ...], int, str, int | None], ...] = (
+    ((FilterError, QuestionError, SourceError), 422, "refused", None),
+    ((IndexLockedError,), 409, "locked", 1),
+    ((ReadOnlyError,), 409, "read-only", None),
+    # A fault of an index, a model or a setting, which the operator has to fix.
+    ((BackendError, FeaturizerError, RouterError, ServiceError), 503, "unavailable", 10),
+    ((MemoryError,), 503, "unavailable", 10),
+)
+"""Errors below the service, the first that fits: status, kind, and seconds until a retry."""
 
 # The folders of an absolute path.
 _FOLDERS = re.compile(r"""(?<![\w./])/(?:[^\s/'"`]+/)+(?=[^\s/'"`])""")
@@ -149,34 +165,17 @@ def problem_of(error: Exception) -> Problem:
         return _of_validation(error)
     if isinstance(error, HTTPException):
         return _of_http(error)
-    if isinstance(error, (*BASES, MemoryError)):
-        return _of_base_error(error)
+    for kinds, status, slug, seconds in _ERRORS:
+        if isinstance(error, kinds):
+            memory = "There was not enough memory for this. Try again."
+            detail = memory if isinstance(error, MemoryError) else _sentence(str(error))
+            return Problem(status, slug, detail, retry_after=seconds)
     return Problem(
         500,
         "internal",
         "This is a fault of the server, not of the request. Its log has the details under this "
         "request_id.",
     )
-
-
-def _of_base_error(error: Exception) -> Problem:
-    detail = _sentence(str(error))
-    if isinstance(error, FilterError | QuestionError | SourceError):
-        return Problem(422, "refused", detail)
-    if isinstance(error, IndexLockedError):
-        return Problem(409, "locked", detail, retry_after=1)
-    if isinstance(error, ReadOnlyError):
-        return Problem(409, "read-only", detail)
-    if isinstance(error, MemoryError):
-        detail = "There was not enough memory for this. Try again."
-    # A fault of an index, a model or a setting, which the operator has to fix.
-    return Problem(503, "unavailable", detail, retry_after=10)
-
-
-def install(app: FastAPI) -> None:
-    """Have an app answer its errors as problems; the middleware does so with all others."""
-    for kind in (*BASES, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _handle)
 
 
 def answer(error: Exception, scope: Scope) -> Response:
@@ -199,6 +198,13 @@ async def _handle(request: Request, error: Exception) -> Response:
     return answer(error, request.scope)
 
 
+HANDLERS: dict[int | type[Exception], Callable[..., Coroutine[Any, Any, Response]]] = {
+    RequestValidationError: _handle,
+    HTTPException: _handle,
+}
+"""Of the errors that FastAPI would answer; the middleware answers all others."""
+
+
 def _of_validation(error: RequestValidationError) -> Problem:
     """The faults with their paths, without the values sent, which may be long, or secrets."""
     located = islice(_located(error.errors(), error.body), SHOWN_FAULTS)
@@ -214,19 +220,19 @@ def _located(faults: Iterable[Mapping[str, Any]], body: object) -> Iterator[tupl
 
     Pydantic has a fault for each type. If the value is of one type, only its faults are returned.
     """
-    sentences: dict[tuple[_Location, bool], list[str]] = {}
+    mismatches: dict[_Location, list[str]] = {}
     explained: set[_Location] = set()
     for fault in faults:
         location, is_type = _locate(fault, body)
-        is_type = is_type and fault["type"].endswith("_type")
-        sentences.setdefault((location, is_type), []).append(_fault_sentence(fault))
-        explained |= {location[:length] for length in range(len(location) + (not is_type))}
-    for (location, is_type), texts in sentences.items():
-        if not is_type:
-            yield from ((location, text) for text in texts)
-        elif location not in explained:
-            kinds = [text.removeprefix(_SHOULD_BE).removesuffix(".") for text in texts]
-            yield location, f"{_SHOULD_BE}{' or '.join(kinds)}."
+        sentence = _fault_sentence(fault)
+        if is_type and fault["type"].endswith("_type"):
+            mismatches.setdefault(location, []).append(sentence)
+        else:
+            explained |= {location[:length] for length in range(len(location) + 1)}
+            yield location, sentence
+    for location in mismatches.keys() - explained:
+        kinds = [text.removeprefix(_SHOULD_BE).removesuffix(".") for text in mismatches[location]]
+        yield location, f"{_SHOULD_BE}{' or '.join(kinds)}."
 
 
 def _locate(fault: Mapping[str, Any], body: object) -> tuple[_Location, bool]:

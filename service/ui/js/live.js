@@ -23,9 +23,9 @@ export function watch(on) {
 
 async function look() {
   try {
-    const stats = await get("/v1/stats");
+    const [stats, health] = await Promise.all([get("/v1/stats"), get("/health")]);
     $("live-problem").replaceChildren();
-    draw(stats);
+    draw(stats, health.collections ?? []);
   } catch (error) {
     showProblem($("live-problem"), error);
   }
@@ -33,11 +33,11 @@ async function look() {
   if (isWatching) timer = setTimeout(look, EVERY);
 }
 
-function draw(stats) {
-  $("live-now").replaceChildren(traffic(stats), routers(stats));
+function draw(stats, collections) {
+  $("live-now").replaceChildren(traffic(stats), routers(collections));
   // Left as it is while it says the same, or whoever is on a link of it would lose their place.
   const questions = JSON.stringify(stats.questions);
-  if (questions !== shown) $("recent").replaceChildren(recent(stats.questions, stats.collections.length > 1));
+  if (questions !== shown) $("recent").replaceChildren(recent(stats.questions, collections.length > 1));
   shown = questions;
 }
 
@@ -70,7 +70,7 @@ function traffic(stats) {
   );
 }
 
-function routers({ collections }) {
+function routers(collections) {
   const rows = collections.map(({ collection, router, thresholds, error }) => [
     collection,
     [thresholds ? `${router}, ${thresholds.low.toFixed(3)} and ${thresholds.high.toFixed(3)}` : "none: name a route, or start with --router", error ? el("p", { class: "note" }, error) : null],

@@ -5,7 +5,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
-from wye.router.types import Route, Thresholds
+from wye.router.types import Route
 from wye.service.api.operations import RouteTimesValue, route_times
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
@@ -42,14 +42,6 @@ def read(client: TestClient) -> dict[str, Any]:
 def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
     body = read(client)
     assert (body["answered"], body["routes"], body["degraded"]) == (0, {}, {})
-    assert body["collections"] == [
-        {
-            "collection": "default",
-            "router": "words/v1",
-            "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
-            "error": "",
-        }
-    ]
     assert body["questions"] is None
 
 
@@ -68,26 +60,6 @@ def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: 
     assert 0 < body["routes"]["graph"]["p50_ms"] <= body["routes"]["graph"]["p95_ms"]
     assert body["degraded"] == {"failed": 1}
     assert (body["answered"], body["remembered"], body["last_minute"]) == (4, 4, 4)
-
-
-def test_without_a_router_there_are_no_thresholds(serve: Serve, library: Library) -> None:
-    library.has_no_router = True
-    (router,) = read(serve(library))["collections"]
-    assert (router["router"], router["thresholds"]) == ("", None)
-
-
-def test_each_collection_tells_of_its_own(serve: Serve) -> None:
-    careful, bold = Library(), Library()
-    bold.thresholds = Thresholds(0.0, 0.1)
-    client = serve(engines={"careful": careful, "bold": bold})
-    routes = [
-        client.post("/v1/retrieve", json={"question": "What river?", "collection": name}).json()
-        for name in ("careful", "bold", "bold")
-    ]
-    assert [reply["route"]["path"] for reply in routes] == ["dense", "graph", "graph"]
-    stats_by_name = {each["collection"]: each for each in read(client)["collections"]}
-    assert stats_by_name["careful"]["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
-    assert stats_by_name["bold"]["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
 
 
 def test_questions_are_told_where_they_are_logged(

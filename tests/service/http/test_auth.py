@@ -202,6 +202,7 @@ def test_a_key_with_a_filter_counts_what_passes_it(keys: Keys) -> None:
     store = keys.ask("filtered", "GET", "/v1/vector_stores/a").json()
     assert store["file_counts"]["total"] == 8
     assert keys.ask("free", "GET", "/v1/vector_stores/a").json()["file_counts"]["total"] == 16
+    assert keys.ask("filtered", "GET", "/v1/stats").status_code == 403
     (facts,) = keys.ask("filtered", "GET", "/ready").json()["collections"]
     assert "passages" not in facts
     for path in ("hush1-a", "nobody"):
