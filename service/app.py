@@ -31,7 +31,7 @@ from wye.service.arms.file import read_arms, served
 from wye.service.arms.gate import remote_collections
 from wye.service.collections import IndexCollection
 from wye.service.http import problems
-from wye.service.http.edge import LONGEST_BODY, BodyLimit, Edge, refuse_unknown
+from wye.service.http.edge import Edge, refuse_unknown
 from wye.service.http.keys import refuse_open_server
 from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
@@ -113,7 +113,7 @@ def build(
     app.add_middleware(
         Edge,
         ring=service.ring,
-        bodies=BodyLimit(LONGEST_BODY, settings.documents.upload_bytes),
+        upload_bytes=settings.documents.upload_bytes,
         metrics=service.metrics,
     )
     return app

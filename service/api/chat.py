@@ -20,7 +20,7 @@ from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchFields, headers
 from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
-from wye.service.service import Served, Service, request_id_of
+from wye.service.service import Served, Service
 from wye.service.settings import LONGEST_QUESTION
 
 MOST_MESSAGES = 512
@@ -126,19 +126,15 @@ class ChatRequest(BaseModel):
         Raises:
             Problem: 422; a request that cannot be met without it.
         """
-        match self.response_format:
-            case None | {"type": "text"}:
-                pass
-            case _:
-                raise Problem(
-                    422,
-                    "unsupported",
-                    "Answers are text. Leave response_format out, or set its type to 'text'.",
-                )
+        format_ = self.response_format
+        if format_ is not None and not (
+            isinstance(format_, dict) and format_.get("type") == "text"
+        ):
+            text = "Answers are text. Leave response_format out, or set its type to 'text'."
+            raise Problem(422, "unsupported", text)
         if self.tool_choice not in (None, "auto", "none"):
-            raise Problem(
-                422, "unsupported", "No tool can be called. Leave tool_choice out, or use 'auto'."
-            )
+            none = "No tool can be called. Leave tool_choice out, or use 'auto'."
+            raise Problem(422, "unsupported", none)
         return "degraded: tools are not called" if self.tools else ""
 
     def sampling(self) -> dict[str, Any]:
@@ -153,6 +149,7 @@ class ChatRequest(BaseModel):
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
 PREFIX = "wye-"
+CHUNK = "chat.completion.chunk"
 _SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
 
@@ -203,22 +200,22 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     """
     route, collection = _route_of(service, body.model)
     unused = body.unused
-    turns = _turns_of([(message.role, message.text) for message in body.messages])
-    history, options = turns[:-1], body.wye
-    last_words = turns[-1].content.strip()[-LONGEST_QUESTION:]
-    params = options.params(collection, route)
+    *history, last = _turns_of(body.messages)
     answering, retrieval = await find_passages(
-        service, request, params, last_words, history, deadline_ms=options.deadline_ms
+        service,
+        request,
+        body.wye.params(collection, route),
+        last.content.strip()[-LONGEST_QUESTION:],
+        history,
+        deadline_ms=body.wye.deadline_ms,
     )
     answering = replace(
         answering,
-        system=[
-            message.text for message in body.messages if message.role in _SYSTEM and message.text
-        ],
+        system=[each.text for each in body.messages if each.role in _SYSTEM and each.text],
         options=body.sampling(),
-        abstain_below=options.abstain_below,
+        abstain_below=body.wye.abstain_below,
     )
-    completion = Completion(request_id_of(request), body.model, answering, retrieval, unused)
+    completion = Completion(body.model, answering, retrieval, unused)
     head = headers(retrieval)
     if body.stream:
         usage = body.stream_options is not None and body.stream_options.include_usage
@@ -229,27 +226,23 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     return JSONResponse(completion.body(generated), headers=head)
 
 
-def _turns_of(messages: Sequence[tuple[str, str]]) -> list[Message]:
+def _turns_of(messages: Sequence[ChatMessage]) -> list[Message]:
     """The messages of user and assistant, up to the user's last one with text.
-
-    Args:
-        messages: Role and text of each message.
 
     Raises:
         Problem: 422; no user message has any text.
     """
-    positions = [
-        n for n, (role, text) in enumerate(messages) if role == "user" and not is_blank(text)
-    ]
-    if not positions:
+    turns = [Message(each.role, each.text) for each in messages if each.role in _TURNS]
+    while turns and (turns[-1].role != "user" or is_blank(turns[-1].content)):
+        turns.pop()
+    if not turns:
         raise Problem(
             422,
             "no-question",
             "No message of the role user has any text; the last one that does is the question.",
             errors=[{"at": "body.messages", "says": "A user message with text is needed."}],
         )
-    messages_until = messages[: positions[-1] + 1]
-    return [Message(role, text) for role, text in messages_until if role in _TURNS and text]
+    return [turn for turn in turns if turn.content]
 
 
 def _names(service: Service) -> list[str]:
@@ -266,11 +259,8 @@ def _route_of(service: Service, model: str) -> tuple[Route, str]:
     """Route and collection of a model, or a `Problem` 404."""
     names = _names(service)
     if model not in names:
-        raise Problem(
-            404,
-            "model_not_found",
-            f"There is no model '{model:.80}'; use one of {', '.join(names)}.",
-        )
+        unknown = f"There is no model '{model:.80}'; use one of {', '.join(names)}."
+        raise Problem(404, "model_not_found", unknown)
     route, _, collection = model.removeprefix(PREFIX).partition(":")
     return Route(route), service.collection(collection or None).name
 
@@ -283,27 +273,26 @@ class Completion:
     """One completion; all its chunks share an id, a time and a model."""
 
     def __init__(
-        self,
-        request_id: str,
-        model: str,
-        params: AnswerParams,
-        retrieval: RetrieveReply,
-        note: str,
+        self, model: str, params: AnswerParams, retrieval: RetrieveReply, note: str
     ) -> None:
         """Begin a completion; `note` says what of the request has no effect."""
         self._note = note
-        self._request_id = request_id
-        self._model = model
+        self._request_id = retrieval.request_id
         self._params = params
-        self._created = int(time.time())
         self._retrieval = retrieval.model_dump(mode="json")
+        self._facts = {
+            "id": f"chatcmpl-{retrieval.request_id}",
+            "created": int(time.time()),
+            "model": model,
+        }
 
     def body(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """A complete answer as one reply."""
         message = {"role": "assistant", "content": answer.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None}
         return {
-            **self._head("chat.completion"),
+            **self._facts,
+            "object": "chat.completion",
             "choices": [{**choice, "finish_reason": answer.finish_reason}],
             "usage": _usage(answer),
             **self._extras(answer),
@@ -321,21 +310,13 @@ class Completion:
             return
         yield _event({**self._chunk({}, answer.finish_reason), **self._extras(answer)})
         if usage:
-            head = self._head("chat.completion.chunk")
-            yield _event({**head, "choices": [], "usage": _usage(answer)})
+            counts = {"choices": [], "usage": _usage(answer)}
+            yield _event({**self._facts, "object": CHUNK, **counts})
         yield format_sse_event(data_str="[DONE]")
-
-    def _head(self, kind: str) -> dict[str, Any]:
-        return {
-            "id": f"chatcmpl-{self._request_id}",
-            "object": kind,
-            "created": self._created,
-            "model": self._model,
-        }
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._head("chat.completion.chunk"), "choices": [choice]}
+        return {**self._facts, "object": CHUNK, "choices": [choice]}
 
     def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
         value = answer_value(answer, self._params.passages, self._params.question)
@@ -353,7 +334,5 @@ def broken_off(answer: GeneratedAnswer) -> Problem:
 
 
 def _usage(answer: GeneratedAnswer) -> dict[str, int]:
-    return {
-        name: answer.usage.get(name, 0)
-        for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    }
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    return {name: answer.usage.get(name, 0) for name in names}

@@ -411,27 +411,19 @@ async def page_of(
     service: Service, target: Collection, after: str, limit: int, prefix: str = ""
 ) -> Page:
     """A page of the documents that the asking key may see."""
-    folder = target.session.folder
-    fixed = ASKING.get().within(None)
-    return await service.writers[target.name].off_loop(
-        lambda: list_documents(folder, after, limit, prefix, fixed)
-    )
+    folder, fixed = target.session.folder, ASKING.get().within(None)
+    page = partial(list_documents, folder, after, limit, prefix, fixed)
+    return await service.writers[target.name].off_loop(page)
 
 
 async def read_from(service: Service, collection: str | None, document: str) -> StoredDocument:
     """A document of a collection that the asking key may see, or a `Problem` 404."""
     target = service.collection(collection)
-    folder = target.session.folder
-    fixed = ASKING.get().within(None)
-    stored = await service.writers[target.name].off_loop(
-        lambda: read_document(folder, document, fixed)
-    )
+    read = partial(read_document, target.session.folder, document, ASKING.get().within(None))
+    stored = await service.writers[target.name].off_loop(read)
     if stored is None:
-        raise Problem(
-            404,
-            "no-such-document",
-            f"There is no document '{document:.80}' in '{target.name}'; /v1/documents lists them.",
-        )
+        missing = f"There is no document '{document:.80}' in '{target.name}'"
+        raise Problem(404, "no-such-document", f"{missing}; /v1/documents lists them.")
     return stored
 
 

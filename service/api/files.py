@@ -97,24 +97,16 @@ async def create(request: Request, service: Served) -> FileObject:
         async with form_of(request, files=1, fields=8) as form:
             upload, purpose = form.get("file"), form.get("purpose")
             if not isinstance(upload, UploadFile) or {*form} != {"file", "purpose"}:
-                raise Problem(
-                    422,
-                    "form",
-                    "Send a form with only `file`, which has a name, and `purpose`.",
-                )
+                fields = "Send a form with only `file`, which has a name, and `purpose`."
+                raise Problem(422, "form", fields)
             if purpose not in PURPOSES:
                 raise Problem(422, "form", f"`purpose` must be one of {', '.join(PURPOSES)}.")
             name = base_name(upload.filename)
             if suffix_of(name) in ROWS:
-                raise Problem(
-                    415,
-                    "file-type",
-                    f"'{name:.80}' contains many documents, but a file here is one document. Send "
-                    "it to /v1/documents.",
-                )
-            size = upload.size or 0
+                many = f"'{name:.80}' contains many documents, but a file here is one document."
+                raise Problem(415, "file-type", f"{many} Send it to /v1/documents.")
             kind = cast("Purpose", purpose)
-            return await asyncio.to_thread(staged.add, name, kind, upload.file, size)
+            return await asyncio.to_thread(staged.add, name, kind, upload.file, upload.size or 0)
 
 
 @router.get("", dependencies=READ, summary="List files", operation_id="list_files")
@@ -132,8 +124,7 @@ async def listed(
         files.reverse()
     ids = [file.id for file in files]
     start = ids.index(after) + 1 if after in ids else 0
-    page = files[start : start + limit]
-    data = [file.model_dump() for file in page]
+    data = [file.model_dump() for file in files[start : start + limit]]
     return list_of(data, has_more=start + limit < len(files))
 
 
@@ -190,12 +181,8 @@ class StagedFiles:
         stored = self.files()
         limit = _UPLOADS * self._settings.upload_bytes
         if len(stored) >= MOST_FILES or sum(file.bytes for file in stored) + size > limit:
-            raise Problem(
-                422,
-                "too-many-files",
-                f"A key can keep {MOST_FILES} uploaded files and {limit:,} bytes. Delete some; "
-                "documents that were made from them stay.",
-            )
+            full = f"A key can keep {MOST_FILES} uploaded files and {limit:,} bytes. Delete some;"
+            raise Problem(422, "too-many-files", f"{full} documents that were made from them stay.")
         now = time.time()
         file = FileObject(
             id=f"file-{int(now * 1e6):014x}{secrets.token_hex(5)}",  # sorts by time
@@ -262,11 +249,8 @@ async def file_of(staged: StagedFiles, id_: str) -> FileObject:
     """An upload of the key by id, or a `Problem` 404."""
     stored = await asyncio.to_thread(staged.file, id_)
     if stored is None:
-        raise Problem(
-            404,
-            "no-such-file",
-            f"This key has no uploaded file '{id_:.80}'; they are kept only for a while.",
-        )
+        missing = f"This key has no uploaded file '{id_:.80}'; they are kept only for a while."
+        raise Problem(404, "no-such-file", missing)
     return stored
 
 

@@ -249,10 +249,6 @@ async def feedback(body: FeedbackRequest, service: Served) -> FeedbackReply:
         )
     values = body.model_dump(exclude={"request_id"})
     if not service.log(FEEDBACK, body.request_id, lambda: values):
-        raise Problem(
-            503,
-            "not-logged",
-            f"The request log cannot be written now ({service.log_fault}). Send it again later.",
-            retry_after=30,
-        )
+        fault = f"The request log cannot be written now ({service.log_fault}). Send it again later."
+        raise Problem(503, "not-logged", fault, retry_after=30)
     return FeedbackReply(request_id=body.request_id)

@@ -104,19 +104,15 @@ async def rerank(
                 work = _rank(service, reranker, body.query, passages)
                 texts_by_rank = await unless_gone(departure(request), work)
         except TimeoutError:
-            raise Problem(
-                504,
-                "deadline",
-                f"{len(texts)} texts could not be read within {limit_ms} ms. Send fewer, or give "
-                "more time with deadline_ms.",
-                retry_after=1,
-            ) from None
+            late = f"{len(texts)} texts could not be read within {limit_ms} ms. Send fewer, or give"
+            late = f"{late} more time with deadline_ms."
+            raise Problem(504, "deadline", late, retry_after=1) from None
     words = sum(len(text.split()) for text in (body.query, *(text.text for text in texts)))
     results: list[dict[str, Any]] = []
     for ranked in texts_by_rank[: body.top_n]:
-        result = {"index": ranked.position, "relevance_score": ranked.relevance}
-        document = {"document": texts[ranked.position].model_dump()}
-        results.append(result | document if body.return_documents else result)
+        results.append({"index": ranked.position, "relevance_score": ranked.relevance})
+        if body.return_documents:
+            results[-1]["document"] = texts[ranked.position].model_dump()
     return {
         "id": f"rerank-{request_id_of(request)}",
         "model": MODEL,

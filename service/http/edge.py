@@ -149,34 +149,25 @@ def identify(ring: "KeyRing", headers: Headers, path: str) -> Key:
     if not path.startswith(PROTECTED):
         return (ring.find(secret) if secret else None) or _NO_KEY
     if secret is None:
-        raise Problem(
-            401,
-            "no-key",
-            "Send an API key, as in `Authorization: Bearer wye_…`.",
-            headers=_CHALLENGE,
+        needed = "Send an API key, as in `Authorization: Bearer wye_…`."
+        raise Problem(401, "no-key", needed, headers=_CHALLENGE)
+    if (key := ring.find(secret)) is None:
+        unknown = (
+            "This API key is unknown or was withdrawn; ask whoever runs the server for another."
         )
-    key = ring.find(secret)
-    if key is None:
-        raise Problem(
-            401,
-            "unknown-key",
-            "This API key is unknown or was withdrawn; ask whoever runs the server for another.",
-            headers=_CHALLENGE,
-        )
+        raise Problem(401, "unknown-key", unknown, headers=_CHALLENGE)
     return key
 
 
 def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
     """A dependency that refuses (403) keys without a scope."""
+    needed = (
+        f"This needs a key with the scope '{scope}'; make one with `wye keys new --scopes {scope}`."
+    )
 
     async def check(_schema: object = Security(_IN_SCHEMA)) -> None:
         if not ASKING.get().may(scope):
-            raise Problem(
-                403,
-                "scope",
-                f"This needs a key with the scope '{scope}'; make one with `wye keys new --scopes "
-                f"{scope}`.",
-            )
+            raise Problem(403, "scope", needed)
 
     return check
 
@@ -196,16 +187,10 @@ async def from_our_pages(request: Request) -> None:
     Raises:
         Problem: 403.
     """
-    origin = request.headers.get("origin")
-    if origin is None or ASKING.get() is not ANYBODY:
-        return
-    if origin.partition("://")[2] != request.headers.get("host"):
-        raise Problem(
-            403,
-            "foreign-page",
-            f"Pages of '{origin:.80}' may not change documents here. Give the server keys, and "
-            "send one.",
-        )
+    host, origin = request.headers.get("host"), request.headers.get("origin")
+    if ASKING.get() is ANYBODY and origin is not None and origin.partition("://")[2] != host:
+        refused = f"Pages of '{origin:.80}' may not change documents here."
+        raise Problem(403, "foreign-page", f"{refused} Give the server keys, and send one.")
 
 
 READ = [Depends(needs(Scope.READ))]
@@ -225,12 +210,8 @@ def _check_host(host: str) -> None:
     name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
     if is_loopback(name.strip("[]")):
         return
-    raise Problem(
-        421,
-        "host",
-        "A server without API keys answers to localhost only. Ask http://localhost, or give the "
-        "server keys.",
-    )
+    local = "A server without API keys answers to localhost only."
+    raise Problem(421, "host", f"{local} Ask http://localhost, or give the server keys.")
 
 
 class Strict(BaseModel):
@@ -303,41 +284,32 @@ _UPLOADS = ("/v1/documents", "/v1/files")
 _STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")
 
 
-class BodyLimit:
-    """Refuses bodies that are too long, by their `content-length` and by what arrives."""
+def _bounded(scope: AsgiScope, headers: Headers, receive: Receive, upload_bytes: int) -> Receive:
+    """The stream of a body; reading it raises 413 once it is too long.
 
-    def __init__(self, parsed: int, uploads: int) -> None:
-        """Set the limits in bytes for bodies `parsed` in one go, and for streamed `uploads`."""
-        self._parsed = parsed
-        self._uploads = uploads
+    Raises:
+        HTTPException: 413 if the `content-length` is too high.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
+    limit = upload_bytes if is_upload else LONGEST_BODY
+    length_header = headers.get("content-length", "")
+    _refuse_beyond(limit, int(length_header) if length_header.isdigit() else 0)
+    length, values = 0, JsonValues()
 
-    def counting(self, scope: AsgiScope, headers: Headers, receive: Receive) -> Receive:
-        """Wrap the stream of a body, so that reading raises 413 once it is too long.
+    async def limited() -> Message:
+        nonlocal length
+        message = await receive()
+        if message["type"] == "http.request":
+            block = message.get("body", b"")
+            length += len(block)
+            _refuse_beyond(limit, length)
+            if not is_upload and values.add(block) > MOST_VALUES:
+                too_many = f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
+                raise HTTPException(413, too_many)
+        return message
 
-        Raises:
-            HTTPException: 413 if the `content-length` is too high.
-        """
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
-        limit = self._uploads if is_upload else self._parsed
-        length_header = headers.get("content-length", "")
-        _refuse_beyond(limit, int(length_header) if length_header.isdigit() else 0)
-        length, values = 0, JsonValues()
-
-        async def limited() -> Message:
-            nonlocal length
-            message = await receive()
-            if message["type"] == "http.request":
-                block = message.get("body", b"")
-                length += len(block)
-                _refuse_beyond(limit, length)
-                if not is_upload and values.add(block) > MOST_VALUES:
-                    raise HTTPException(
-                        413, f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
-                    )
-            return message
-
-        return limited
+    return limited
 
 
 def _refuse_beyond(limit: int, length: int) -> None:
@@ -403,11 +375,11 @@ class Edge:
     """ASGI middleware around the whole app."""
 
     def __init__(
-        self, app: ASGIApp, *, ring: "KeyRing", bodies: BodyLimit, metrics: Metrics
+        self, app: ASGIApp, *, ring: "KeyRing", upload_bytes: int, metrics: Metrics
     ) -> None:
         self._app = app
         self._ring = ring
-        self._bodies = bodies
+        self._upload_bytes = upload_bytes
         self._metrics = metrics
         self._pace = RefusalPace()
 
@@ -418,13 +390,12 @@ class Edge:
             return
         visit = _Visit(scope, send, self._metrics, self._pace)
         try:
-            path = scope["path"]
             _refuse_other_encodings(scope)
-            key = identify(self._ring, visit.headers, path)
+            key = identify(self._ring, visit.headers, scope["path"])
             visit.key = key.name
             ASKING.set(key)  # in the context of this request's task
-            limited = self._bodies.counting(scope, visit.headers, receive)
-            await self._app(scope, limited, visit.send)
+            body = _bounded(scope, visit.headers, receive, self._upload_bytes)
+            await self._app(scope, body, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)
         except asyncio.CancelledError:  # raised only while the server stops
