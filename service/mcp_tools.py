@@ -4,6 +4,7 @@ A tool sends one request to this server or another one, with its caller's creden
 their scopes and bounds, limits and the request log apply as they do elsewhere.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -139,7 +140,10 @@ class Tools:
         received = context.headers or {}
         headers = {name: received[name] for name in _CREDENTIALS if name in received}
         arguments = {name: value for name, value in values.items() if value is not None}
-        where: dict[str, Any] = {"params": arguments} if method == "GET" else {"json": arguments}
+        where: dict[str, Any] = {"params": arguments}
+        if method != "GET":  # also NaN, which the server refuses in words
+            where = {"content": json.dumps(arguments)}
+            headers["content-type"] = "application/json"
         try:
             reply = await self._client.request(method, path, headers=headers, **where)
         except httpx2.HTTPError as error:

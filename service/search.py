@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import monotonic, perf_counter
-from typing import TypeVar
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
@@ -22,8 +21,6 @@ from wye.service.arms.arm import RemoteOutcome
 from wye.service.batching import Entry, Later
 from wye.service.collections import Collection
 from wye.service.logs import LOG
-
-T = TypeVar("T")
 
 # Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
 # skipped for being slow is tried again.
@@ -64,22 +61,8 @@ class QueuedQuestion:
     request_id: str
 
 
-@dataclass(eq=False, slots=True)
-class _Rest:
-    """The questions of a batch that go in steps and are not answered yet; see `Later`.
-
-    Attributes:
-        session: The session that the batch began with.
-        seconds: Seconds spent on the batch so far.
-        batch: Size of the batch.
-        positions: Of each such question, the part of the batch it belongs to and its row there.
-    """
-
-    params: SearchParams
-    session: Session
-    seconds: float
-    batch: int
-    positions: dict[Entry[QueuedQuestion], tuple[BatchReplies, int]]
+Question = Entry[QueuedQuestion]
+"""A question in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +81,7 @@ class SearchResult:
     """
 
     params: SearchParams
-    entry: Entry[QueuedQuestion]
+    entry: Question
     reply: Reply
     passages: Mapping[str, Passage]
     fallback: str
@@ -120,6 +103,44 @@ class SearchResult:
         return "failed" if " failed (" in self.fallback else "late"
 
 
+Results = list[SearchResult | Later | Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """How a batch is searched.
+
+    Attributes:
+        session: The version of the index and of the thresholds that the batch uses.
+        fallback: Why dense search answers instead of the requested route, or "".
+    """
+
+    session: Session
+    params: SearchParams
+    fallback: str = ""
+
+    @property
+    def route(self) -> Route:
+        """The route that answers."""
+        return Route.DENSE if self.fallback else self.params.route
+
+
+@dataclass(eq=False, slots=True)
+class _Rest:
+    """The questions of a batch that go in steps and are not answered yet; see `Later`.
+
+    Attributes:
+        seconds: Seconds spent on the batch so far.
+        batch: Size of the batch.
+        positions: Of each such question, the part of the batch it belongs to and its row there.
+    """
+
+    search: _Search
+    seconds: float
+    batch: int
+    positions: dict[Question, tuple[BatchReplies, int]]
+
+
 class Searcher:
     """Answers batches of questions; used by one thread at a time."""
 
@@ -130,28 +151,22 @@ class Searcher:
         self._clock = clock
         self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
 
-    def work(
-        self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> Sequence[SearchResult | Later | Exception]:
+    def work(self, params: SearchParams, entries: Sequence[Question]) -> Results:
         """Answer a batch, with one result or error for each entry, in order.
 
         Entries that would probably miss their deadline go first, and over the dense route. A batch
         uses one version of the index and of the thresholds. Questions that the router sends in
         steps are returned as `Later`.
         """
-        session = self._collections[params.collection].session
+        search = _Search(self._collections[params.collection].session, params)
         urgent, reason = self._urgent(params, entries)
-        if not urgent:
-            return self._search(session, params, entries)
         others = [entry for entry in entries if entry not in urgent]
-        results = [
-            *self._search(session, params, urgent, reason),
-            *self._search(session, params, others),
-        ]
+        results = self._search(replace(search, fallback=reason), urgent) if urgent else []
+        results += self._search(search, others) if others else []
         result_by_entry = dict(zip([*urgent, *others], results, strict=True))
         return [result_by_entry[entry] for entry in entries]
 
-    def begin(self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]) -> None:
+    def begin(self, params: SearchParams, entries: Sequence[Question]) -> None:
         """Start to encode the questions of the next batch while this one is processed."""
         if params.route != Route.LEXICAL:
             # Errors are reported when the batch itself is processed.
@@ -159,20 +174,9 @@ class Searcher:
                 session = self._collections[params.collection].session
                 session.analyser.encode_ahead([entry.item.text for entry in entries])
 
-    def _time_for_steps(
-        self, limit: float | None, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> float:
-        """Milliseconds after which no further step begins.
-
-        Half of the time left, so that a step that is under way ends before the deadline; `limit` is
-        the limit of the request, if any.
-        """
-        half = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
-        return half if limit is None else min(half, limit)
-
     def _urgent(
-        self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> tuple[list[Entry[QueuedQuestion]], str]:
+        self, params: SearchParams, entries: Sequence[Question]
+    ) -> tuple[list[Question], str]:
         """Entries for which the route is too slow at the moment, and a message that says so."""
         # Steps stop in time by themselves once fusion, their first step, is done.
         needed = Route.FUSION if params.route == Route.STEPS else params.route
@@ -186,140 +190,107 @@ class Searcher:
             "than the deadline leaves; dense instead"
         )
 
-    def _search(
-        self,
-        session: Session,
-        params: SearchParams,
-        entries: Sequence[Entry[QueuedQuestion]],
-        fallback: str = "",
-    ) -> list[SearchResult | Later | Exception]:
-        """Search over the requested route, or over dense if `fallback` says why.
+    def _search(self, search: _Search, entries: Sequence[Question]) -> Results:
+        """Search for some questions.
 
-        A question that fails does not affect the others, and is answered by dense search if
-        possible.
+        One that fails does not affect the others, and is answered by dense search if possible.
         """
-        if not entries:
-            return []
-        route = Route.DENSE if fallback else params.route
-        limit = params.max_latency_ms
-        if route == Route.STEPS:
-            limit = self._time_for_steps(limit, entries)
-        started = perf_counter()
+        params, limit = search.params, search.params.max_latency_ms
+        if search.route == Route.STEPS:
+            # Half of the time left, so that a step that is under way ends before the deadline.
+            half = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
+            limit = half if limit is None else min(half, limit)
+        # A batch of the route `steps` is small enough to finish at once, and a question that is
+        # alone delays no other.
+        at_once = search.route != Route.AUTO or len(entries) == 1
+        replies: dict[Question, Reply] = {}
+        positions: dict[Question, tuple[BatchReplies, int]] = {}
+        iterator, started = iter(entries), perf_counter()
         try:
-            begun = session.gateway.begin(
-                [entry.item.text for entry in entries],
-                replace(params, route=route, max_latency_ms=limit),
-            )
-            replies: dict[Entry[QueuedQuestion], Reply] = {}
-            positions: dict[Entry[QueuedQuestion], tuple[BatchReplies, int]] = {}
-            iterator = iter(entries)
-            for part in begun:
+            texts = [entry.item.text for entry in entries]
+            ask = replace(params, route=search.route, max_latency_ms=limit)
+            for part in search.session.gateway.begin(texts, ask):
                 batch = [*islice(iterator, len(part.replies) + len(part.in_steps))]
-                # A batch of the route `steps` is small enough to finish at once, and a question
-                # that is alone delays no other.
-                replies_by_row = {**part.replies}
-                if route != Route.AUTO or len(entries) == 1:
-                    replies_by_row |= part.finish(part.in_steps)
-                else:
-                    positions.update((batch[row], (part, row)) for row in part.in_steps)
-                replies.update((batch[row], reply) for row, reply in replies_by_row.items())
-            results = self._results(session, params, replies, fallback)
+                in_steps = part.finish(part.in_steps) if at_once else {}
+                replies |= {batch[n]: reply for n, reply in {**part.replies, **in_steps}.items()}
+                if not at_once:
+                    positions |= {batch[row]: (part, row) for row in part.in_steps}
+            results: dict[Question, SearchResult | Later] = {**_results(search, replies)}
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
-            return self._search_apart(session, params, entries, fallback, error)
-        seconds = perf_counter() - started
-        if not positions:
-            self._paces[params.collection, route].learn(seconds / len(entries), self._clock())
-            return [results[entry] for entry in entries]
-        rest = _Rest(params, session, seconds, len(entries), positions)
+            return self._search_apart(search, entries, error)
+        rest = _Rest(search, perf_counter() - started, len(entries), positions)
+        self._learn(rest)
         finish = partial(self._finish, rest)
-        return [
-            results[entry]
-            if entry in results
-            else Later(finish, STEPS_WEIGHT * token_count(entry.item.text))
-            for entry in entries
-        ]
+        for entry in positions:
+            results[entry] = Later(finish, STEPS_WEIGHT * token_count(entry.item.text))
+        return [results[entry] for entry in entries]
 
-    def _finish(
-        self, rest: _Rest, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> list[SearchResult | Later | Exception]:
+    def _finish(self, rest: _Rest, entries: Sequence[Question]) -> Results:
         """Answer some of the questions of a batch that go in steps."""
         started = perf_counter()
-        entries_by_part: dict[BatchReplies, dict[int, Entry[QueuedQuestion]]] = {}
+        entries_by_part: dict[BatchReplies, dict[int, Question]] = {}
         for entry in entries:
             part, row = rest.positions.pop(entry)
             entries_by_part.setdefault(part, {})[row] = entry
         try:
-            replies: dict[Entry[QueuedQuestion], Reply] = {}
+            replies: dict[Question, Reply] = {}
             for part, batch in entries_by_part.items():
-                replies.update((batch[row], reply) for row, reply in part.finish([*batch]).items())
-            results = self._results(rest.session, rest.params, replies)
+                replies |= {batch[row]: reply for row, reply in part.finish([*batch]).items()}
+            results = _results(rest.search, replies)
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
-            return self._search_apart(rest.session, rest.params, entries, "", error)
+            return self._search_apart(rest.search, entries, error)
         rest.seconds += perf_counter() - started
-        if not rest.positions:
-            pace = self._paces[rest.params.collection, rest.params.route]
-            pace.learn(rest.seconds / rest.batch, self._clock())
+        self._learn(rest)
         return [results[entry] for entry in entries]
 
-    def _results(
-        self,
-        session: Session,
-        params: SearchParams,
-        replies: Mapping[Entry[QueuedQuestion], Reply],
-        fallback: str = "",
-    ) -> dict[Entry[QueuedQuestion], SearchResult]:
-        """Add the passages to the replies, with `explain` also those of each arm's first hits."""
-        started = perf_counter()
-        hit_ids = {}
-        for entry, reply in replies.items():
-            arms = reply.arms.values() if params.explain else ()
-            hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
-            hit_ids[entry] = {hit.id for hit in hits}
-        passages = session.snapshot.passages(sorted(set().union(*hit_ids.values())))
-        fetching = (perf_counter() - started) / max(len(replies), 1)
-        return {
-            entry: SearchResult(
-                params,
-                entry,
-                reply,
-                {id_: passages[id_] for id_ in hit_ids[entry]},
-                fallback,
-                {"queue": max(0.0, entry.waited), **reply.seconds, "fetching": fetching},
-            )
-            for entry, reply in replies.items()
-        }
+    def _learn(self, rest: _Rest) -> None:
+        """Learn how long a question takes, once the whole batch is answered."""
+        if not rest.positions:
+            pace = self._paces[rest.search.params.collection, rest.search.route]
+            pace.learn(rest.seconds / rest.batch, self._clock())
 
     def _search_apart(
-        self,
-        session: Session,
-        params: SearchParams,
-        entries: Sequence[Entry[QueuedQuestion]],
-        fallback: str,
-        error: Exception,
-    ) -> list[SearchResult | Later | Exception]:
+        self, search: _Search, entries: Sequence[Question], error: Exception
+    ) -> Results:
         """Retry after an error: each half by itself, and a single question over dense."""
-        route = Route.DENSE if fallback else params.route
         is_request_fault = isinstance(error, FilterError | QuestionError)
         if not is_request_fault:
-            LOG.error(
-                "arm failed",
-                exc_info=error,
-                extra={
-                    "route": str(route),
-                    "collection": params.collection,
-                    "request_ids": [entry.item.request_id for entry in entries],
-                },
-            )
-        if len(entries) == 1 and (is_request_fault or route == Route.DENSE):
+            extra = {
+                "route": str(search.route),
+                "collection": search.params.collection,
+                "request_ids": [entry.item.request_id for entry in entries],
+            }
+            LOG.error("arm failed", exc_info=error, extra=extra)
+        if len(entries) > 1:
+            half = len(entries) // 2
+            return [*self._search(search, entries[:half]), *self._search(search, entries[half:])]
+        if is_request_fault or search.route == Route.DENSE:
             return [error]
-        if len(entries) == 1:
-            fallback = f"degraded: {route} failed ({type(error).__name__}); dense instead"
-            return self._search(session, params, entries, fallback)
-        half = len(entries) // 2
-        return [
-            *self._search(session, params, entries[:half], fallback),
-            *self._search(session, params, entries[half:], fallback),
-        ]
+        fallback = f"degraded: {search.route} failed ({type(error).__name__}); dense instead"
+        return self._search(replace(search, fallback=fallback), entries)
+
+
+def _results(search: _Search, replies: Mapping[Question, Reply]) -> dict[Question, SearchResult]:
+    """Add the passages to the replies, with `explain` also those of each arm's first hits."""
+    started, params = perf_counter(), search.params
+    hit_ids = {}
+    for entry, reply in replies.items():
+        arms = reply.arms.values() if params.explain else ()
+        hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
+        hit_ids[entry] = {hit.id for hit in hits}
+    passages = search.session.snapshot.passages(sorted(set().union(*hit_ids.values())))
+    fetching = (perf_counter() - started) / max(len(replies), 1)
+    return {
+        entry: SearchResult(
+            params,
+            entry,
+            reply,
+            {id_: passages[id_] for id_ in hit_ids[entry]},
+            search.fallback,
+            {"queue": max(0.0, entry.waited), **reply.seconds, "fetching": fetching},
+        )
+        for entry, reply in replies.items()
+    }
 
 
 @dataclass(slots=True)

@@ -132,7 +132,7 @@ class Service:
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection
-        metrics.queue_depth.set(0)
+        metrics.queue_depth.set_function(lambda: self.batcher.depth)
 
     @property
     def collections(self) -> Mapping[str, Collection]:
@@ -272,11 +272,7 @@ class Service:
     ) -> SearchResult:
         weight = token_count(item.text) * (STEPS_WEIGHT if params.route == Route.STEPS else 1)
         owner, started = ASKING.get().name, perf_counter()
-        self.metrics.queue_depth.set(self.batcher.depth + 1)
-        try:
-            result, _ = await self.batcher.submit(params, item, seconds, owner=owner, weight=weight)
-        finally:
-            self.metrics.queue_depth.set(self.batcher.depth)
+        result, _ = await self.batcher.submit(params, item, seconds, owner=owner, weight=weight)
         return replace(result, total=perf_counter() - started)
 
     def _record(self, result: SearchResult) -> None:
@@ -295,18 +291,17 @@ class Service:
         if result.degradation:
             metrics.degraded.labels(params.collection, result.degradation).inc()
         self.answered[params.collection] += 1
-        self.recent.append(
-            RecentQuestion(
-                time=time(),
-                question=reply.question if self.request_log is not None else "",
-                collection=params.collection,
-                asked=params.route,
-                route=reply.route,
-                score=score,
-                ms=round(1000 * result.total, 3),
-                degraded=result.degradation,
-            )
+        recent = RecentQuestion(
+            time=time(),
+            question=reply.question if self.request_log is not None else "",
+            collection=params.collection,
+            asked=params.route,
+            route=reply.route,
+            score=score,
+            ms=round(1000 * result.total, 3),
+            degraded=result.degradation,
         )
+        self.recent.append(recent)
         self.log(
             RETRIEVAL,
             result.entry.item.request_id,

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Send
@@ -295,7 +296,7 @@ def _bounded(scope: AsgiScope, headers: Headers, receive: Receive, upload_bytes:
     limit = upload_bytes if is_upload else LONGEST_BODY
     length_header = headers.get("content-length", "")
     _refuse_beyond(limit, int(length_header) if length_header.isdigit() else 0)
-    length, values = 0, JsonValues()
+    length, values, body = 0, JsonValues(), bytearray()
 
     async def limited() -> Message:
         nonlocal length
@@ -304,9 +305,13 @@ def _bounded(scope: AsgiScope, headers: Headers, receive: Receive, upload_bytes:
             block = message.get("body", b"")
             length += len(block)
             _refuse_beyond(limit, length)
-            if not is_upload and values.add(block) > MOST_VALUES:
-                too_many = f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
-                raise HTTPException(413, too_many)
+            if not is_upload:
+                body.extend(block)
+                if values.add(block) > MOST_VALUES:
+                    too_many = f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
+                    raise HTTPException(413, too_many)
+                if not message.get("more_body"):
+                    _refuse_half_pairs(body)
         return message
 
     return limited
@@ -320,6 +325,15 @@ def _refuse_beyond(limit: int, length: int) -> None:
             f"A body may have {limit:,} bytes here. Send less at a time, or documents as files or "
             "application/x-ndjson.",
         )
+
+
+def _refuse_half_pairs(body: bytearray) -> None:
+    """Refuse half a surrogate pair, which JSON can escape, but no reply or log can contain."""
+    if b"\\ud" in body.lower():
+        try:
+            from_json(body)
+        except ValueError as error:
+            raise HTTPException(422, f"This is not JSON: {error}.") from error
 
 
 def _refuse_other_encodings(scope: AsgiScope) -> None:

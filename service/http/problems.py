@@ -273,9 +273,13 @@ def _of_http(error: HTTPException) -> Problem:
         detail = (
             "The body cannot be read as JSON. Send UTF-8, not compressed and not deeply nested."
         )
-    slug = {400: "unreadable", 404: "not-found", 405: "method", 413: "too-long"}.get(
-        error.status_code, "http"
-    )
+    slug = {
+        400: "unreadable",
+        404: "not-found",
+        405: "method",
+        413: "too-long",
+        422: "validation",
+    }.get(error.status_code, "http")
     return Problem(error.status_code, slug, detail, headers=error.headers)
 
 
