@@ -142,8 +142,7 @@ _MINUTE = 60.0
 async def stats(service: Served) -> StatsReply:
     """Returns routes and times of the last thousand answers, which the server remembers.
 
-    Questions are listed only if the server writes a request log, and only for admins. A key with a
-    filter gets 403, since the figures are of all passages.
+    Questions are listed only if the server writes a request log, and only for admins.
     """
     if ASKING.get().filter:
         raise Problem(403, "bound", "These figures are of all passages, but the key has a filter.")
