@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -29,7 +29,7 @@ from wye.backends.numerics import (
     top_rows,
 )
 from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
-from wye.backends.strings import FurtherWords, TermNumbers, Words
+from wye.backends.strings import TermNumbers, Words
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
     Float32,
@@ -156,7 +156,7 @@ class LexicalRetriever:
     @cached_property
     def since(self) -> "_Since":
         """What later versions that are layered on this one have tokenised."""
-        return _Since(FurtherWords(self._words), {}, Lock())
+        return _Since(Words(self._words), {}, Lock())
 
     @cached_property
     def frequencies(self) -> NDArray[np.unsignedinteger]:
@@ -174,10 +174,6 @@ class LexicalRetriever:
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
         return self._terms[self._starts[row] : self._starts[row + 1]]
-
-    def document_frequencies(self) -> Iterator[tuple[str, int]]:
-        """Every term with the number of passages that have it."""
-        return ((term, self.passages_with(number)) for number, term in enumerate(self._words))
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -334,7 +330,7 @@ class _Since:
         terms: Term numbers of each added text of the last version, and how many are notations.
     """
 
-    words: FurtherWords
+    words: Words
     terms: dict[str, tuple[Int32, int]]
     lock: Lock
 
@@ -362,8 +358,8 @@ class LayeredLexicalRetriever(LexicalRetriever):
         self._layers, self._base = layers, base
         texts, since = [*texts], base.since
         with since.lock:
-            if len(since.words) > _MOST_WORDS:
-                since.words, since.terms = FurtherWords(base._words), {}
+            if len(since.words) > len(base._words) + _MOST_WORDS:
+                since.words, since.terms = Words(base._words), {}
             self._words = since.words
             new = [text for text in dict.fromkeys(texts) if text not in since.terms]
             terms, lengths, extra = self._reader().read(new)

@@ -30,71 +30,47 @@ _REMEMBERED = 2**16
 
 
 class Words:
-    """A vocabulary: words and their numbers. A new word takes the next number."""
+    """A vocabulary: words and their numbers. A new word takes the next number.
 
-    def __init__(self, words: Iterable[str] = ()) -> None:
-        """Number some distinct words by their position; `Strings` must have an order."""
+    It may stand on strings with an order, or on another vocabulary, whose words have the first
+    numbers. That one stays unchanged, and may grow by itself.
+    """
+
+    def __init__(self, base: "Strings | Words | None" = None) -> None:
+        self._base, self._first = base, len(base or ())
+        self._new: dict[str, int] = {}
         self._cached: dict[str, int] = {}
-        self._stored = words if isinstance(words, Strings) else None
-        self._dictionary: dict[str, int] | None = None
-        if self._stored is None:
-            self._dictionary = {word: number for number, word in enumerate(words)}
 
     def __len__(self) -> int:
         """Number of words."""
-        return len(self._stored or self._numbers)
+        return self._first + len(self._new)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stored or self._numbers)
-
-    @property
-    def _numbers(self) -> dict[str, int]:
-        """All words as a dictionary, built when the first word is added or listed."""
-        if self._dictionary is None:
-            self._dictionary = {word: number for number, word in enumerate(self._stored or ())}
-            self._stored = None
-        return self._dictionary
+        return chain(islice(self._base or (), self._first), self._new)
 
     @property
     def strings(self) -> "Strings":
         """All words, with their order."""
-        return self._stored or Strings(self._numbers).ordered()
+        if isinstance(self._base, Strings) and not self._new:
+            return self._base
+        return Strings(self).ordered()
 
     def number(self, word: str) -> int:
         """The number of a word, which is added if it is new."""
-        return self._numbers.setdefault(word, len(self._numbers))
+        number = self.find(word)
+        return number if number >= 0 else self._new.setdefault(word, len(self))
 
     def find(self, word: str) -> int:
         """The number of a word; -1 if there is none."""
-        stored = self._stored  # another thread may set it to None meanwhile
-        if stored is None:
-            return self._numbers.get(word, -1)
-        number = self._cached.get(word, -1)
-        if number < 0 and (number := stored.find(word)) >= 0 and len(self._cached) < _REMEMBERED:
-            self._cached[word] = number
-        return number
-
-
-class FurtherWords(Words):
-    """A vocabulary on top of another one, which stays unchanged; its numbers follow that one's."""
-
-    def __init__(self, others: Words) -> None:
-        super().__init__()
-        self._others, self._first = others, len(others)
-
-    def number(self, word: str) -> int:
-        """The number of a word, which is added if it is new."""
-        number = self._others.find(word)
-        # The other vocabulary may have grown since.
-        return number if 0 <= number < self._first else self._first + super().number(word)
-
-    def find(self, word: str) -> int:
-        """The number of a word; -1 if there is none."""
-        number = self._others.find(word)
-        if 0 <= number < self._first:
-            return number
-        further = super().find(word)
-        return self._first + further if further >= 0 else -1
+        if self._base is not None:
+            number = self._cached.get(word, -1)
+            if number < 0:
+                number = self._base.find(word)
+                if 0 <= number < self._first and len(self._cached) < _REMEMBERED:
+                    self._cached[word] = number
+            if 0 <= number < self._first:
+                return number
+        return self._new.get(word, -1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from wye.backends.store.derived import (
     pack_strings,
     unpack_strings,
 )
-from wye.backends.strings import FurtherWords, Strings, Words, ascending, find_all
+from wye.backends.strings import Strings, Words, ascending, find_all
 from wye.backends.trigraph.names import (
     DisplayNames,
     NameTrie,
@@ -363,7 +363,7 @@ def assemble(
         base: Names and recurring noun phrases of other passages, which count here too.
     """
     with_phrases = wants_phrases(settings, corpus)
-    words = Words() if base is None else FurtherWords(base.names.words)
+    words = Words(None if base is None else base.names.words)
     normalised = normalise(
         corpus, words, sentences=settings.link_text, phrases=with_phrases, room=room
     )

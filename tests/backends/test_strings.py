@@ -49,15 +49,16 @@ def test_strings_with_an_order_find_what_a_list_does(texts: list[str], other: st
         assert strings.find(text) == position_of.get(text, -1)
 
 
-def test_stored_words_are_those_of_a_list_and_take_new_ones() -> None:
+def test_words_on_stored_ones_and_on_others_have_the_next_numbers() -> None:
     texts = ["b", "a", "ß"]
-    words, others = Words(Strings(texts).ordered()), Words(texts)
-    assert [words.find(text) for text in [*texts, "c"]] == [0, 1, 2, -1]
-    assert (len(words), [*words]) == (len(others), [*others])
-    assert words.number("a") == 1
-    assert words.number("c") == 3
-    assert [*words.strings] == [*words] == ["b", "a", "ß", "c"]
-    assert [*others.strings] == texts
+    stored = Words(Strings(texts).ordered())
+    further = Words(stored)
+    assert [stored.find(text) for text in [*texts, "c"]] == [0, 1, 2, -1]
+    assert [*stored.strings] == texts
+    assert (stored.number("a"), stored.number("c"), further.number("d")) == (1, 3, 3)
+    assert (stored.find("d"), further.find("c"), further.number("c")) == (-1, -1, 4)
+    assert (len(stored), [*stored], [*stored.strings]) == (4, [*texts, "c"], [*texts, "c"])
+    assert (len(further), [*further]) == (5, [*texts, "d", "c"])
 
 
 short_texts = st.lists(st.text(max_size=3))
