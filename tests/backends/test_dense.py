@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wye.backends.dense import DenseRetriever, DenseSettings, encode, rotated
+from wye.backends.errors import BackendError
 from wye.backends.layers import LayeredRows, Layers
 from wye.backends.numerics import RequestError
 from wye.backends.types import Float32, Mask, Query, Ranking
@@ -264,12 +265,17 @@ def test_nothing_to_search_in_or_to_ask() -> None:
 def test_what_cannot_be_answered_is_refused() -> None:
     vectors = unit(np.random.default_rng(10), 3, 8)
     retriever = DenseRetriever(ids_of(3), vectors)
-    with pytest.raises(RequestError, match="k is 0"):
+    assert issubclass(RequestError, BackendError)
+    assert issubclass(RequestError, ValueError)
+    with pytest.raises(RequestError, match=r"k is 0.*k >= 1"):
         retriever.search(questions(vectors), 0)
-    with pytest.raises(RequestError, match="3 passages"):
-        retriever.search(questions(vectors), 1, np.ones(4, np.bool_))
+    for mask in (np.ones(4, np.bool_), np.array([1, 0, 1])):
+        with pytest.raises(RequestError, match=rf"{mask.dtype}.*3 passages"):
+            retriever.search(questions(vectors), 1, mask)
     with pytest.raises(RequestError, match="vectors of 8"):
         retriever.search(questions(vectors[:, :4]), 1)
+    with pytest.raises(RequestError, match="not finite"):
+        retriever.search(questions(vectors * np.nan), 1)
     with pytest.raises(RequestError, match="4 passage ids"):
         DenseRetriever(ids_of(4), vectors)
     with pytest.raises(RequestError, match="'flat'"):

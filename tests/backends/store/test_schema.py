@@ -1,6 +1,5 @@
 """Rows hold what passages and analyses say, and hashes tell apart what differs."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +12,12 @@ from wye.backends.store.schema import (
     content_hash,
     dimension_of,
     fingerprint_of,
-    metadata_json,
     passage_schema,
     to_batch,
     to_passages,
     version_of,
 )
-from wye.backends.types import Metadata, Passage
+from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
 DIMENSION = 3
@@ -84,18 +82,6 @@ def test_the_hash_covers_every_part_and_ignores_the_order_of_metadata() -> None:
     assert len({content_hash(p) for p in [base, *others]}) == 1 + len(others)
     assert content_hash(base) == content_hash(Passage("a", "t", "x", {"l": 2, "k": 1}, "d", 0))
     assert len(content_hash(base)) == 32
-
-
-@given(metadata)
-def test_metadata_json_is_json_with_sorted_keys(value: Metadata) -> None:
-    parsed = json.loads(metadata_json(value))
-    assert parsed == value
-    assert list(parsed) == sorted(parsed)
-
-
-def test_metadata_that_json_cannot_say_is_refused() -> None:
-    with pytest.raises(ValueError, match="Out of range"):
-        metadata_json({"score": float("nan")})
 
 
 def test_what_does_not_fit_is_refused() -> None:
