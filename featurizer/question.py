@@ -29,7 +29,7 @@ class View:
         content: Nouns, names, verbs, adjectives, adverbs and numbers among the words.
         lower: Words in lower case.
         pos: How often each universal part of speech occurs among the words.
-        units: Lu's nine production units.
+        units: How often each of Lu's nine production units occurs.
         question_word: Position of the question word among the tokens; -1 when there is none.
         asks_for_place: Whether the question word and the noun beside it ask for a place.
         reach: For each entity, the number of arcs to it from the question word, or from the first

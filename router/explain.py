@@ -25,8 +25,8 @@ POINTS = 8
 """Points of the Gauss-Legendre rule, exact for polynomials of degree 15 along the path."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
-_PATH = ((_NODES + 1) / 2).astype(np.float32)[:, None]
-_SHARES = (_WEIGHTS / 2).astype(np.float32)
+_PATH = ((_NODES + 1) / 2)[:, None]
+_SHARES = _WEIGHTS / 2
 
 
 class Explainer:
@@ -42,9 +42,9 @@ class Explainer:
         """Integrated gradients from the training mean to a question.
 
         value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
-        mean is the origin. The integral is a Gauss-Legendre sum in single precision. Its error
-        against logit - baseline is distributed in proportion to |value_i|, so that a feature
-        without effect still gets nothing.
+        mean is the origin. The integral is a Gauss-Legendre sum. Its error against
+        logit - baseline is distributed in proportion to |value_i|, so that a feature without effect
+        still gets nothing.
 
         Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
         proposition 1.
@@ -57,8 +57,7 @@ class Explainer:
             The baseline, which is the logit of a question with every feature at its training mean,
             and what each feature adds to it, (d,); together they add up to the logit.
         """
-        points = _PATH * inputs.astype(np.float32)
-        slopes = _SHARES @ self._scorer.gradients(points)
+        slopes = _SHARES @ self._scorer.gradients(_PATH * inputs)
         values: Float64 = inputs * slopes
         residual = logit - self._baseline - math.fsum(values)
         sizes = np.abs(values)
@@ -96,15 +95,8 @@ weaker ones."""
 _LEAST_PUSH = 0.1
 """A group that adds less than this share of the strongest is left out."""
 _SHOWN = 4
-_COUNTS = (
-    "",
-    "one thing",
-    "two things",
-    "three things",
-    "four things",
-    "five things",
-    "six things",
-)
+_WORDS = ["two", "three", "four", "five", "six"]
+_COUNTS = {1: "one thing", **{n: f"{word} things" for n, word in enumerate(_WORDS, start=2)}}
 Group = Literal["names", "passages", "build"]
 GROUPS: Mapping[Group, str] = {
     "names": "what it names",
@@ -146,7 +138,7 @@ def _named(seeds: Sequence[SeedStats]) -> str:
         return "Names nothing that the corpus knows"
     mentions = list(shown)
     listed = ", ".join(mentions[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")
-    count = _COUNTS[len(shown)] if len(shown) < len(_COUNTS) else f"{len(shown)} things"
+    count = _COUNTS.get(len(shown), f"{len(shown)} things")
     verb = "Names" if sure else "May name"
     return f"{verb} {count} that the corpus knows ({listed}), {_titles(shown)}"
 

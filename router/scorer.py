@@ -24,7 +24,6 @@ gradient exists everywhere, and a few points suffice to integrate it.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ from wye.backends.types import Float64, Mask
 from wye.router.errors import FeatureError
 
 Floats = NDArray[Any]
-Kind = type[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,133 +45,30 @@ class Layer:
         bias: (outputs,).
     """
 
-    weight: Floats
-    bias: Floats
+    weight: Float64
+    bias: Float64
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Floats], name: str, dtype: Kind) -> "Layer":
+    def of(cls, tensors: Mapping[str, Floats], name: str) -> "Layer":
         """The layer with a name.
 
         Raises:
             KeyError: A tensor is missing.
         """
         weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
-        return cls(np.ascontiguousarray(weight, dtype), np.ascontiguousarray(bias, dtype))
+        return cls(np.ascontiguousarray(weight, np.float64), bias.astype(np.float64))
 
-    def of_one(self, x: Floats) -> Floats:
+    def of_one(self, x: Float64) -> Float64:
         """(inputs,) to (outputs,), by a dot product each, so bits do not depend on a batch."""
-        result: Floats = np.vecdot(self.weight, x)
+        result: Float64 = np.vecdot(self.weight, x)
         result += self.bias
         return result
 
-    def of_rows(self, rows: Floats) -> Floats:
+    def of_rows(self, rows: Float64) -> Float64:
         """(p, inputs) to (p, outputs) at the speed of BLAS."""
-        result: Floats = rows @ self.weight.T
+        result: Float64 = rows @ self.weight.T
         result += self.bias
         return result
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """All layers of one network, in one precision.
-
-    Attributes:
-        low: Lower end of each piece of each feature, (d, t); None if features are not encoded.
-        scale: 1 / width of each piece, (d, t); 0 for a piece that a feature does not have.
-        features: Attention over features, (d, d).
-        hidden: Hidden layers, in order.
-        output: Attention over the last hidden layer, (h, h).
-        head: Last layer, (1, h), which gives the logit.
-    """
-
-    low: Floats | None
-    scale: Floats | None
-    features: Layer
-    hidden: tuple[Layer, ...]
-    output: Layer
-    head: Layer
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, Floats], dtype: Kind) -> "Weights":
-        """Assemble the layers from named tensors.
-
-        Raises:
-            KeyError: A tensor is missing.
-        """
-        count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
-        low, scale = tensors.get("pieces.low"), tensors.get("pieces.scale")
-        return cls(
-            low=None if low is None else np.ascontiguousarray(low, dtype),
-            scale=None if scale is None else np.ascontiguousarray(scale, dtype),
-            features=Layer.of(tensors, "features", dtype),
-            hidden=tuple(Layer.of(tensors, f"hidden.{index}", dtype) for index in range(count)),
-            output=Layer.of(tensors, "output", dtype),
-            head=Layer.of(tensors, "head", dtype),
-        )
-
-    def logit(self, x: Float64) -> float:
-        """The logit of (d,) z-scores, by the equations in the module's docstring."""
-        gate = sigmoid(self.features.of_one(x))
-        hidden = (self._encoded(x) * gate[:, None]).ravel()
-        for layer in self.hidden:
-            sums = layer.of_one(hidden)
-            outputs = sums * sigmoid(sums)
-            hidden = outputs + hidden if outputs.shape == hidden.shape else outputs
-        attended = hidden * sigmoid(self.output.of_one(hidden))
-        return float(self.head.of_one(attended)[0])
-
-    def gradients(self, points: Floats) -> Floats:
-        """∂logit/∂x, (p, d), at points (p, d), by the chain rule."""
-        gate = sigmoid(self.features.of_rows(points))
-        encoded = self._encoded(points)
-        hidden = (encoded * gate[:, :, None]).reshape(len(points), -1)
-        slopes: list[Floats] = []
-        for layer in self.hidden:
-            sums = layer.of_rows(hidden)
-            squashed = sigmoid(sums)
-            slopes.append(squashed * (1 + sums * (1 - squashed)))
-            outputs = sums * squashed
-            hidden = outputs + hidden if outputs.shape == hidden.shape else outputs
-        attention = sigmoid(self.output.of_rows(hidden))
-        back = _through_gate(self.head.weight, hidden, attention, self.output.weight)
-        for layer, slope in zip(reversed(self.hidden), reversed(slopes), strict=True):
-            below: Floats = (back * slope) @ layer.weight
-            back = below + back if below.shape == back.shape else below
-        back = back.reshape(encoded.shape)
-        through: Floats = ((back * encoded).sum(axis=2) * gate * (1 - gate)) @ self.features.weight
-        through += (back * self._slopes(points)).sum(axis=2) * gate
-        return through
-
-    def _encoded(self, x: Floats) -> Floats:
-        """(…, d) z-scores to (…, d, t), t = 1 without pieces."""
-        if self.low is None or self.scale is None:
-            return x[..., None]
-        result: Floats = (x[..., None] - self.low) * self.scale
-        return np.clip(result, 0, 1, out=result)
-
-    def _slopes(self, x: Floats) -> Floats:
-        """The derivative of `_encoded` by x, (…, d, t)."""
-        if self.low is None or self.scale is None:
-            return np.ones_like(x[..., None])
-        inside = (x[..., None] - self.low) * self.scale
-        result: Floats = np.where((inside > 0) & (inside < 1), self.scale, 0)
-        return result.astype(x.dtype)
-
-
-def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floats:
-    """Propagate the gradient `back` through y = x ⊙ gate, with gate = sigmoid(W x + b)."""
-    direct = back * gate
-    result: Floats = (direct * x * (1 - gate)) @ weight
-    result += direct
-    return result
-
-
-def sigmoid(x: Floats) -> Floats:
-    """1 / (1 + exp(-x)), elementwise, without overflow."""
-    result: Floats = np.tanh(x * 0.5)
-    result += 1
-    result *= 0.5
-    return result
 
 
 class AttentionMlp:
@@ -182,7 +77,7 @@ class AttentionMlp:
     Attributes:
         tensors: "features.weight", "features.bias", "hidden.0.weight", …, "output.weight",
             "head.weight" and so on, as `wye.training.fit.scorers` names them; "pieces.low" and
-            "pieces.scale" if features are encoded.
+            "pieces.scale", (d, t) lower ends and 1 / widths, if features are encoded.
     """
 
     kind = "attention-mlp"
@@ -194,19 +89,79 @@ class AttentionMlp:
             KeyError: A tensor is missing.
         """
         self.tensors = dict(tensors)
-        self._single = Weights.of(self.tensors, np.float32)
-
-    @cached_property
-    def _double(self) -> Weights:
-        return Weights.of(self.tensors, np.float64)
+        self._low, self._scale = (
+            None if values is None else values.astype(np.float64)
+            for values in (tensors.get("pieces.low"), tensors.get("pieces.scale"))
+        )
+        layers = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
+        self._features = Layer.of(tensors, "features")
+        self._hidden = [Layer.of(tensors, f"hidden.{number}") for number in range(layers)]
+        self._output, self._head = Layer.of(tensors, "output"), Layer.of(tensors, "head")
 
     def logit(self, x: Float64) -> float:
-        """The logit of z-scored features (d,)."""
-        return self._double.logit(x)
+        """The logit of (d,) z-scores, by the equations in the module's docstring."""
+        gate = sigmoid(self._features.of_one(x))
+        hidden = (self._encoded(x) * gate[:, None]).ravel()
+        for layer in self._hidden:
+            sums = layer.of_one(hidden)
+            outputs = sums * sigmoid(sums)
+            hidden = outputs + hidden if outputs.shape == hidden.shape else outputs
+        attended = hidden * sigmoid(self._output.of_one(hidden))
+        return float(self._head.of_one(attended)[0])
 
-    def gradients(self, points: Floats) -> Floats:
-        """∂logit/∂x, (p, d), at points (p, d), in the points' precision (float64 or float32)."""
-        return (self._double if points.dtype == np.float64 else self._single).gradients(points)
+    def gradients(self, points: Float64) -> Float64:
+        """∂logit/∂x, (p, d), at points (p, d), by the chain rule."""
+        gate = sigmoid(self._features.of_rows(points))
+        encoded = self._encoded(points)
+        hidden = (encoded * gate[:, :, None]).reshape(len(points), -1)
+        slopes: list[Float64] = []
+        for layer in self._hidden:
+            sums = layer.of_rows(hidden)
+            squashed = sigmoid(sums)
+            slopes.append(squashed * (1 + sums * (1 - squashed)))
+            outputs = sums * squashed
+            hidden = outputs + hidden if outputs.shape == hidden.shape else outputs
+        attention = sigmoid(self._output.of_rows(hidden))
+        back = _through_gate(self._head.weight, hidden, attention, self._output.weight)
+        for layer, slope in zip(reversed(self._hidden), reversed(slopes), strict=True):
+            below: Float64 = (back * slope) @ layer.weight
+            back = below + back if below.shape == back.shape else below
+        back = back.reshape(encoded.shape)
+        through: Float64 = (
+            (back * encoded).sum(axis=2) * gate * (1 - gate)
+        ) @ self._features.weight
+        through += (back * self._slopes(points)).sum(axis=2) * gate
+        return through
+
+    def _encoded(self, x: Float64) -> Float64:
+        """(…, d) z-scores to (…, d, t), t = 1 without pieces."""
+        if self._low is None or self._scale is None:
+            return x[..., None]
+        result: Float64 = (x[..., None] - self._low) * self._scale
+        return np.clip(result, 0, 1, out=result)
+
+    def _slopes(self, x: Float64) -> Float64:
+        """The derivative of `_encoded` by x, (…, d, t)."""
+        if self._low is None or self._scale is None:
+            return np.ones_like(x[..., None])
+        inside = (x[..., None] - self._low) * self._scale
+        return np.where((inside > 0) & (inside < 1), self._scale, 0)
+
+
+def _through_gate(back: Float64, x: Float64, gate: Float64, weight: Float64) -> Float64:
+    """Propagate the gradient `back` through y = x ⊙ gate, with gate = sigmoid(W x + b)."""
+    direct = back * gate
+    result: Float64 = (direct * x * (1 - gate)) @ weight
+    result += direct
+    return result
+
+
+def sigmoid(x: Float64) -> Float64:
+    """1 / (1 + exp(-x)), elementwise, without overflow."""
+    result: Float64 = np.tanh(x * 0.5)
+    result += 1
+    result *= 0.5
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,9 +302,7 @@ class Scorer:
         """
         return raw / self.temperature + self.bias
 
-    def gradients(self, inputs: Floats) -> Floats:
-        """∂(calibrated logit)/∂(z-score) at points (p, d), in their precision."""
-        parts = (member.gradients(inputs) for member in self.members)
-        total = sum(parts, start=np.zeros_like(inputs))
-        result: Floats = np.asarray(total) / (len(self.members) * self.temperature)
-        return result.astype(inputs.dtype, copy=False)
+    def gradients(self, inputs: Float64) -> Float64:
+        """∂(calibrated logit)/∂(z-score) at points (p, d)."""
+        total = sum((member.gradients(inputs) for member in self.members), start=np.zeros(()))
+        return np.asarray(total / (len(self.members) * self.temperature))

@@ -8,7 +8,6 @@ patterns match; each predicate quotes the pattern that it implements. Heads are 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from wye.featurizer.constituency.tree import Tree
 
@@ -24,31 +23,18 @@ _WORD_TAG = re.compile(r"[A-Z]+\$?")
 _YOUNGER_PUNCTUATION = frozenset({"HYPH", "NFP"})
 
 
-@dataclass(frozen=True, slots=True)
-class SyntacticUnits:
-    """How often each production unit occurs in a text.
-
-    Attributes:
-        words: W, tokens other than punctuation.
-        sentences: S.
-        clauses: C, clauses with a finite verb, and fragments at the root.
-        dependent_clauses: DC.
-        t_units: T, main clauses with all that depends on them, and fragments at the root.
-        complex_t_units: CT, T-units with a dependent clause.
-        coordinate_phrases: CP, of adjectives, adverbs, nouns or verbs.
-        complex_nominals: CN, modified nouns, nominal clauses, gerunds and infinitives as subjects.
-        verb_phrases: VP, finite or not.
-    """
-
-    words: int
-    sentences: int
-    clauses: int
-    dependent_clauses: int
-    t_units: int
-    complex_t_units: int
-    coordinate_phrases: int
-    complex_nominals: int
-    verb_phrases: int
+UNITS: Mapping[str, str] = {
+    "words": "Words (W), by the trees' tags.",
+    "sentences": "Sentences (S).",
+    "clauses": "Clauses (C): with a finite verb, or a fragment at the root.",
+    "dependent_clauses": "Dependent clauses (DC).",
+    "t_units": "T-units (T): main clauses with all that depends on them.",
+    "complex_t_units": "T-units that hold a dependent clause (CT).",
+    "coordinate_phrases": "Coordinate phrases (CP).",
+    "complex_nominals": "Complex nominals (CN): modified nouns, nominal clauses.",
+    "verb_phrases": "Verb phrases (VP), finite or not.",
+}
+"""Production unit -> what it is."""
 
 
 class _Node:
@@ -105,8 +91,8 @@ _ROOT = frozenset({"ROOT"})
 _SUBORDINATORS = frozenset({"SBAR", "VP"})
 
 
-def count_units(trees: Sequence[Tree]) -> SyntacticUnits:
-    """The production units of a text, given each sentence's tree with a ROOT on top."""
+def count_units(trees: Sequence[Tree]) -> dict[str, int]:
+    """How often each of `UNITS` occurs in a text, given each sentence's tree with a ROOT on top."""
     nodes = [_Node(tree) for tree in trees]
     # The list grows meanwhile: a long sentence may be nested deeper than Python's stack.
     for node in nodes:
@@ -116,17 +102,17 @@ def count_units(trees: Sequence[Tree]) -> SyntacticUnits:
     # No predicate matches both tags and phrases, so each is applied to only one of these lists.
     tags = [node for node in nodes if not node.children]
     phrases = [node for node in nodes if node.children]
-    return SyntacticUnits(
-        words=sum(map(_is_word, tags)),
-        sentences=sum(node.label == "ROOT" for node in phrases),
-        clauses=_count(phrases, is_clause) + _count_fragments(phrases, is_clause),
-        dependent_clauses=_count(phrases, is_dependent_clause),
-        t_units=_count(phrases, is_t_unit) + _count_fragments(phrases, is_t_unit),
-        complex_t_units=_count(phrases, is_complex_t_unit),
-        coordinate_phrases=_count(phrases, is_coordinate_phrase),
-        complex_nominals=_count(phrases, is_modified_noun, is_nominal_clause, is_verbal_subject),
-        verb_phrases=_count(phrases, is_verb_phrase) + _count(tags, is_inverted_verb),
-    )
+    return {
+        "words": _count(tags, _is_word),
+        "sentences": sum(node.label == "ROOT" for node in phrases),
+        "clauses": _count(phrases, is_clause) + _count_fragments(phrases, is_clause),
+        "dependent_clauses": _count(phrases, is_dependent_clause),
+        "t_units": _count(phrases, is_t_unit) + _count_fragments(phrases, is_t_unit),
+        "complex_t_units": _count(phrases, is_complex_t_unit),
+        "coordinate_phrases": _count(phrases, is_coordinate_phrase),
+        "complex_nominals": _count(phrases, is_modified_noun, is_nominal_clause, is_verbal_subject),
+        "verb_phrases": _count(phrases, is_verb_phrase) + _count(tags, is_inverted_verb),
+    }
 
 
 def _count(nodes: Sequence[_Node], *units: Callable[[_Node], bool]) -> int:

@@ -7,22 +7,12 @@ Journal of Corpus Linguistics 15(4), 2010, table 1. Phrases have the labels of t
 from collections.abc import Callable
 from functools import partial
 
+from wye.featurizer.constituency.units import UNITS
 from wye.featurizer.question import Feature, View, ratio
 
 _feature = partial(Feature, group="constituency")
 
-_UNITS = (
-    ("words", "Words (W), by the trees' tags."),
-    ("sentences", "Sentences (S)."),
-    ("clauses", "Clauses (C): with a finite verb, or a fragment at the root."),
-    ("dependent_clauses", "Dependent clauses (DC)."),
-    ("t_units", "T-units (T): main clauses with all that depends on them."),
-    ("complex_t_units", "T-units that hold a dependent clause (CT)."),
-    ("coordinate_phrases", "Coordinate phrases (CP)."),
-    ("complex_nominals", "Complex nominals (CN): modified nouns, nominal clauses."),
-    ("verb_phrases", "Verb phrases (VP), finite or not."),
-)
-# Published name, meaning, and the fields of `SyntacticUnits` for numerator and denominator.
+# Published name, meaning, and the `UNITS` above and below the line.
 _INDICES = (
     ("MLS", "Mean length of a sentence, in words", "words", "sentences"),
     ("MLT", "Mean length of a T-unit, in words", "words", "t_units"),
@@ -47,9 +37,9 @@ _PHRASES = (
 )
 
 
-def unit_count(field: str) -> Callable[[View], float]:
+def unit_count(unit: str) -> Callable[[View], float]:
     """How often one of Lu's units occurs."""
-    return lambda view: getattr(view.units, field)
+    return lambda view: view.units[unit]
 
 
 def phrase_count(*labels: str) -> Callable[[View], float]:
@@ -62,12 +52,12 @@ def _index(name: str, doc: str, above: str, below: str) -> Feature:
     return _feature(
         f"{above}_per_{single.lower().replace('-', '_')}",
         f"{name}: {doc}; 0 without a {single}.",
-        lambda view: ratio(getattr(view.units, above), getattr(view.units, below)),
+        lambda view: ratio(view.units[above], view.units[below]),
     )
 
 
 FEATURES = (
-    *(_feature(name, doc, unit_count(name)) for name, doc in _UNITS),
+    *(_feature(name, doc, unit_count(name)) for name, doc in UNITS.items()),
     *(_index(*row) for row in _INDICES),
     *(_feature(name, doc, phrase_count(*labels)) for name, doc, labels in _PHRASES),
     _feature(

@@ -1,11 +1,9 @@
 """Each group of features against questions that were annotated, and counted, by hand."""
 
-from dataclasses import replace
-
 import pytest
 
 from wye.featurizer.constituency.parser import SyntaxParser
-from wye.featurizer.constituency.units import SyntacticUnits
+from wye.featurizer.constituency.units import UNITS
 from wye.featurizer.features import constituency
 from wye.featurizer.question import View
 from wye.featurizer.registry import FEATURE_NAMES, feature_row
@@ -140,9 +138,8 @@ def test_nothing_divided_by_nothing_is_nothing() -> None:
 
 def test_lus_indices_are_ratios_of_units(choice: Syntax) -> None:
     view = View(choice)
-    view.units = replace(
-        SyntacticUnits(*[0] * 9), words=12, sentences=2, clauses=3, t_units=2, dependent_clauses=1
-    )
+    some = {"words": 12, "sentences": 2, "clauses": 3, "t_units": 2, "dependent_clauses": 1}
+    view.units = {**dict.fromkeys(UNITS, 0), **some}
     indices = [
         feature
         for feature in constituency.FEATURES
