@@ -151,13 +151,9 @@ class DerivedFiles:
                 unfinished.unlink()
         if name == PASSAGES:
             # Those of earlier versions, and of this one with another key.
-            for folder in self._folders():
+            for folder in self.folder.parent.glob("*-*"):
                 if _version_of(folder) <= self.version and folder != self.folder:
                     shutil.rmtree(folder, ignore_errors=True)
-
-    def _folders(self) -> list[Path]:
-        """The folders of all versions."""
-        return [*self.folder.parent.glob("*-*")]
 
     def _file(self, kind: str, settings: object) -> tuple[Path, dict[str, object]]:
         about: dict[str, object] = {**self._about, "part": kind}
@@ -272,14 +268,11 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
     checksum, buffer = 0, np.empty(min(size, _ROOM), np.uint8)
     file.seek(start)
     while size:
-        view = buffer[:size].data
-        read = 0
-        while read < len(view) and (count := file.readinto(view[read:])):
-            read += count
-        if read < len(view):
+        block = buffer[:size]
+        if file.readinto(block.data) < len(block):
             raise ValueError("it is truncated")
-        checksum = _update_checksum(buffer[:read], checksum)
-        size -= read
+        checksum = _update_checksum(block, checksum)
+        size -= len(block)
     return checksum
 
 

@@ -35,7 +35,6 @@ from wye.backends.store.schema import (
     dimension_of,
     fingerprint_of,
     passage_schema,
-    require_analyser,
     require_ours,
 )
 from wye.backends.store.versions import (
@@ -156,7 +155,18 @@ class PassageStore:
         Raises:
             IndexMismatchError: It is not; names every difference.
         """
-        require_analyser(self.path, self.fingerprint, fingerprint)
+        stored = self.fingerprint
+        differences = [
+            f"{key} is {stored.get(key)!r} in the index and {fingerprint.get(key)!r} here"
+            for key in sorted({*stored, *fingerprint})
+            if stored.get(key) != fingerprint.get(key)
+        ]
+        if differences:
+            raise IndexMismatchError(
+                f"Index {self.path} was written by another analyser: {'; '.join(differences)}. Use "
+                "the models it was written with, or make an index of its documents with these: "
+                f"`wye index {self.path} --index NEW`."
+            )
 
     is_remote = False
     """Whether it is in an object store."""

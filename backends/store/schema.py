@@ -82,12 +82,6 @@ def dimension_of(schema: pa.Schema) -> int:
     return int(schema.field("vector").type.list_size)
 
 
-def version_of(schema: pa.Schema) -> str | None:
-    """The schema version in a dataset's schema, or None if it is not one of ours."""
-    version = (schema.metadata or {}).get(VERSION_KEY)
-    return None if version is None else str(version, "utf-8")
-
-
 def require_ours(folder: Path, schema: pa.Schema) -> None:
     """Check that a dataset is an index of this schema version.
 
@@ -95,8 +89,8 @@ def require_ours(folder: Path, schema: pa.Schema) -> None:
         IndexNotFoundError: Wye did not write it.
         IndexMismatchError: It has another schema version.
     """
-    version = version_of(schema)
-    if version is None:
+    version = (schema.metadata or {}).get(VERSION_KEY, b"").decode()
+    if not version:
         raise IndexNotFoundError(
             f"{folder} holds a Lance dataset, but not one that Wye wrote. Check the path."
         )
@@ -104,25 +98,6 @@ def require_ours(folder: Path, schema: pa.Schema) -> None:
         raise IndexMismatchError(
             f"Index {folder} has schema version {version}; this Wye reads {SCHEMA_VERSION}. "
             "Index the corpus again into a new folder, or run the Wye that wrote it."
-        )
-
-
-def require_analyser(folder: Path, stored: Mapping[str, str], here: Mapping[str, str]) -> None:
-    """Check that an index was written by the analyser in use, by the fingerprints of both.
-
-    Raises:
-        IndexMismatchError: It was not; names every difference.
-    """
-    differences = [
-        f"{key} is {stored.get(key)!r} in the index and {here.get(key)!r} here"
-        for key in sorted({*stored, *here})
-        if stored.get(key) != here.get(key)
-    ]
-    if differences:
-        raise IndexMismatchError(
-            f"Index {folder} was written by another analyser: {'; '.join(differences)}. Use "
-            "the models it was written with, or make an index of its documents with these: "
-            f"`wye index {folder} --index NEW`."
         )
 
 
