@@ -168,9 +168,11 @@ class Batcher(Generic[Key, Item, Result]):
     async def _deadline(self, owner: str, seconds: float | None) -> AsyncIterator[None]:
         """Raise a `Problem` 504 if the block takes longer."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as timer:
                 yield
         except TimeoutError:
+            if not timer.expired():  # it is the work's own
+                raise
             raise Problem(
                 504,
                 "deadline",

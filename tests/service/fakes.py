@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from openai import OpenAI
 from starlette.testclient import TestClient
 
 from tests.hashing import FakeAnalyser, HashAnalyser
@@ -52,6 +53,13 @@ from wye.router.types import (
 )
 
 Serve = Callable[..., TestClient]
+
+
+def official(client: TestClient, key: str = "none") -> OpenAI:
+    """OpenAI's own client of a server."""
+    return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
+
+
 LIBRARY = (
     Passage(
         "mostar", "Stari Most", "The Old Bridge spans the Neretva. It is in Mostar.", {"y": 1566}

@@ -306,6 +306,21 @@ async def test_a_batch_waits_for_one_call_at_most(desk: Desk) -> None:
     assert [key for key, _ in desk.batches] == ["k", "call", "k", "call", "call"]
 
 
+async def test_a_call_may_have_a_deadline_and_its_own_errors_pass(desk: Desk) -> None:
+    running = await desk.occupy()
+    with pytest.raises(Problem, match="within 30 ms") as late:
+        await desk.batcher.call(lambda: None, 0.03)
+    assert late.value.status == 504
+    desk.gate.set()
+    await running
+
+    def fail() -> None:
+        raise TimeoutError("of a disk")
+
+    with pytest.raises(TimeoutError, match="of a disk"):
+        await desk.batcher.call(fail)
+
+
 async def served(desk: Desk, *waiting: "asyncio.Task[Any]") -> list[str]:
     """Let it work, and say in which order it did what waited."""
     desk.gate.set()

@@ -46,14 +46,6 @@ def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
     assert body["retrieval"]["passages"][0]["id"] == "neretva"
 
 
-def test_cited_sentences_have_their_place(client: TestClient) -> None:
-    body = client.post("/v1/answer", json=RIVER).json()
-    for citation in body["citations"]:
-        text = body["retrieval"]["passages"][citation["index"] - 1]["text"]
-        for sentence in citation["sentences"]:
-            assert text[sentence["start"] : sentence["end"]] == sentence["text"]
-
-
 def test_nothing_found_is_said(client: TestClient) -> None:
     nothing = {"type": "eq", "key": "y", "value": 3}
     body = client.post("/v1/answer", json={**RIVER, "filter": nothing}).json()

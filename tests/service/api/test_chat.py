@@ -4,19 +4,14 @@ from typing import Any
 
 import openai
 import pytest
-from openai import OpenAI
 from starlette.testclient import TestClient
 
-from tests.service.fakes import Endpoint, Library, Serve
+from tests.service.fakes import Endpoint, Library, Serve, official
 from wye.backends.types import Passage
 from wye.service.settings import GeneratorSettings
 
 QUESTION = "What river flows into the Adriatic?"
 TALK: list[Any] = [{"role": "user", "content": QUESTION}]
-
-
-def official(client: TestClient, key: str = "none") -> OpenAI:
-    return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
 
 
 def test_models_are_routes(serve: Serve) -> None:

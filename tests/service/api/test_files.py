@@ -13,7 +13,7 @@ from openai.types.vector_stores import VectorStoreFile
 from starlette.testclient import TestClient
 
 from tests.live import Live
-from tests.service.fakes import Serve
+from tests.service.fakes import Serve, official
 from wye.backends.documents import HeadedDocument, document_of
 from wye.service.api.files import MOST_FILES
 from wye.service.collections import IndexCollection
@@ -23,10 +23,6 @@ from wye.service.ingest import bodies
 from wye.service.settings import ServeSettings
 
 NOTES = b"# The Iron Bridge\n\nThomas Pritchard designed the Iron Bridge. It was cast in 1779.\n"
-
-
-def official(client: TestClient, key: str = "none") -> OpenAI:
-    return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
 
 
 @pytest.fixture

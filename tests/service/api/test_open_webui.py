@@ -121,16 +121,6 @@ def connect(library: Library) -> Iterator[Connect]:
         yield start
 
 
-def test_models_are_listed_to_who_has_the_key(connect: Connect) -> None:
-    client = connect()
-    listed = client.http.get("/models").json()
-    assert listed["object"] == "list"
-    assert "wye-auto" in [model["id"] for model in listed["data"]]
-    assert all("error" not in model for model in listed["data"])
-    refused = client.http.get("/models", headers={"authorization": "Bearer wrong"})
-    assert (refused.status_code, "error" in refused.json()) == (401, True)
-
-
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_conversation_streams_in_frames_that_clients_parse(
     connect: Connect,
