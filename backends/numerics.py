@@ -277,10 +277,11 @@ def spans(starts: Int32 | Int64, lists: Int32 | Int64) -> Int64:
 
 def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
     """The integers of the half-open intervals [first, last), end to end."""
-    first = first.astype(np.int64)
     lengths = last - first
-    ends = np.cumsum(lengths)
-    return np.repeat(first - (ends - lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
+    ends = lengths.cumsum(dtype=np.int64)
+    numbers = np.arange(ends[-1] if len(ends) else 0)
+    numbers += np.repeat(first - ends + lengths, lengths)
+    return numbers
 
 
 def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
@@ -297,7 +298,14 @@ def distinct(values: Int64) -> Int64:
     half a million of them.
     """
     ascending: Int64 = np.sort(values)
-    return ascending[np.flatnonzero(np.diff(ascending, prepend=ascending[:1] - 1))]
+    return ascending[first_of_each(ascending)]
+
+
+def first_of_each(groups: NDArray[np.integer]) -> Int64:
+    """Position of the first of each run of equal values."""
+    is_first = np.ones(len(groups), bool)
+    np.not_equal(groups[1:], groups[:-1], out=is_first[1:])
+    return is_first.nonzero()[0]
 
 
 def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mask]:

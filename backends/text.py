@@ -244,7 +244,7 @@ class OfPieces(dict[str, tuple[str, ...]]):
         return words
 
 
-def _words_of(piece: str) -> list[str]:
+def folded_words(piece: str) -> list[str]:
     """Folded words of a text or a piece of it, without possessive endings."""
     plain = folded(piece)
     if "'s" in plain:
@@ -255,7 +255,7 @@ def _words_of(piece: str) -> list[str]:
 _REMEMBERED = 2**17
 LONGEST_PIECE = 64
 """Longer pieces have no codes, but data in some encoding."""
-_WORDS = OfPieces(_words_of)
+_WORDS = OfPieces(folded_words)
 _CONTENT = OfPieces(lambda piece: terms(piece, "s", _FUNCTION_TERMS))
 
 

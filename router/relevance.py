@@ -27,7 +27,15 @@ import numpy as np
 from wye.backends.files import canonical_json
 from wye.backends.notations import Code, codes_in, notations
 from wye.backends.numerics import logistic
-from wye.backends.text import content_terms, folded, singular, title_names, words_before_stemming
+from wye.backends.text import (
+    FUNCTION_TERMS,
+    content_terms,
+    plain_text,
+    singular,
+    split_words,
+    title_names,
+    words_before_stemming,
+)
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
@@ -266,10 +274,13 @@ class Evidence:
         texts = ranking.texts
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        plain = [(folded(title), folded(text)) for title, text in texts]
+        titles = [plain_text(title) for title, _ in texts]
+        words = [split_words(plain_text(text)) for _, text in texts]
         has_term = np.zeros((len(texts), len(terms)), bool)
-        for row, (title, text) in enumerate(plain):
-            has_term[row] = [*map({*content_terms(f"{title}\n{text}")}.__contains__, terms)]
+        forms = [_forms(term) - FUNCTION_TERMS for term in terms]
+        for row, (title, of_text) in enumerate(zip(titles, words, strict=True)):
+            members = {*split_words(title), *of_text}
+            has_term[row] = [not members.isdisjoint(of_term) for of_term in forms]
         first = has_term[:FIRST]
         together: Mask = np.atleast_2d(first.any(axis=0))
         is_name = together[0] & ~_are_small(terms, together[0], texts[:FIRST])
@@ -278,15 +289,15 @@ class Evidence:
         named, beside = weights * is_name, weights * (~is_name | is_name.all())
         share = _share(has_term, weights) if terms else np.zeros(len(texts))
         rest = _share(has_term, beside)
-        titles = _named_shares(plain, all_terms.union(content_terms(" ".join(ranking.names))))
+        known = all_terms.union(content_terms(" ".join(ranking.names)))
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
         above = np.logical_or.accumulate(np.vstack([np.zeros(len(terms), bool), has_term[:-1]]))
         added = _share(has_term & ~above, weights)
         left = _share(~above, weights)
         left[:1] = np.nan
         hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
-        columns = [scores, ranks, share, added, left, titles, cosines, _named_above(plain), hops]
-        self.passages = np.column_stack(columns)
+        about = _named_shares(titles, known), cosines, _named_above(titles, words), hops
+        self.passages = np.column_stack([scores, ranks, share, added, left, *about])
         codes = codes_in(ranking.question)
         having = _having(codes, texts)
         is_codes = _is_only_codes(ranking.question, terms, codes)
@@ -338,22 +349,19 @@ def _share(has_term: Mask, weights: Float64) -> Float64:
 
 def _are_small(terms: Sequence[str], wanted: Mask, texts: Sequence[tuple[str, str]]) -> Mask:
     """(t,) which wanted terms some passages write with a small letter, and in no address."""
-    whole = [text for pair in texts for text in pair]
-    accented = {
+    pieces = {piece.strip(_MARKS) for pair in texts for text in pair for piece in text.split()}
+    small = {
         word
-        for text in whole
-        if not text.isascii()
-        for written in filterfalse(str.isascii, text.split())
-        if written.strip(_MARKS).isalpha() and written[0].islower()
-        for word in words_before_stemming(written)
+        for piece in filterfalse(str.isascii, pieces)
+        if piece.isalpha() and piece[0].islower()
+        for word in words_before_stemming(piece)
     }
-    small = np.zeros(len(terms), bool)
-    for term in np.flatnonzero(wanted).tolist():
-        words = _forms(terms[term])
-        small[term] = not accented.isdisjoint(words) or any(
-            _stands_alone(word, text) for word in words if word.isalpha() for text in whole
-        )
-    return small
+    are_small = np.zeros(len(terms), bool)
+    for number in np.flatnonzero(wanted).tolist():
+        forms = _forms(terms[number])
+        is_plain = terms[number].isalpha() and not pieces.isdisjoint(forms)
+        are_small[number] = is_plain or not small.isdisjoint(forms)
+    return are_small
 
 
 def _forms(term: str) -> set[str]:
@@ -362,53 +370,29 @@ def _forms(term: str) -> set[str]:
     return {word for word in candidates if singular(word) == term}
 
 
-def _stands_alone(word: str, text: str) -> bool:
-    """Whether a text has a word with only marks between it and the spaces around it."""
-    found = text.find(word)
-    while found >= 0:
-        start, end = found, found + len(word)
-        while start and text[start - 1] in _MARKS:
-            start -= 1
-        while end < len(text) and text[end] in _MARKS:
-            end += 1
-        if not text[start - 1 : start].strip() and not text[end : end + 1].strip():
-            return True
-        found = text.find(word, end)
-    return False
-
-
-def _named_shares(texts: Sequence[tuple[str, str]], known: Set[str]) -> Float64:
+def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:
     """(n,) the share of the content words of each passage's title that are known; NaN without."""
-    shares = np.full(len(texts), np.nan)
-    for row, (title, _) in enumerate(texts):
+    shares = np.full(len(titles), np.nan)
+    for row, title in enumerate(titles):
         if terms := set(content_terms(title)):
             shares[row] = len(terms & known) / len(terms)
     return shares
 
 
-def _named_above(texts: Sequence[tuple[str, str]]) -> Float64:
+def _named_above(titles: Sequence[str], words: Sequence[Sequence[str]]) -> Float64:
     """(n,) 1 where one of the first passages above a passage has its title in its text, else 0.
 
     Args:
-        texts: Folded titles and texts.
+        titles: Plain titles.
+        words: The words of each text.
     """
-    named = np.zeros(len(texts))
-    for row, (title, _) in enumerate(texts):
-        words = words_before_stemming(" ".join(title_names(title)[-1:]))
-        above = texts[: min(row, FIRST)] if words else ()
-        named[row] = any(_has_in_a_row(words, text) for _, text in above)
+    named, above = np.zeros(len(titles)), list[str]()
+    for row, title in enumerate(titles):
+        name = " ".join(split_words(" ".join(title_names(title)[-1:])))
+        named[row] = bool(name) and any(f" {name} " in text for text in above)
+        if row < FIRST:
+            above.append(f" {' '.join(words[row])} ")
     return named
-
-
-def _has_in_a_row(words: Sequence[str], text: str) -> bool:
-    """Whether a folded text has some words, one after the other."""
-    if not all(word in text for word in words):
-        return False
-    name = " ".join(words)
-    start, end = text.find(name), text.find(name) + len(name)
-    if start >= 0 and not (text[start - 1 : start] + text[end : end + 1]).strip():
-        return True
-    return f" {name} " in f" {' '.join(words_before_stemming(text))} "
 
 
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:

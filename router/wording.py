@@ -30,8 +30,6 @@ _NEWEST = re.compile(
     r"\b(?:latest|newest|current(?:ly)?|most recent|up[- ]to[- ]date|in force|valid|now)\b",
     re.IGNORECASE,
 )
-# What every code and every day has: a digit, a capital or a joint inside a word.
-_CODE_SIGN = re.compile(r"\d|[a-z][A-Z]|\w[._-]\w")
 _NAME = r"[^\W\d_a-z][\w'-]+(?: [^\W\d_a-z][\w'-]+)*"
 _DESCRIBED = re.compile(
     rf"\b[Tt]he (?P<what>[a-z-]+(?: [a-z-]+)?)(?<! of)(?<! in)(?<! at)(?<! by) (?P<name>{_NAME})"
@@ -91,8 +89,7 @@ def read_wording(question: str) -> Wording:
         )
         for match in _DESCRIBED.finditer(question)
     }
-    codes = codes_in(question) if _CODE_SIGN.search(question) else ()
-    return Wording(codes, _NEWEST.search(question) is not None, described)
+    return Wording(codes_in(question), _NEWEST.search(question) is not None, described)
 
 
 def asks_nothing(turn: str) -> bool:
@@ -402,7 +399,11 @@ def fold(
         return replace(ranking, hits=hits[:depth]), {}
     vectors = arms.vectors(ids)
     cosines = vectors @ vectors.T
-    pairs = np.argwhere(np.tril(cosines >= LEAST_COSINE, -1)).tolist()
+    pairs = [
+        (later, earlier)
+        for later, earlier in np.argwhere(cosines >= LEAST_COSINE).tolist()
+        if earlier < later
+    ]
     if not pairs:
         return replace(ranking, hits=hits[:depth]), {}
     near = sorted({at for pair in pairs for at in pair})

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.numerics import distinct, ranges, without
+from wye.backends.numerics import distinct, first_of_each, ranges, without
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import (
     Arrays,
@@ -110,7 +110,7 @@ class PlainLists:
     def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
         """See `RowLists`."""
         first, last = self.starts[begin], self.starts[end]
-        return np.repeat(np.arange(len(begin)), last - first), self.items[ranges(first, last)]
+        return np.arange(len(begin)).repeat(last - first), self.items[ranges(first, last)]
 
 
 def plain(lists: Lists) -> PlainLists:
@@ -334,7 +334,13 @@ def _left(lengths: Int64, is_left: Mask) -> Int64:
 def counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
     """Each pair of an owner and an item below `size` once, ascending, and how often it occurs."""
     bits = max(size - 1, 1).bit_length()  # shifting takes a tenth of the time of dividing
-    pairs, counts = np.unique(owners << bits | items, return_counts=True)
+    pairs = owners << bits | items
+    if int(owners.max(initial=0)) >> 31 - bits == 0:
+        pairs = pairs.astype(np.int32)  # is sorted in half the time
+    pairs.sort()
+    first = first_of_each(pairs)
+    counts = np.diff(first, append=len(pairs))
+    pairs = pairs[first].astype(np.int64)
     return pairs >> bits, pairs & (1 << bits) - 1, counts
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wye.backends.numerics import distinct, located, sums
+from wye.backends.numerics import distinct, first_of_each, located, sums
 from wye.backends.trigraph.bridging import HUB, Activation
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.seeds import Seed
@@ -92,7 +92,7 @@ class Priors:
             lexical: (c,) their BM25 scores.
         """
         question = keys // self._passages
-        first = np.flatnonzero(np.diff(question, prepend=-1))
+        first = first_of_each(question)
         if len(first):
             known = question[first]
             self._lowest[known] = np.minimum.reduceat(similar, first)

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
     batches,
     distinct,
+    first_of_each,
     half_products,
     located,
     products_of,
@@ -291,7 +291,8 @@ class TriGraphBatch:
         masses: list[Masses] = []
         for part in _in_groups(traces):
             rows = [trace.passages for trace in part]
-            graphs = QuestionGraphs.of(self._arm.graph, self._arm.corpus, rows)
+            starts = _joined([trace.activation.entities for trace in part])
+            graphs = QuestionGraphs.of(self._arm.graph, self._arm.corpus, rows, starts)
             settled = graphs.walk(
                 np.concatenate([trace.prior for trace in part]),
                 [(trace.activation.entities, trace.restart) for trace in part],
@@ -417,7 +418,7 @@ class TriGraphBatch:
             rows = text.astype(owners.dtype)
             return ranges(np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right"))
 
-        def similarity(sentences: NDArray[np.int64]) -> Float32:
+        def similarity(sentences: Int64) -> Float32:
             near = half_products(corpus.sentence_vectors, sentences, query.vector)
             if allowed is not None:
                 near[~allowed[corpus.sentence_passage[sentences]]] = -1
@@ -450,7 +451,7 @@ def _joined(arrays: Sequence[Int64]) -> Int64:
 
 def _best_of_each(groups: Int64, scores: Float64, k: int) -> Int64:
     """Positions of the k highest scores of each group, ties by position; groups are ascending."""
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    starts = first_of_each(groups)
     bounds = pairwise([*starts.tolist(), len(groups)])
     return _joined(
         [

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.numerics import located, ranges, sums, top_rows
+from wye.backends.numerics import first_of_each, located, ranges, sums, top_rows
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
 from wye.backends.types import Float64, Int64
@@ -49,7 +49,8 @@ MOST_NAMING = 100
 class QuestionGraphs:
     """The graphs of q questions: c passages, the e nodes that tie them, and x edges between them.
 
-    A node is an entity, or a pair of consecutive chunks of one document.
+    A node is an entity, a pair of consecutive chunks of one document, or all entities that a
+    passage alone mentions: what it sends there comes back from any of them.
 
     Attributes:
         question: (c,) the question of each passage, ascending.
@@ -69,22 +70,36 @@ class QuestionGraphs:
     count: Float64
 
     @classmethod
-    def of(cls, graph: TriGraph, corpus: Corpus, passages: Sequence[Int64]) -> "QuestionGraphs":
-        """From the rows of each question's passages, ascending."""
+    def of(
+        cls, graph: TriGraph, corpus: Corpus, passages: Sequence[Int64], starts: Int64
+    ) -> "QuestionGraphs":
+        """The graphs of some passages.
+
+        Args:
+            passages: Rows of each question's passages, ascending.
+            starts: Entities that a walk may start from, which are nodes of their own.
+        """
         lengths = np.array([len(rows) for rows in passages], np.int64)
         question, stride = np.repeat(np.arange(len(passages)), lengths), max(len(graph), 1)
         rows = np.concatenate([np.empty(0, np.int64), *passages])
         passage, entity = graph.entities_of(rows)
+        is_node = graph.degrees[entity] > 1
+        for start in starts[graph.degrees[starts] == 1].tolist():
+            is_node |= entity == start
+        others = np.bincount(passage[~is_node], minlength=len(rows))
+        entity, passage = entity[is_node], passage[is_node]
         entity, passage, count = counted(question[passage] * stride + entity, passage, len(rows))
-        starts = np.flatnonzero(np.diff(entity, prepend=-1))
+        first, with_others = first_of_each(entity), np.flatnonzero(others)
         chunks = _consecutive_chunks(corpus, rows, question)
+        lengths = np.repeat([1, 2], [len(with_others), len(chunks)])
+        ends = len(entity) + np.cumsum(lengths)
         return cls(
             question,
-            entity[starts],
+            entity[first],
             stride,
-            np.concatenate([passage, chunks.ravel()]),
-            np.concatenate([starts, len(entity) + 2 * np.arange(len(chunks) + 1)]),
-            np.concatenate([count, np.ones(chunks.size)]),
+            np.concatenate([passage, with_others, chunks.ravel()]),
+            np.concatenate([first, [len(entity)], ends]),
+            np.concatenate([count, others[with_others], np.ones(chunks.size)]),
         )
 
     def walk(
