@@ -40,7 +40,7 @@ _FEW = 4
 _LETTERS_PER_WORD = 16
 
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
-_SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])""")  # noqa: RUF001
+_SENTENCE_END = re.compile(r"""[.!?…]["'”’)\]]*\s+(?=[^a-z\s])|[。！？]""")  # noqa: RUF001
 _ABBREVIATION = re.compile(
     r"(?:\b[A-Z]|\b(?:al|approx|ca|cf|co|corp|dr|e\.g|etc|fig|i\.e|inc|jr|ltd|mr|mrs|ms|no|prof|sr"
     r"|st|vol|vs))\.$",
@@ -292,7 +292,7 @@ def split_sentences(text: str) -> list[str]:
     sentences = []
     start = 0
     for end in _SENTENCE_END.finditer(text):
-        before = text[max(start, end.start() - _LONGEST_ABBREVIATION) : end.start()]
+        before = text[max(start, end.start() + 1 - _LONGEST_ABBREVIATION) : end.start() + 1]
         if not _ABBREVIATION.search(before):
             sentences.append(text[start : end.end()].strip())
             start = end.end()

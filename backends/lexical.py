@@ -41,6 +41,7 @@ from wye.backends.types import (
     RowHits,
     Scores,
     WordCoverage,
+    bits,
 )
 
 _OFTEN = "frequencies"
@@ -259,19 +260,21 @@ class LexicalRetriever:
         Args:
             text: The question.
             rows: Rows of the passages.
-            titles: Titles of the same passages.
+            titles: Titles of the same passages; empty if they do not matter.
         """
-        texts = [frozenset(self.terms_of(row).tolist()) for row in rows]
+        words = content_terms(text)
+        numbers = np.array([self._words.find(word) for word in words], np.int64)
+        in_rows = [np.empty(0, np.int32), *map(self.terms_of, rows)]
+        owners = np.repeat(np.arange(len(rows)), [len(terms_) for terms_ in in_rows[1:]])
+        word, at = np.nonzero(numbers[:, None] == np.concatenate(in_rows))
+        in_texts = [0] * len(words)
+        for number, owner in zip(word.tolist(), owners[at].tolist(), strict=True):
+            in_texts[number] |= 1 << owner
         heads = [frozenset(terms(title)) for title in titles]
-        coverages = []
-        for word in content_terms(text):
-            number = self._words.find(word)
-            in_titles, in_texts = (
-                sum(1 << position for position, members in enumerate(sets) if item in members)
-                for item, sets in ((word, heads), (number, texts))
-            )
-            coverages.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
-        return tuple(coverages)
+        return tuple(
+            WordCoverage(word, self._idf(number), bits([word in head for head in heads]), texts)
+            for word, number, texts in zip(words, numbers.tolist(), in_texts, strict=True)
+        )
 
     def rows_with(self, word: str) -> Int64:
         """Rows of the passages with a word or a notation, ascending."""

@@ -28,13 +28,11 @@ from wye.backends.files import canonical_json
 from wye.backends.notations import Code, codes_in, notations
 from wye.backends.numerics import logistic
 from wye.backends.text import (
-    FUNCTION_TERMS,
     content_terms,
-    plain_text,
-    singular,
-    split_words,
+    folded_words,
     title_names,
     words_before_stemming,
+    words_of,
 )
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
 from wye.router.errors import ModelFileError
@@ -274,12 +272,11 @@ class Evidence:
         texts = ranking.texts
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        titles = [plain_text(title) for title, _ in texts]
-        words = [split_words(plain_text(text)) for _, text in texts]
+        titles, words = [title for title, _ in texts], [folded_words(text) for _, text in texts]
         has_term = np.zeros((len(texts), len(terms)), bool)
-        forms = [_forms(term) - FUNCTION_TERMS for term in terms]
+        forms = [*map(words_of, terms)]
         for row, (title, of_text) in enumerate(zip(titles, words, strict=True)):
-            members = {*split_words(title), *of_text}
+            members = {*folded_words(title), *of_text}
             has_term[row] = [not members.isdisjoint(of_term) for of_term in forms]
         first = has_term[:FIRST]
         together: Mask = np.atleast_2d(first.any(axis=0))
@@ -358,16 +355,10 @@ def _are_small(terms: Sequence[str], wanted: Mask, texts: Sequence[tuple[str, st
     }
     are_small = np.zeros(len(terms), bool)
     for number in np.flatnonzero(wanted).tolist():
-        forms = _forms(terms[number])
+        forms = words_of(terms[number])
         is_plain = terms[number].isalpha() and not pieces.isdisjoint(forms)
         are_small[number] = is_plain or not small.isdisjoint(forms)
     return are_small
-
-
-def _forms(term: str) -> set[str]:
-    """The words that the S stemmer reduces to a term."""
-    candidates = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
-    return {word for word in candidates if singular(word) == term}
 
 
 def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:
@@ -383,12 +374,11 @@ def _named_above(titles: Sequence[str], words: Sequence[Sequence[str]]) -> Float
     """(n,) 1 where one of the first passages above a passage has its title in its text, else 0.
 
     Args:
-        titles: Plain titles.
         words: The words of each text.
     """
     named, above = np.zeros(len(titles)), list[str]()
     for row, title in enumerate(titles):
-        name = " ".join(split_words(" ".join(title_names(title)[-1:])))
+        name = " ".join(folded_words(" ".join(title_names(title)[-1:])))
         named[row] = bool(name) and any(f" {name} " in text for text in above)
         if row < FIRST:
             above.append(f" {' '.join(words[row])} ")

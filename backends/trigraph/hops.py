@@ -18,7 +18,7 @@ import numpy as np
 
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import logistic, ranges
-from wye.backends.text import content_terms
+from wye.backends.text import folded_words, words_of
 from wye.backends.trigraph.definitions import day_keys
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
@@ -133,14 +133,14 @@ def second_hops(
     nearness = near[position[pair]].astype(np.float64) - float(near.max())
     commonness = np.log(np.maximum(degree[pair], 1))
     weights = {word.term: word.weight for word in lexical.words_in(query.text, (), ())}
-    said = np.array([_share({*content_terms(text)}, weights) for text in texts])
+    said = np.array([_share(_terms_in(text, weights), weights) for text in texts])
     linked = said[position[pair]]
     known = np.column_stack([head, nearness, linked, commonness, ~is_titled])
     logits = known @ [model.rank, model.nearness, model.linked, model.rarity, model.mention]
     best = _best_of_each(rows, logits)[:MOST]
     pair, rows, head = pair[best], rows[best], head[best]
     every = [*heads.tolist(), *rows.tolist()]
-    coverage = lexical.words_in(query.text, every, [corpus.titles[row] for row in every])
+    coverage = lexical.words_in(query.text, every, ())
     has = [{word.term for word in coverage if word.texts >> n & 1} for n in range(len(every))]
     added = zip(head.tolist(), has[len(heads) :], strict=True)
     words = np.array([_share(of_row - has[at], weights) for at, of_row in added])
@@ -176,6 +176,12 @@ def _best_of_each(rows: Int64, logits: Float64) -> Int64:
     order = np.lexsort((rows, -logits))
     _, first = np.unique(rows[order], return_index=True)
     return order[np.sort(first)]
+
+
+def _terms_in(text: str, terms: Iterable[str]) -> Set[str]:
+    """Those of some terms that a text has."""
+    words = {*folded_words(text)}
+    return {term for term in terms if not words.isdisjoint(words_of(term))}
 
 
 def _share(words: Set[str], weights: Mapping[str, float]) -> float:
