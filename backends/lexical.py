@@ -44,13 +44,12 @@ from wye.backends.types import (
     bits,
 )
 
-_OFTEN = "frequencies"
 _POSTINGS_AT_ONCE = 2**20
 
 _MOST_WORDS = 100_000
 """Words that the layers on a base may add before their numbers are assigned anew."""
 
-_WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
+_WEIGHTS = ("starts", "passages", "values")
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -117,7 +116,6 @@ class LexicalRetriever:
                 f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
                 "Give one text per id."
             )
-        self._columns = np.arange(len(self._words), dtype=np.int32)
         starts, rows, self.frequencies = postings(self._terms, self._lengths, len(self._words))
         k1, b = self.settings.k1, self.settings.b
         # Each term's postings, as `postings` returns them, with weights instead of frequencies.
@@ -135,11 +133,9 @@ class LexicalRetriever:
         self._stopwords = frozenset(self.settings.stopwords)
         self._words = Words(unpack_strings("words", arrays))
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
-        self._extra = arrays["extra"]
-        self._columns = arrays["columns"]
-        starts, rows, values = (arrays[name] for name in _WEIGHTS)
+        self._extra, self.frequencies = arrays["extra"], arrays["frequencies"]
+        starts, rows, values = (arrays[f"weights.{name}"] for name in _WEIGHTS)
         self._weights = starts, rows, values
-        self.frequencies = arrays[_OFTEN]
         return self
 
     def to_arrays(self) -> Arrays:
@@ -149,9 +145,8 @@ class LexicalRetriever:
             "terms": self._terms,
             "lengths": self._lengths,
             "extra": self._extra,
-            "columns": self._columns,
-            _OFTEN: self.frequencies,
-            **dict(zip(_WEIGHTS, self._weights, strict=True)),
+            "frequencies": self.frequencies,
+            **{f"weights.{name}": of for name, of in zip(_WEIGHTS, self._weights, strict=True)},
         }
 
     @cached_property
@@ -159,18 +154,15 @@ class LexicalRetriever:
         """What later versions that are layered on this one have tokenised."""
         return _Since(Words(self._words), {}, Lock())
 
-    @cached_property
-    def frequencies(self) -> NDArray[np.unsignedinteger]:
-        """(m,) term frequency of each posting."""
-        terms, size = self._columns[self._terms], len(self._weights[0]) - 1
-        return postings(terms, self._lengths, size)[2]
-
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Rows of the passages with a term, by its number, and its frequency in each."""
-        column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
-        starts, rows, _ = self._weights
-        span = slice(*starts[column : column + 2]) if column >= 0 else slice(0)
-        return rows[span], self.frequencies[span]
+        span = self._span(number)
+        return self._weights[1][span], self.frequencies[span]
+
+    def _span(self, number: int) -> slice:
+        """Where a term's postings are; nowhere for that of a word added since, or -1."""
+        starts = self._weights[0]
+        return slice(*starts[number : number + 2]) if 0 <= number < len(starts) - 1 else slice(0)
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
@@ -200,14 +192,10 @@ class LexicalRetriever:
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = np.zeros(len(self.ids), np.float32)
-        starts, rows, weights = self._weights
+        _, rows, weights = self._weights
         for term in self._terms_in(query.text):
-            number = self._words.find(term)
-            # A later version may have added words since.
-            column = self._columns[number] if 0 <= number < len(self._columns) else -1
-            if column >= 0:
-                span = slice(starts[column], starts[column + 1])
-                np.add.at(scores, rows[span], weights[span])
+            span = self._span(self._words.find(term))
+            np.add.at(scores, rows[span], weights[span])
         return scores
 
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
@@ -315,9 +303,7 @@ class LexicalRetriever:
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
-        column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
-        first, last = self._weights[0][column : column + 2].tolist() if column >= 0 else (0, 0)
-        return int(last - first)
+        return len(self.frequencies_of(number)[0])
 
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""
@@ -392,7 +378,7 @@ class LayeredLexicalRetriever(LexicalRetriever):
         base = self._base._lengths - self._base._extra
         added = int((self._lengths - self._extra).sum())
         total = int(base.sum()) - int(base[self._layers.deleted].sum()) + added
-        return total / len(self.ids) if len(self.ids) else 0.0
+        return total / max(len(self.ids), 1)
 
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
@@ -404,12 +390,8 @@ class LayeredLexicalRetriever(LexicalRetriever):
             for layer_scores, norms, (rows, frequencies) in zip(
                 scores, self._norms, postings_by_layer, strict=True
             ):
-                times = frequencies.astype(np.float64)
-                share = norms.take(rows)
-                share += times
-                np.divide(times, share, out=share)
-                share *= idf
-                np.add.at(layer_scores, rows, share.astype(np.float32))
+                weights = frequencies / (norms[rows] + frequencies) * idf
+                np.add.at(layer_scores, rows, weights.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
 
     def rows_with(self, word: str) -> Int64:

@@ -149,29 +149,22 @@ _ROWS_AT_ONCE = 128
 
 
 def products(vectors: Rows32, query: Float32) -> Float32:
-    """Inner product of every row with a query.
+    """Inner product (n,) of every row of (n, d) with a query (d,)."""
+    return products_of_all(vectors, query[None]).ravel()
+
+
+def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float32:
+    """Inner products of some rows with a query, of halves as of their float32.
+
+    Few rows are copied at a time, since a copy of all takes fresh pages. NumPy converts halves one
+    by one. Here their bits are shifted to where a float32 has them, which is exact and twice as
+    fast overall. A half's exponent read as a float32's makes the value 2^-112 times as large, and
+    two factors of 2^56 undo that without overflow.
 
     Args:
-        vectors: (n, d).
-        query: (d,) with values below 2^72.
-
-    Returns:
-        (n,) float32.
-    """
-    if isinstance(vectors, LayeredRows):
-        base, added = (products(layer, query) for layer in (vectors.base, vectors.added))
-        return vectors.layers.lay(base, added)
-    result: Float32 = np.vecdot(vectors, query)
-    return result
-
-
-def products_of(vectors: Rows32, rows: Int64, query: Float32) -> Float32:
-    """`products` of some rows. Few are copied at a time, since a copy of all takes fresh pages.
-
-    Args:
-        vectors: (n, d).
+        vectors: (n, d), finite.
         rows: (m,) rows to use.
-        query: (d,).
+        query: (d,) with values below 2^72.
 
     Returns:
         (m,) float32.
@@ -180,10 +173,20 @@ def products_of(vectors: Rows32, rows: Int64, query: Float32) -> Float32:
         return vectors.by_layer(
             rows, lambda layer, layer_rows: products_of(layer, layer_rows, query)
         )
-    result = np.empty(len(rows), np.float32)
+    result, are_halves = np.empty(len(rows), np.float32), vectors.dtype == np.float16
+    table = vectors.view(np.int16) if are_halves else vectors
+    query = query * _HALFWAY if are_halves else query
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         block = slice(start, start + _ROWS_AT_ONCE)
-        np.vecdot(vectors.take(rows[block], axis=0), query, out=result[block])
+        values = table.take(rows[block], axis=0)
+        if are_halves:
+            bits = values.astype(np.int32)
+            bits <<= 13
+            bits &= _SIGN_AND_VALUE
+            values = bits.view(np.float32)
+        np.vecdot(values, query, out=result[block])
+    if are_halves:
+        result *= _HALFWAY
     return result
 
 
@@ -209,37 +212,6 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
     return result
 
 
-def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
-    """Inner products of some half-precision rows with a query.
-
-    NumPy converts halves one by one. Here their bits are shifted to where a float32 has them, which
-    is exact and twice as fast overall. A half's exponent read as a float32's makes the value 2^-112
-    times as large, and two factors of 2^56 undo that without overflow.
-
-    Args:
-        vectors: (n, d), finite and C-contiguous.
-        rows: (m,) rows to use.
-        query: (d,) with values below 2^72.
-
-    Returns:
-        (m,) float32, equal to those of the rows converted to float32.
-    """
-    if isinstance(vectors, LayeredRows):
-        return vectors.by_layer(
-            rows, lambda layer, layer_rows: half_products(layer, layer_rows, query)
-        )
-    result = np.empty(len(rows), np.float32)
-    halves, scaled = vectors.view(np.int16), query * _HALFWAY
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        block = slice(start, start + _ROWS_AT_ONCE)
-        bits = halves.take(rows[block], axis=0).astype(np.int32)
-        bits <<= 13
-        bits &= _SIGN_AND_VALUE
-        np.vecdot(bits.view(np.float32), scaled, out=result[block])
-    result *= _HALFWAY
-    return result
-
-
 def logistic(values: Float64) -> Float64:
     """1 / (1 + exp(-v)) of each value, equal to `scipy.special.expit` to the last bit.
 
@@ -247,32 +219,6 @@ def logistic(values: Float64) -> Float64:
     """
     results = (1 / (1 + math.exp(-v)) if v > _LEAST else 0.0 for v in values.ravel().tolist())
     return np.fromiter(results, np.float64, values.size).reshape(values.shape)
-
-
-def ragged(lengths: Int32 | Int64, order: Int64) -> Int64:
-    """Positions of the elements of some lists, which are stored end to end.
-
-    Args:
-        lengths: (n,) lengths of all lists, in storage order.
-        order: (k,) which lists, in the wanted order.
-
-    Returns:
-        One position per element.
-    """
-    return spans(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), order)
-
-
-def spans(starts: Int32 | Int64, lists: Int32 | Int64) -> Int64:
-    """Positions of the elements of some lists, which are stored end to end.
-
-    Args:
-        starts: (n + 1,) offsets: list i is at starts[i]:starts[i + 1].
-        lists: (k,) which lists, in the wanted order.
-
-    Returns:
-        One position per element.
-    """
-    return ranges(starts[lists], starts[lists + 1])
 
 
 def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:

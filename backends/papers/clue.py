@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from wye.backends.numerics import batches, distinct, half_products, rank_rows, require_k, top_rows
+from wye.backends.numerics import batches, distinct, products_of, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import QUESTION, Set, Units
 from wye.backends.trigraph.bridging import HUB, Activation, Bridge
@@ -198,7 +198,7 @@ class ClueRetriever:
         if not lists:
             return closest
         rows = np.concatenate(lists).astype(np.int64)
-        similarity = half_products(corpus.sentence_vectors, rows, residual)
+        similarity = products_of(corpus.sentence_vectors, rows, residual)
         free = ~np.isin(rows, units)
         if allowed is not None:
             free &= allowed[corpus.sentence_passage[rows]]
@@ -226,7 +226,7 @@ class ClueRetriever:
         entities = sorted(value)
         led = [(entity, *ways[entity]) for entity in entities if ways[entity] != _NAMED]
         rows = np.array([unit for _, unit, _ in led], np.int64)
-        similarities = half_products(self._corpus.sentence_vectors, rows, query.vector).tolist()
+        similarities = products_of(self._corpus.sentence_vectors, rows, query.vector).tolist()
         return Activation(
             np.array(entities, np.int64),
             np.array([value[entity] for entity in entities]),

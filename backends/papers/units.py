@@ -22,7 +22,7 @@ from itertools import chain, compress, islice
 
 import numpy as np
 
-from wye.backends.numerics import distinct, half_products, spans, top_rows
+from wye.backends.numerics import distinct, products_of, ranges, top_rows
 from wye.backends.papers.settings import Scoring
 from wye.backends.store.corpus import Corpus
 from wye.backends.strings import Words
@@ -75,7 +75,7 @@ class Units:
         rows = np.arange(len(corpus.sentence_passage))
         if allowed is not None:
             rows = np.flatnonzero(allowed[corpus.sentence_passage])
-        return rows[top_rows(half_products(corpus.sentence_vectors, rows, vector), k)]
+        return rows[top_rows(products_of(corpus.sentence_vectors, rows, vector), k)]
 
     def vectors(self, sets: Sequence[Set]) -> Float32:
         """(n, d) sum of the sentence vectors of each set, added in order of rows."""
@@ -141,7 +141,7 @@ class Units:
         order = np.argsort(numbers, kind="stable")
         rows = np.fromiter(chain.from_iterable(sets), np.int64)
         owners = np.repeat(np.arange(len(sets)), [len(units) for units in sets])
-        unit_words = self._numbers[spans(self._starts, rows)]
+        unit_words = self._numbers[ranges(self._starts[rows], self._starts[rows + 1])]
         owner = np.repeat(owners, np.diff(self._starts)[rows])
         position = np.searchsorted(numbers[order], unit_words)
         position[position == len(order)] = 0

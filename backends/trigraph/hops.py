@@ -10,7 +10,7 @@ to the row of a table that it names, in whatever notation, if the question ties 
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 

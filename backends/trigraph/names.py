@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wye.backends.numerics import distinct, ragged
+from wye.backends.numerics import distinct, ranges
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
@@ -171,7 +171,8 @@ class NameTrie:
         lengths = names.lengths[entities]
         usable = (lengths > 0) & (lengths <= MAX_WORDS)
         entities, lengths = entities[usable], lengths[usable].astype(np.int64)
-        flat = names.words[ragged(names.lengths, entities)].astype(np.int64)
+        ends = np.cumsum(names.lengths, dtype=np.int64)[entities]
+        flat = names.words[ranges(ends - lengths, ends)].astype(np.int64)
         starts = np.cumsum(lengths) - lengths
         state = np.zeros(len(entities), np.int64)
         edges: list[Int64] = []

@@ -15,7 +15,6 @@ from wye.backends.numerics import (
     batches,
     distinct,
     first_of_each,
-    half_products,
     located,
     products_of,
     ranges,
@@ -419,7 +418,7 @@ class TriGraphBatch:
             return ranges(np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right"))
 
         def similarity(sentences: Int64) -> Float32:
-            near = half_products(corpus.sentence_vectors, sentences, query.vector)
+            near = products_of(corpus.sentence_vectors, sentences, query.vector)
             if allowed is not None:
                 near[~allowed[corpus.sentence_passage[sentences]]] = -1
             return near

@@ -91,8 +91,7 @@ class QuestionGraphs:
         entity, passage, count = counted(question[passage] * stride + entity, passage, len(rows))
         first, with_others = first_of_each(entity), np.flatnonzero(others)
         chunks = _consecutive_chunks(corpus, rows, question)
-        lengths = np.repeat([1, 2], [len(with_others), len(chunks)])
-        ends = len(entity) + np.cumsum(lengths)
+        ends = len(entity) + np.cumsum(np.repeat([1, 2], [len(with_others), len(chunks)]))
         return cls(
             question,
             entity[first],

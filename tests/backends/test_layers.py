@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wye.backends.layers import LayeredRows, LayeredStrings, Layers
-from wye.backends.numerics import half_products, products, products_of, products_of_all
+from wye.backends.numerics import products, products_of, products_of_all
 from wye.backends.types import Int32
 
 INTEGERS = st.integers(0, 20)
@@ -76,9 +76,7 @@ def test_rows_and_strings_are_read_as_from_one_array(given: Layers, seed: int) -
     assert np.array_equal(halves[rows], whole[rows])
     assert np.array_equal(halves[1:-1], whole[1:-1])
     query = chance.standard_normal((3, 4)).astype(np.float32)
-    assert np.array_equal(
-        half_products(halves, rows, query[0]), half_products(whole, rows, query[0])
-    )
+    assert np.array_equal(products_of(halves, rows, query[0]), products_of(whole, rows, query[0]))
     floats = LayeredRows(given, base.astype(np.float32), added.astype(np.float32))
     assert np.array_equal(products(floats, query[0]), products(np.asarray(floats), query[0]))
     assert np.array_equal(

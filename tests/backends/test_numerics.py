@@ -8,10 +8,10 @@ from hypothesis.extra.numpy import arrays
 
 from wye.backends.numerics import (
     distinct,
-    half_products,
     located,
     products,
-    ragged,
+    products_of,
+    ranges,
     top_rows,
     without,
 )
@@ -44,7 +44,7 @@ def test_every_finite_half_is_read_exactly() -> None:
     finite = HALVES[np.isfinite(HALVES)]
     one = np.ones(1, np.float32)
     rows = np.arange(len(finite), dtype=np.int64)
-    result = half_products(np.ascontiguousarray(finite[:, None]), rows, one)
+    result = products_of(np.ascontiguousarray(finite[:, None]), rows, one)
     assert np.array_equal(result, finite.astype(np.float32))
 
 
@@ -55,7 +55,7 @@ def test_halves_give_what_their_float32_give(seed: int, count: int, dimension: i
     query = rng.normal(size=dimension).astype(np.float32)
     rows = rng.integers(0, 30, size=count)
     expected = products(vectors[rows].astype(np.float32), query)
-    assert np.array_equal(half_products(vectors, rows, query), expected)
+    assert np.array_equal(products_of(vectors, rows, query), expected)
 
 
 values = st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5), max_size=12)
@@ -83,11 +83,9 @@ def test_they_are_sets_in_ascending_order(some: list[int], others: list[int]) ->
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
-def test_ragged_names_the_elements_of_lists(lengths: list[int], data: st.DataObject) -> None:
+def test_ranges_name_the_elements_of_lists(lengths: list[int], data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))
-    ends = np.cumsum(lengths).tolist()
-    expected = [
-        position for row in order for position in range(ends[row] - lengths[row], ends[row])
-    ]
-    result = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
-    assert result.tolist() == expected
+    last = np.cumsum(lengths)[order].astype(np.int64)
+    first = last - np.array(lengths, np.int32)[order]
+    pairs = zip(first.tolist(), last.tolist(), strict=True)
+    assert ranges(first, last).tolist() == [number for pair in pairs for number in range(*pair)]
