@@ -38,9 +38,6 @@ from wye.backends.numerics import (
 )
 from wye.backends.types import Float32, Int64, Mask, Query, Ranking, RowHits, Scores, UInt8
 
-_PRODUCTS_AT_ONCE = 2**22
-"""Inner products held at a time: 16 MiB."""
-
 _GATHER_COST = 8
 """Copying a scattered row costs about as much as scanning this many in place."""
 
@@ -162,16 +159,11 @@ class DenseRetriever:
         require_k(k)
         require_mask(allowed, len(self.ids))
         vectors = query_matrix(queries, self.vectors.shape[1])
-        rows = None if allowed is None else np.flatnonzero(allowed)
-        candidates = len(self.ids) if rows is None else len(rows)
+        candidates = len(self.ids) if allowed is None else int(allowed.sum())
         results: Iterator[tuple[Int64, Float32]]
-        if self._scan_codes is not None:
-            results = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
-        elif rows is not None:
-            results = self._scan(vectors, k, rows)
-        elif isinstance(self.vectors, LayeredRows):
-            results = self._scan(vectors, k, np.arange(candidates))
-        else:
+        results = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
+        is_flat = self._scan_codes is None and allowed is None
+        if is_flat and not isinstance(self.vectors, LayeredRows):
             results = self._flat(self.vectors, vectors, min(k, candidates))
         return [
             Ranking(self.name, RowHits(self.ids, best, scores), candidates)
@@ -218,12 +210,12 @@ class DenseRetriever:
         """Candidate rows for the best k allowed passages, ascending."""
         size, k = len(self.vectors), max(k, _LEAST)
         scan, fetched, share = self._scan_codes, _FETCHED * k, 1.0
+        if scan is None:
+            return np.arange(size) if allowed is None else np.flatnonzero(allowed)
         if allowed is not None:
             share = float(allowed.mean())
             if share * size <= fetched * _GATHER_COST:
                 return np.flatnonzero(allowed)
-        if scan is None:
-            return np.arange(size)
         proposed = scan(rotated(vector[None]), min(size, math.ceil(fetched / share)))
         rows: Int64 = np.sort(proposed[1])
         if allowed is not None:
@@ -264,17 +256,6 @@ class DenseRetriever:
         if len(vectors) == 0:
             return 0.0
         return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
-
-    def _scan(self, vectors: Float32, k: int, rows: Int64) -> Iterator[tuple[Int64, Float32]]:
-        """The best k of the given rows (ascending) and their scores, for each question."""
-        few = len(rows) * _GATHER_COST < len(self.vectors)
-        pool = self.vectors[rows] if few else self.vectors
-        step = max(1, _PRODUCTS_AT_ONCE // max(1, len(pool)))
-        for start in range(0, len(vectors), step):
-            for scores in products_of_all(pool, vectors[start : start + step]):
-                scores_of_rows = scores if few else scores[rows]
-                best = top_rows(scores_of_rows, k)
-                yield rows[best], scores_of_rows[best]
 
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
         """The best k of ascending rows and their scores; ties are broken by row."""

@@ -218,7 +218,7 @@ class TriGraph:
         return bool(self.is_phrase.any())
 
     @cached_property
-    def _sentence_starts(self) -> Int64:
+    def sentence_starts(self) -> Int64:
         """(n + 1,) row of each passage's first sentence."""
         counts = np.bincount(self.owners, minlength=len(self.titles))
         return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -243,7 +243,7 @@ class TriGraph:
             For each mention its passage, as a position in `passages`, and the entity. A passage
             mentions an entity once for each sentence that does, and once for its title.
         """
-        starts = self._sentence_starts
+        starts = self.sentence_starts
         in_sentences, entities = self.mentions.entities.spans(
             starts[passages], starts[passages + 1]
         )

@@ -10,12 +10,13 @@ to the row of a table that it names, in whatever notation, if the question ties 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from wye.backends.documents import split_sentences
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import logistic, ranges
 from wye.backends.text import folded_words, words_of
@@ -107,17 +108,16 @@ def second_hops(
     corpus, graph = arm.corpus, arm.graph
     filtered = FilteredGraph(graph, allowed)
     heads = np.array(corpus.rows(first[:FIRST]), np.int64)
-    starts = np.searchsorted(corpus.sentence_passage, heads)
-    ends = np.searchsorted(corpus.sentence_passage, heads, side="right")
+    starts, ends = graph.sentence_starts[heads], graph.sentence_starts[heads + 1]
     sentences = ranges(starts, ends)
     if not len(sentences):
         return []
     head_of = np.repeat(np.arange(len(heads)), ends - starts)
     near = corpus.sentence_vectors[sentences].astype(np.float32) @ query.vector
     position, mentioned = graph.mentions.entities.pairs(sentences)
-    texts = corpus.sentence_texts(sentences)
-    timed = enumerate(texts) if _TIMED.search(query.text) else ()
-    days = [(n, graph.keys.find(key)) for n, text in timed for key in day_keys(text)]
+    # Sentences are read from disk, which takes more time than all else, so only for days.
+    texts = corpus.sentence_texts(sentences) if _TIMED.search(query.text) else ()
+    days = [(n, graph.keys.find(key)) for n, text in enumerate(texts) for key in day_keys(text)]
     of_day = np.array([pair for pair in days if pair[1] >= 0], np.int64).reshape(-1, 2)
     position = np.concatenate([position, of_day[:, 0]])
     entities = np.concatenate([mentioned, of_day[:, 1]], dtype=np.int64)
@@ -133,8 +133,19 @@ def second_hops(
     nearness = near[position[pair]].astype(np.float64) - float(near.max())
     commonness = np.log(np.maximum(degree[pair], 1))
     weights = {word.term: word.weight for word in lexical.words_in(query.text, (), ())}
-    said = np.array([_share(_terms_in(text, weights), weights) for text in texts])
-    linked = said[position[pair]]
+    if texts:
+        shares = np.array([_share(_terms_in(text, weights), weights) for text in texts])
+        linked = shares[position[pair]]
+    else:
+        said = [[*_said(text, weights)] for text in corpus.texts(heads)]
+        keys = [graph.keys[entity] for entity in entities[pair].tolist()]
+        pairs = zip(head.tolist(), keys, strict=True)
+        linked = np.array(
+            [
+                max((share for text, share in said[at] if key in text), default=0)
+                for at, key in pairs
+            ]
+        )
     known = np.column_stack([head, nearness, linked, commonness, ~is_titled])
     logits = known @ [model.rank, model.nearness, model.linked, model.rarity, model.mention]
     best = _best_of_each(rows, logits)[:MOST]
@@ -176,6 +187,13 @@ def _best_of_each(rows: Int64, logits: Float64) -> Int64:
     order = np.lexsort((rows, -logits))
     _, first = np.unique(rows[order], return_index=True)
     return order[np.sort(first)]
+
+
+def _said(text: str, weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """The sentences of a text in small letters, with the share of the question's words in each."""
+    for line in text.splitlines():
+        for sentence in split_sentences(line):
+            yield sentence.casefold(), _share(_terms_in(sentence, weights), weights)
 
 
 def _terms_in(text: str, terms: Iterable[str]) -> Set[str]:

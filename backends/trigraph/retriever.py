@@ -413,9 +413,8 @@ class TriGraphBatch:
         corpus, allowed = self._arm.corpus, self.filtered.allowed
 
         def text_sentences() -> Int64:
-            owners = corpus.sentence_passage
-            rows = text.astype(owners.dtype)
-            return ranges(np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right"))
+            starts = self._arm.graph.sentence_starts
+            return ranges(starts[text], starts[text + 1])
 
         def similarity(sentences: Int64) -> Float32:
             near = products_of(corpus.sentence_vectors, sentences, query.vector)
