@@ -162,8 +162,7 @@ class DenseRetriever:
         candidates = len(self.ids) if allowed is None else int(allowed.sum())
         results: Iterator[tuple[Int64, Float32]]
         results = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
-        is_flat = self._scan_codes is None and allowed is None
-        if is_flat and not isinstance(self.vectors, LayeredRows):
+        if not (self._scan_codes or allowed is not None or isinstance(self.vectors, LayeredRows)):
             results = self._flat(self.vectors, vectors, min(k, candidates))
         return [
             Ranking(self.name, RowHits(self.ids, best, scores), candidates)
