@@ -59,7 +59,7 @@ ONLY_IF_LARGE = (
     "wye.backends.trigraph.bridging:_among",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.tail:with_tail",
-    "wye.backends.strings:FurtherWords.find",
+    "wye.backends.strings:Words.find",
     "wye.backends.strings:Strings.find",
 )
 
