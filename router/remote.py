@@ -34,7 +34,6 @@ from wye.backends.types import (
     bits,
 )
 from wye.router.evidence import (
-    CHEAP_SIGNALS,
     FIRST_PASSAGES,
     LIST_SIGNALS,
     RETURNED_PREFIX,
@@ -247,8 +246,6 @@ PASSAGE_COLUMNS: tuple[str, ...] = tuple(f"{RETURNED_PREFIX}{name}" for name in 
 PASSAGE_MEANINGS: Mapping[str, str] = {
     f"{RETURNED_PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS
 }
-INDEX_SIGNALS: tuple[str, ...] = tuple(name for name in CHEAP_SIGNALS if name not in _SIGNALS)
-"""Signals that need an index: its vectors, its BM25 weights or its entities."""
 
 _CAPITAL = "A-Z0-9\u00c0-\u00de"
 _NAME_WORD = rf"[{_CAPITAL}][\w'\u2019.&-]*"

@@ -16,7 +16,6 @@ import typer
 from wye.router.routes import Route
 from wye.service.commands.index import BadLines, ingest_files
 from wye.service.commands.options import PortOption
-from wye.service.errors import ServiceError
 from wye.service.terminal import output
 
 if TYPE_CHECKING:
@@ -127,13 +126,10 @@ def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Co
 
 
 def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion]:
-    """Read the demo's judged questions of some splits; a `ServiceError` if files are missing."""
-    try:
-        lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-        paths = [corpus / "qrels" / f"{split}.tsv" for split in splits]
-        judged = [line for path in paths for line in path.read_text("utf-8").splitlines()[1:]]
-    except OSError as error:
-        raise ServiceError(f"The demo's corpus is incomplete: {error}. Reinstall Wye.") from None
+    """Read the demo's judged questions of some splits."""
+    lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    paths = [corpus / "qrels" / f"{split}.tsv" for split in splits]
+    judged = [line for path in paths for line in path.read_text("utf-8").splitlines()[1:]]
     gold: dict[str, set[str]] = {}
     for line in judged:
         question, passage, relevance = line.split("\t")

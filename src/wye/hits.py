@@ -42,11 +42,7 @@ class Hit:
 
 
 class Hits(tuple[Hit, ...]):
-    """The hits of one question, best first, and how they were found.
-
-    Attributes:
-        reply: The complete reply, such as the ranking of each arm.
-    """
+    """The hits of one question, best first, and the `reply`, with the ranking of each arm."""
 
     reply: Reply
 

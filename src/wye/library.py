@@ -258,18 +258,15 @@ class Index:
 
     @_errors()
     def keep_derived(self) -> None:
-        """Write the structures derived from the passages to disk, for the next to open the index.
+        """Write what is derived from at least 1,000 passages, for the next to open the index.
 
-        After many additions this saves the next to open it one second per 5,000 passages. For an
-        index of fewer than 1,000 passages nothing is written.
+        After many additions this saves the next to open it one second per 5,000 passages.
         """
         self._opened().keep_derived()
 
     @_errors()
     def build_indices(self, *, again: bool = False, progress: Progress | None = None) -> int:
-        """Have Lance index the passages, so that its dataset can be searched on the disk.
-
-        That is for corpora that are too large for memory; see the setting `WYE_ENGINE`.
+        """Have Lance index the passages, to search its dataset on the disk (`WYE_ENGINE`).
 
         Args:
             again: Count and link all names again, too; otherwise only what was added since is taken
@@ -288,10 +285,7 @@ class Index:
 
     @_errors()
     def refresh(self) -> bool:
-        """Move to the newest version and the newest thresholds.
-
-        Returns:
-            Whether there was anything newer.
+        """Move to the newest version and thresholds, and return whether anything is newer.
 
         Raises:
             Error: The index was removed or created again with other models, or the thresholds are
@@ -320,7 +314,6 @@ def open(  # noqa: A001 - wye.open
     """Open the newest version of an index; models are loaded when they are first needed.
 
     Args:
-        path: Folder of the index.
         settings: None for those of the environment.
         preset: A published system, "ea-graphrag", "linearrag", "clue-rag" or "zoom-rag", from
             which the environment's settings start; None for WYE_PRESET. Leave out with `settings`.
@@ -335,10 +328,9 @@ def open(  # noqa: A001 - wye.open
 def create(
     path: str | Path, *, settings: Settings | None = None, preset: str | None = None
 ) -> Index:
-    """Create an empty index, or open an existing one for writing.
+    """Create an empty index in a folder that is missing or empty, or open an index for writing.
 
     Args:
-        path: A folder that is missing, empty, or an index.
         settings: None for those of the environment.
         preset: As in `open`; "linearrag" needs an index that was created with it.
 
@@ -360,8 +352,7 @@ class Reading(Iterator[Passage]):
 
     Attributes:
         files: Number of files that are read.
-        left_out: File extension -> number of files in the folder that are skipped, since their
-            kind is not supported.
+        left_out: Suffix -> number of files that are skipped, since their kind is not supported.
     """
 
     def __init__(self, source: DocumentSource | IndexSource, passages: Iterator[Passage]) -> None:
@@ -396,11 +387,10 @@ def read(
 ) -> Reading:
     """Read a BEIR folder, a file, a folder of files at any depth, or another index.
 
-    Supported are .txt, .md, .rst, .html, .htm, .csv, .xlsx, .pdf, .docx, .pptx, .epub, .eml, .mbox,
-    .jsonl, .ndjson, .parquet, .log, .yaml, .yml, .toml, .ini, .json and source code. The source may
-    also be in an object store, such as s3://bucket/folder. A document of a folder has the metadata
-    `path`, `folder` and `modified` (a date). Passages of an index keep their ids and, if they are
-    added to one with the same models, their vectors and parses.
+    `wye index --help` lists the kinds of files. The source may also be in an object store, such as
+    s3://bucket/folder. A document of a folder has the metadata `path`, `folder` and `modified` (a
+    date). Passages of an index keep their ids and, if they are added to one with the same models,
+    their vectors and parses.
 
     Args:
         source: What to read, line by line and file by file as passages are consumed.

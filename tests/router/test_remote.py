@@ -14,7 +14,6 @@ from wye.router.errors import ModelFileError, QuestionError
 from wye.router.evidence import CHEAP_SIGNALS
 from wye.router.policy import Policy, RoutingModel
 from wye.router.remote import (
-    INDEX_SIGNALS,
     PASSAGE_COLUMNS,
     PASSAGE_MEANINGS,
     RemoteList,
@@ -155,7 +154,6 @@ def test_words_weigh_the_same_and_stand_where_they_stand() -> None:
 def test_columns_are_told_by_name_and_are_none_of_an_index() -> None:
     assert {*PASSAGE_MEANINGS} == {*PASSAGE_COLUMNS}
     assert {*PASSAGE_COLUMNS}.isdisjoint(CHEAP_SIGNALS)
-    assert len(PASSAGE_COLUMNS) + len(INDEX_SIGNALS) == len(CHEAP_SIGNALS)
 
 
 @given(TEXT, PASSAGES)
