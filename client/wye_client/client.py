@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
@@ -290,14 +291,14 @@ class AsyncClient:
         **content: Any,  # noqa: ANN401 - as of httpx2
     ) -> T:
         """Send a request until there is an answer, and return what `parse` makes of its JSON."""
-        for attempt in range(self._retries + 1):
+        for attempt in count():
             outcome: httpx2.Response | httpx2.TransportError
             try:
                 outcome = await self._request(method, path, **content)
             except httpx2.TransportError as error:
                 outcome = error
             wait = _wait(outcome, attempt)
-            if wait is None or attempt == self._retries:
+            if wait is None or attempt >= self._retries:
                 break
             await self._pause(wait)
         if isinstance(outcome, httpx2.Response):

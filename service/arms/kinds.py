@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib import import_module
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -166,6 +165,7 @@ def fill(template: object, values: Mapping[str, object]) -> object:
     return template
 
 
+_PARTS = ("id", "text", "title", "score", "metadata")  # of what a Python object returns
 _RANK = re.compile(r"/\*(?=/|$)")
 QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
@@ -370,13 +370,9 @@ def _load(target: str) -> Any:  # noqa: ANN401 - foreign code
         ) from None
 
 
-def _hit(hit: Any) -> RemoteHit:  # noqa: ANN401 - a dict or an object
-    get = hit.get if isinstance(hit, dict) else partial(_attribute, hit)
-    return remote_hit(get("id"), get("text"), get("title", ""), get("score"), get("metadata"))
-
-
-def _attribute(hit: object, name: str, default: object = None) -> object:
-    return getattr(hit, name, default)
+def _hit(hit: object) -> RemoteHit:
+    parts = hit if isinstance(hit, dict) else {name: getattr(hit, name, None) for name in _PARTS}
+    return remote_hit(*map(parts.get, _PARTS))
 
 
 KINDS: Mapping[str, type[Kind]] = {"http": HttpKind, "python": PythonKind}
