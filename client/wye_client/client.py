@@ -220,11 +220,8 @@ class AsyncClient:
         key = os.environ.get("WYE_KEY") if key is None else key
         self._url = url
         self._retries = retries
-        self._connect(
-            base_url=url,
-            headers={"authorization": f"Bearer {key}"} if key else {},
-            timeout=timeout,
-        )
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._connect(base_url=url, headers=headers, timeout=timeout)
 
     async def __aenter__(self) -> Self:
         return self
