@@ -164,18 +164,15 @@ def test_no_changed_byte_is_believed(
     assert refused > 200
 
 
-@pytest.mark.parametrize("what", ["folder", "nothing", "noise"])
-def test_what_is_no_such_file_is_not_read(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("content", [None, b"", random.Random(1).randbytes(5_000)])
+def test_what_is_no_such_file_is_not_read(tmp_path: Path, content: bytes | None) -> None:
     files(tmp_path).write("part", some_arrays())
     path = file_of(tmp_path)
     path.unlink()
-    match what:
-        case "folder":
-            path.mkdir()
-        case "nothing":
-            path.touch()
-        case "noise":
-            path.write_bytes(random.Random(1).randbytes(5_000))
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
     assert files(tmp_path).read("part") is None
 
 
@@ -187,11 +184,9 @@ def test_where_nothing_can_be_written_nothing_fails(
         files(tmp_path).write("part", some_arrays())
     assert "could not be saved" in caplog.text
     assert files(tmp_path).read("part") is None
-
-
-def test_what_is_not_worth_it_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).unlink()
     DerivedFiles(tmp_path, 1, {}, is_persistent=False).write("part", some_arrays())
-    assert not (tmp_path / FOLDER).exists()
+    assert not (tmp_path / FOLDER).exists(), "it is not worth it"
 
 
 def test_a_later_version_takes_the_place_of_earlier_ones(tmp_path: Path) -> None:
@@ -268,19 +263,17 @@ def test_a_place_to_read_from_is_enough(tmp_path: Path) -> None:
             folder.chmod(0o700)
 
 
-@pytest.fixture(params=[True, False], ids=["on the disk", "in memory"])
-def array_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    return tmp_path if request.param else None
-
-
+@pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("lengths", [[], [0], [3, 0, 2], [70_000]])
-def test_rows_are_read_as_they_were_written(array_folder: Path | None, lengths: list[int]) -> None:
-    whole = GrowingArray(array_folder, np.float32, (2,))
+def test_rows_are_read_as_they_were_written(
+    tmp_path: Path, *, on_disk: bool, lengths: list[int]
+) -> None:
+    whole = GrowingArray(tmp_path if on_disk else None, np.float32, (2,))
     every = np.arange(2 * sum(lengths), dtype=np.float16).reshape(-1, 2)
     for rows in np.split(every, np.cumsum(lengths))[: len(lengths)]:
         whole.extend(rows)
     found = whole.read()
-    assert not array_folder or not [*array_folder.iterdir()], "the file has no name"
+    assert not [*tmp_path.iterdir()], "the file has no name"
     assert found.dtype == np.float32
     assert np.array_equal(found, every.astype(np.float32))
     assert not found.flags.writeable

@@ -223,9 +223,7 @@ def test_every_name_and_title_gets_a_vector_on_demand(
     names = ["Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"]
     ingest(index, corpus(2)[:1], analyser)
     assert np.isnan(read_corpus(index).surface_vectors(names)).all()
-    index.refresh()
     ingest(index, corpus(2)[1:], analyser, entity_vectors=True)
-    index.refresh()
     vectors = read_corpus(index).surface_vectors([*names, "nobody"])
     absent = [1, 3, 4, 7]
     assert np.flatnonzero(np.isnan(vectors).any(axis=1)).tolist() == absent
