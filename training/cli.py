@@ -74,7 +74,6 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         run_dir: Annotated[
             Path | None, unset("Write ROUTE.trec, metrics.json and latency.json here.")
         ] = None,
-        baseline: Annotated[str, option("Compare the others with this route only.")] = "",
         as_json: Annotated[bool, option("Print all numbers as JSON instead.", "--json")] = False,
         advice: Annotated[
             bool,
@@ -136,7 +135,6 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 k=k,
                 batch=batch,
                 seed=seed,
-                baseline=baseline,
                 progress=progress(),
             )
             answered = None

@@ -5,7 +5,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,6 @@ class Dataset:
         questions: In file order; each has at least one relevant passage.
         judgements: Question id -> passage id -> relevance; above 0 is relevant.
         without_gold: Ids of judged questions left out because no passage is relevant.
-        filters: Question id -> metadata filter as parsed JSON, for questions asked with one.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Dataset:
     questions: tuple[Question, ...]
     judgements: Judgements
     without_gold: tuple[str, ...] = ()
-    filters: Mapping[str, object] = field(default_factory=dict)
 
 
 def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:

@@ -13,7 +13,6 @@ from wye.backends.text import is_blank
 from wye.backends.types import Float64, Progress, RankedHit, Silent
 from wye.router.types import USUAL, Ask, Reply, Route
 from wye.training.data import Dataset, Question
-from wye.training.errors import EvaluationError
 from wye.training.markdown import by_measure, escape, gain, share, spread, table
 from wye.training.measures import (
     DEPTH,
@@ -98,7 +97,6 @@ def evaluate(
     batch: int = 32,
     seed: int = 0,
     resamples: int = 10_000,
-    baseline: str = "",
     progress: Progress | None = None,
 ) -> Evaluation:
     """Ask every question over every route, and score the answers.
@@ -106,15 +104,10 @@ def evaluate(
     Args:
         routes: At least one, without duplicates.
         k: Hits to ask for, raised to `DEPTH` if it is less.
-        baseline: The route to compare the others with; "" compares every pair.
 
     Raises:
-        EvaluationError: The dataset has no question, or the baseline is not among the routes.
+        EvaluationError: The dataset has no question.
     """
-    if baseline and baseline not in routes:
-        raise EvaluationError(
-            f"The baseline '{baseline}' is not compared; use one of {', '.join(routes)}."
-        )
     depth = max(k, DEPTH)
     progress = progress or Silent()
     runs: list[SystemRun] = []
@@ -131,8 +124,6 @@ def evaluate(
         runs.append(_run(str(route), dataset, replies, batch))
     values = {run.name: run.values for run in runs}
     pairs = [(later, earlier) for earlier, later in combinations(values, 2)]
-    if baseline:
-        pairs = [(name, baseline) for name in values if name != baseline]
     means, differences = compare(values, pairs, MEASURES, resamples=resamples, seed=seed)
     return Evaluation(
         dataset, version, depth, batch, seed, resamples, tuple(runs), means, differences
@@ -243,16 +234,14 @@ def write_runs(folder: Path, result: Evaluation) -> None:
 def _times(runs: Sequence[SystemRun]) -> str:
     """A table with a row for each stage, the totals last, and a column for each system."""
     columns = [run.latency for run in runs]
-    stages = sorted({stage: None for times in columns for stage in times}, key=_is_total)
+    stages = sorted(
+        {stage: None for times in columns for stage in times}, key=lambda it: it.endswith("total")
+    )
     rows = [
         (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in columns))
         for stage in stages
     ]
     return table(("stage", *(run.name for run in runs)), rows)
-
-
-def _is_total(stage: str) -> bool:
-    return stage.endswith("total")
 
 
 def as_markdown(result: Evaluation) -> str:

@@ -1,6 +1,6 @@
 """The questions of several replays in one set, with the quality and time of each route."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -67,7 +67,6 @@ class EvaluationSet:
         replays: Sequence[Replay],
         cache: Path,
         settings: AnalyserSettings,
-        progress: Callable[[int], None] = lambda _: None,
         deciding: tuple[str, ...] = _READING,
     ) -> "EvaluationSet":
         """Load replays with every column that a router may use.
@@ -88,9 +87,7 @@ class EvaluationSet:
         if not questions:
             raise TrainingError("There are no questions to compute features of.")
         features = [
-            syntax_features(
-                [row.question.text for row in replay.questions], cache, settings, progress
-            )
+            syntax_features([row.question.text for row in replay.questions], cache, settings)
             for replay in replays
             if len(replay)
         ]
@@ -315,12 +312,7 @@ class EvaluationSet:
         return result
 
 
-def syntax_features(
-    texts: Sequence[str],
-    folder: Path,
-    settings: AnalyserSettings,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Float64:
+def syntax_features(texts: Sequence[str], folder: Path, settings: AnalyserSettings) -> Float64:
     """(n, d) syntactic features of questions, kept in a folder, `BLOCK` questions at a time.
 
     A run that is killed loses one block at most. A damaged file's features are computed again.
@@ -328,13 +320,11 @@ def syntax_features(
     Raises:
         ModelError: A model is missing or damaged.
     """
-    parser, blocks = _parser(settings), []
+    parser = _parser(settings)
     schema = schema_id(parser.fingerprint)
     matrix = Memory(folder, verbose=0).cache(_matrix, ignore=["parser"])
-    for start in range(0, len(texts), BLOCK):
-        blocks.append(matrix([*texts[start : start + BLOCK]], schema, parser))
-        progress(len(blocks[-1]))
-    return np.concatenate(blocks)
+    starts = range(0, len(texts), BLOCK)
+    return np.concatenate([matrix([*texts[at : at + BLOCK]], schema, parser) for at in starts])
 
 
 def _matrix(texts: Sequence[str], _schema: str, parser: SyntaxParser) -> Float64:

@@ -88,11 +88,10 @@ class RemoteAnswers:
         missing = {}
         for data in datasets:
             for question in data.questions:
-                filter_ = data.filters.get(question.id)
                 for arm in self._asker.arms:
-                    key = _key(arm, question.text, filter_)
+                    key = _key(arm, question.text)
                     if key not in self._answers:
-                        missing[key] = ArmQuestion(arm.name, question.text, filter_)
+                        missing[key] = ArmQuestion(arm.name, question.text, None)
         return list(missing.values())
 
     def announcement(self, missing: Sequence[ArmQuestion]) -> str:
@@ -113,7 +112,7 @@ class RemoteAnswers:
             if answer.reason:
                 self.failed[f"'{question.arm}' {answer.reason}"] += 1
             else:
-                key = _key(arms[question.arm], question.text, question.filter)
+                key = _key(arms[question.arm], question.text)
                 keep_line(self._file, {"key": key, **asdict(answer)})
                 self._answers[key] = answer
             progress.advance(1)
@@ -149,11 +148,11 @@ class RemoteAnswers:
             )
         return Replay(dataset.name, dataset.split, tuple(rows))
 
-    def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
+    def beside(self, replay: Replay, *, by_scores: bool) -> Replay:
         """Add the remote arms to a replay of our own; questions without their answers go."""
         replayed = []
         for row in replay.questions:
-            answers = self._answers_to(dataset, row.question)
+            answers = self._answers_to(row.question)
             if answers is not None:
                 (ranking,) = fuse_text([row.results], self._fusion, DEPTH)
                 remote = self._remote(ranking, answers, by_scores=by_scores)
@@ -161,7 +160,7 @@ class RemoteAnswers:
         return replace(replay, questions=tuple(replayed))
 
     def _row(self, dataset: Dataset, question: Question) -> Replayed | None:
-        answers, simple = self._answers_to(dataset, question), self.simple
+        answers, simple = self._answers_to(question), self.simple
         if answers is None or simple is None:
             return None
         answer = answers[simple.name]
@@ -186,10 +185,9 @@ class RemoteAnswers:
             ),
         )
 
-    def _answers_to(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
+    def _answers_to(self, question: Question) -> dict[str, ArmAnswer] | None:
         """Every arm's answer; None if one is missing."""
-        filter_ = dataset.filters.get(question.id)
-        keys = {arm.name: _key(arm, question.text, filter_) for arm in self._asker.arms}
+        keys = {arm.name: _key(arm, question.text) for arm in self._asker.arms}
         if not self._answers.keys() >= {*keys.values()}:
             return None
         return {name: self._answers[key] for name, key in keys.items()}
@@ -223,8 +221,8 @@ def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
     return replace(ranking, hits=hits)
 
 
-def _key(arm: ArmFacts, text: str, filter_: object | None) -> str:
-    return _head(arm) + digest([text, filter_])
+def _key(arm: ArmFacts, text: str) -> str:
+    return _head(arm) + digest([text, None])
 
 
 def _head(arm: ArmFacts) -> str:

@@ -190,8 +190,8 @@ def replay_dataset(
     try:
         for start in range(0, len(dataset.questions), BLOCK):
             block = dataset.questions[start : start + BLOCK]
-            queries = [(question.text, dataset.filters.get(question.id)) for question in block]
-            for question, run in zip(block, ask(queries, depth, key, session), strict=True):
+            texts = [question.text for question in block]
+            for question, run in zip(block, ask(texts, depth, key, session), strict=True):
                 replayed.append(
                     Replayed(
                         question=replace(question, group=question.group or dataset.name),
@@ -219,21 +219,17 @@ def key_of(session: Session) -> tuple[str, str]:
     return digest(passages), digest([session.index.fingerprint, options])
 
 
-def _ask(
-    queries: list[tuple[str, object | None]], depth: int, key: str, session: Session
-) -> list[TimedArmResults]:
-    """Replies to questions with their filters, without what training does not use.
+def _ask(texts: list[str], depth: int, key: str, session: Session) -> list[TimedArmResults]:
+    """Replies to questions, without what training does not use.
 
     Args:
         key: See `key_of`; a part of the cache's key.
     """
     del key
-    session.gateway.retrieve_all(
-        [queries[0][0]], 1
-    )  # times have nothing that is built on first use
+    session.gateway.retrieve_all([texts[0]], 1)  # times have nothing that is built on first use
     runs = []
-    for text, filter_ in queries:  # one by one, so that each is timed alone
-        (run,) = session.gateway.retrieve_all([text], depth, filter_)
+    for text in texts:  # one by one, so that each is timed alone
+        (run,) = session.gateway.retrieve_all([text], depth)
         rankings = {arm: _bare(ranking) for arm, ranking in run.results.rankings.items()}
         results = replace(run.results, rankings=rankings)
         runs.append(replace(run, results=results, steps=run.steps and _bare(run.steps)))
@@ -309,4 +305,4 @@ class Replays:
             replay = replay_dataset(session, dataset, self.folder, progress=self.progress())
         if remote is None:
             return replay
-        return remote.beside(replay, dataset, by_scores=self.settings.fusion.method != "rrf")
+        return remote.beside(replay, by_scores=self.settings.fusion.method != "rrf")

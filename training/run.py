@@ -165,19 +165,10 @@ class TrainingRun:
         return folder, report
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
-        progress = self._progress()
-        progress.start(sum(map(len, replays)), "features")
-        try:
-            with self.clock.stage("features"):
-                return EvaluationSet.load(
-                    replays,
-                    self._cache / "features",
-                    self._settings.analyser,
-                    progress.advance,
-                    stages(self._choices.among or COLUMNS),
-                )
-        finally:
-            progress.close()
+        deciding = stages(self._choices.among or COLUMNS)
+        with self.clock.stage("features"):
+            folder = self._cache / "features"
+            return EvaluationSet.load(replays, folder, self._settings.analyser, deciding)
 
 
 def schema_of(settings: Settings) -> str:

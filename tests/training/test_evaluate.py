@@ -8,7 +8,6 @@ from rich.console import Console
 from wye.backends.types import RankedHit, Ranking, Silent
 from wye.router.types import Ask, Reply, Route
 from wye.training.data import Dataset, Question
-from wye.training.errors import EvaluationError
 from wye.training.evaluate import advise, as_markdown, evaluate
 from wye.training.markdown import show
 from wye.training.measures import MEASURES
@@ -87,16 +86,6 @@ def test_tables_fit_eighty_columns() -> None:
     assert "…" not in said
     # The first cell of a table is never empty, unless a row has become two lines.
     assert [line for line in said.splitlines() if line.startswith("   ") and line.strip()] == []
-
-
-def test_a_baseline_is_what_the_others_are_compared_with() -> None:
-    routes = [Route.DENSE, Route.LEXICAL, Route.GRAPH]
-    found = evaluate(Canned(), DATASET, routes, baseline="graph")
-    assert [*found.differences] == [("dense", "graph"), ("lexical", "graph")]
-    with pytest.raises(
-        EvaluationError, match="baseline 'fusion' is not compared; use one of dense"
-    ):
-        evaluate(Canned(), DATASET, routes, baseline="fusion")
 
 
 def test_a_question_without_hits_is_unanswered() -> None:

@@ -74,23 +74,6 @@ def test_a_replay_says_what_the_gateway_says(
     assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
 
 
-def test_a_question_is_replayed_with_its_filter(
-    container: Session, dataset: Dataset, tmp_path: Path
-) -> None:
-    one, other = dataset.questions[:2]
-    (hit,) = container.gateway.search([one.text], Ask(Route.LEXICAL, 1))[0].ranking.hits
-    title = container.snapshot.passages([hit.id])[hit.id].metadata
-    key, value = next(iter(title.items()))
-    without = {"type": "ne", "key": key, "value": value}
-    filtered = replace(dataset, filters={one.id: without})
-    replay = replay_dataset(container, filtered, tmp_path / "filtered", depth=20)
-    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
-        kept = container.gateway.search([one.text], Ask(arm, 20, without))[0].ranking
-        free = container.gateway.search([other.text], Ask(arm, 20))[0].ranking
-        assert replay.rankings(arm)[:2] == [kept, free]
-    assert hit.id not in [h.id for h in replay.rankings(Route.LEXICAL)[0].hits]
-
-
 def test_fusion_of_a_replay_is_the_fusion_that_serves(
     container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
