@@ -23,7 +23,7 @@ from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.measures import DEPTH, MEASURES
 from wye.training.replay import Replay, Replayed
-from wye.training.thresholds import Outcome, RouteOutcomes, of_other
+from wye.training.thresholds import Outcome, RouteOutcomes, of_each_route, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
@@ -261,10 +261,14 @@ class EvaluationSet:
         result[((result > 0) | self.unsure(scores)) & planned | followed] = 3
         return result
 
-    def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
-        """The outcome of taking one route, any but auto, for every question."""
-        quality = self.values_of(route, fusion)[:, MEASURES.index(measure)]
-        return of_other(quality, self.latency_ms(route))
+    def fixed(
+        self, outcomes: RouteOutcomes, simple: Route, fusion: FusionSettings, measure: str
+    ) -> dict[str, Outcome]:
+        """Route -> outcome of always taking it: the three of `outcomes`, and steps."""
+        steps = self.values_of(Route.STEPS, fusion)[:, MEASURES.index(measure)]
+        return of_each_route(outcomes, simple) | {
+            str(Route.STEPS): of_other(steps, self.latency_ms(Route.STEPS))
+        }
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
         """Median milliseconds of each route, as replayed one question at a time.

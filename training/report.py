@@ -33,7 +33,7 @@ from wye.training.held_out import (
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import Interval, mean_interval, write_json
-from wye.training.thresholds import Front, Outcome, front, keeps, of_each_route, scores_of
+from wye.training.thresholds import Front, Outcome, front, keeps, scores_of
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, TEST, ALL = "train and dev, cross-fitted", "test", "all"
@@ -151,7 +151,6 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
     if fitted.unseen is not None and (known := ~np.isnan(fitted.unseen)).any():
         scores = scores_of(fitted.unseen[known])
         left_out = left_out_results(questions.only(known), scores, fitted.policy, choices.fusion)
-    steps = questions.always(Route.STEPS, choices.fusion, choices.quality)
     if evaluation is not None and evaluation.calibration is not None:
         calibration[TEST] = evaluation.calibration
     return Report(
@@ -163,7 +162,9 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
         teacher=teacher,
         complexity=complexity(questions, logits),
         left_out=left_out,
-        fixed=of_each_route(fitted.outcomes, fitted.policy.simple) | {str(Route.STEPS): steps},
+        fixed=questions.fixed(
+            fitted.outcomes, fitted.policy.simple, choices.fusion, choices.quality
+        ),
         evaluation=evaluation,
     )
 

@@ -19,7 +19,7 @@ from wye.router.fusion import FusionSettings
 from wye.router.model_files import load_router, save_policy
 from wye.router.policy import Policy, RoutingModel, bands, routes
 from wye.router.settings import load_settings
-from wye.router.types import Route, Thresholds
+from wye.router.types import Thresholds
 from wye.training.data import parse_source
 from wye.training.errors import FitError, TrainingError
 from wye.training.evaluation_set import EvaluationSet
@@ -33,7 +33,6 @@ from wye.training.thresholds import (
     Solution,
     ThresholdObjective,
     keeps,
-    of_each_route,
     outcome,
     scores_of,
     solve,
@@ -118,9 +117,8 @@ class Tuning:
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
         """Route -> outcome of always taking it."""
-        return of_each_route(self.outcomes, self.model.policy.simple) | {
-            str(Route.STEPS): self.evaluation_set.always(Route.STEPS, self.fusion, self.measure)
-        }
+        simple = self.model.policy.simple
+        return self.evaluation_set.fixed(self.outcomes, simple, self.fusion, self.measure)
 
     def save(
         self,

@@ -1,6 +1,5 @@
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -18,24 +17,14 @@ from wye.training.markdown import (
 from wye.training.measures import Interval
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.8874, ".887"), (1.0, "1.00"), (0.0, ".000"), (-0.25, "-.250"), (math.nan, "-")],
-)
-def test_shares(value: float, text: str) -> None:
-    assert share(value) == text
-
-
-def test_intervals() -> None:
+def test_numbers_are_short_and_what_is_surely_different_has_a_star() -> None:
+    shares = [share(value) for value in (0.8874, 1.0, 0.0, -0.25, math.nan)]
+    assert shares == [".887", "1.00", ".000", "-.250", "-"]
     assert spread(Interval(0.5, 0.25, 1.0)) == ".500 [.250 1.00]"
     assert gain(Interval(0.5, 0.25, 1.0)) == "+.500*"
     assert gain(Interval(-0.5, -1.0, 0.0)) == "-.500"
     assert gain_spread(Interval(-0.5, -1.25, -0.25)) == "-.500 [-1.250 -.250]*"
-
-
-def test_percentages() -> None:
-    assert percent(0.375) == "38 %"
-    assert percent(math.nan) == "-"
+    assert (percent(0.375), percent(math.nan)) == ("38 %", "-")
 
 
 def test_a_table_escapes_words_and_no_numbers() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.fakes import ReadingAnalyser
-from tests.training.made import CountingProgress, replay_of, replayed, write_dataset
+from tests.training.made import CountingProgress, write_dataset
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Silent
@@ -22,7 +22,6 @@ from wye.router.types import FURTHER, Ask, Route
 from wye.training.data import Dataset, QuestionSource, parse_source, read_dataset
 from wye.training.errors import SplitError, TrainingError
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.measures import MEASURES
 from wye.training.replay import (
     TRAINING_SPLITS,
     Replay,
@@ -246,19 +245,6 @@ def test_a_split_that_a_source_lacks_is_left_out(tiny: Path, tmp_path: Path) -> 
     replays = Replays(load_settings(), tmp_path / "replays", Silent)
     assert replays.training([QuestionSource(tiny, tmp_path / "index")], "dev") == []
     assert replays.final([QuestionSource(tiny, tmp_path / "index")], "other") == []
-
-
-def test_measures_are_those_of_each_question() -> None:
-    found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
-    replay = replay_of(
-        replayed("q1", "a", found, group="one", titles=2),
-        replayed("q2", "cz", {**found, Route.STEPS: "zc"}, group="two"),
-    )
-    values = replay.measure(replay.rankings(Route.DENSE))
-    by_name = dict(zip(MEASURES, values.T.tolist(), strict=True))
-    assert by_name["Success@1"] == [1.0, 0.0]
-    assert by_name["R@5"] == [1.0, 0.5]
-    assert replay.groups.tolist() == ["one", "two"]
 
 
 def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:

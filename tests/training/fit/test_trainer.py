@@ -217,15 +217,6 @@ def test_of_counts_the_one_with_the_most_information_is_kept() -> None:
     assert found.tolist() == [int(np.argmax([information(x) for x in columns]))]
 
 
-def test_the_same_seed_keeps_the_same_features() -> None:
-    one, same = (select(examples(200, 0), NAMES, k=6, seed=3) for _ in range(2))
-    assert one.tolist() == same.tolist()
-
-
-def test_more_than_there_are_keeps_all_that_vary() -> None:
-    assert select(examples(100, 0), NAMES, k=85).tolist() == list(range(12))
-
-
 def test_what_cannot_be_selected_from_is_refused() -> None:
     some = examples(20, 0)
     with pytest.raises(FitError, match="labels are the same"):
@@ -373,19 +364,3 @@ def test_what_serves_computes_what_was_trained(
     logits.sum().backward()
     assert x.grad is not None
     np.testing.assert_allclose(network.gradients(points), x.grad.numpy(), rtol=0, atol=1e-12)
-
-
-def test_dropout_is_for_training_only() -> None:
-    module = AttentionMlpModule(4, (8,), 0.5, no_pieces(4))
-    x = torch.ones(1, 4)
-    assert len({module(x).item() for _ in range(20)}) > 1
-    module.eval()
-    assert len({module(x).item() for _ in range(20)}) == 1
-
-
-def test_weights_are_copies() -> None:
-    module = AttentionMlpModule(2, (2,), 0.0, no_pieces(2))
-    before = module.tensors()
-    with torch.no_grad():
-        module.head.bias.add_(1)
-    assert module.tensors()["head.bias"] == before["head.bias"] + 1
