@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,17 +47,10 @@ def syntax_matrix(questions: Sequence[Syntax], names: Iterable[str] = FEATURE_NA
     Returns:
         (n, d); column j is the feature `FEATURE_NAMES[j]`, finite, or NaN if not in names.
     """
-    name_set = frozenset(names)
-    rows = [feature_row(syntax, name_set) for syntax in questions]
+    wanted = frozenset(names)
+    views = map(View, questions)
+    rows = [[float(f.value(v)) if f.name in wanted else math.nan for f in FEATURES] for v in views]
     return np.array(rows, np.float64).reshape(len(questions), len(FEATURES))
-
-
-def feature_row(syntax: Syntax, names: Container[str] = frozenset(FEATURE_NAMES)) -> list[float]:
-    """One question's features, in the order of `FEATURE_NAMES`; NaN for those not in names."""
-    view = View(syntax)
-    return [
-        float(feature.value(view)) if feature.name in names else math.nan for feature in FEATURES
-    ]
 
 
 def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES) -> str:

@@ -138,11 +138,8 @@ class Transition:
             return cls("shift")
         if text == "CloseConstituent":
             return cls("close")
-        name, _, rest = text.partition("(")
-        if name != "OpenConstituent" or not rest.endswith(")"):
-            raise ValueError(f"Unknown transition '{text}'.")
-        labels = ast.literal_eval(rest[:-1])
-        return cls("open", (labels,) if isinstance(labels, str) else tuple(map(str, labels)))
+        labels = ast.literal_eval(text.removeprefix("OpenConstituent"))
+        return cls("open", (labels,) if isinstance(labels, str) else labels)
 
 
 SHIFT, CLOSE = Transition("shift"), Transition("close")

@@ -133,7 +133,7 @@ def features(questions: Sequence[str]) -> tuple[object, list[object]]:
     from wye.backends.files import plain, rounded_json  # noqa: PLC0415
     from wye.featurizer.analyser import open_syntax_parser  # noqa: PLC0415
     from wye.featurizer.plan import plan_by_dependencies  # noqa: PLC0415
-    from wye.featurizer.registry import FEATURES, feature_row, schema_id  # noqa: PLC0415
+    from wye.featurizer.registry import FEATURES, schema_id, syntax_matrix  # noqa: PLC0415
     from wye.router.settings import load_settings  # noqa: PLC0415
 
     names = ("name", "group", "version")
@@ -146,7 +146,7 @@ def features(questions: Sequence[str]) -> tuple[object, list[object]]:
             (syntax.tokens[start].span[0], syntax.tokens[end - 1].span[1])
             for start, end in syntax.sentences
         ]
-        values = zip(FEATURES, feature_row(syntax), strict=True)
+        values = zip(FEATURES, syntax_matrix([syntax])[0].tolist(), strict=True)
         value = {
             "question": question,
             "schema_id": schema_id(parser.fingerprint),

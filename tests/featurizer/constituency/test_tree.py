@@ -109,5 +109,5 @@ def test_transitions_are_read_as_checkpoints_spell_them() -> None:
     assert Transition.from_repr("Shift") == SHIFT
     assert Transition.from_repr("CloseConstituent") == CLOSE
     assert Transition.from_repr("OpenConstituent(('NP',))") == NP
-    with pytest.raises(ValueError, match="Finalize"):
+    with pytest.raises(ValueError, match="malformed"):
         Transition.from_repr("Finalize('ROOT')")

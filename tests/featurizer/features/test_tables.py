@@ -6,14 +6,14 @@ from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.constituency.units import UNITS
 from wye.featurizer.features import constituency
 from wye.featurizer.question import View
-from wye.featurizer.registry import FEATURE_NAMES, feature_row
+from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
 from wye.featurizer.types import Syntax
 
 NOTHING = Syntax((), ())
 
 
 def features(syntax: Syntax) -> dict[str, float]:
-    return dict(zip(FEATURE_NAMES, feature_row(syntax), strict=True))
+    return dict(zip(FEATURE_NAMES, syntax_matrix([syntax])[0].tolist(), strict=True))
 
 
 def check(syntax: Syntax, **expected: float) -> None:
