@@ -215,16 +215,16 @@ def index_folders(
     """
     folders: dict[str, Path] = {}
     for name, folder in _by_name(named):
+        fault = ""
         if not COLLECTION.fullmatch(name):
-            raise ServiceError(
-                f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
-            )
-        if name in folders:
-            raise ServiceError(
-                f"Two collections are called '{name}'; give each a name, as in --index {name}2=DIR."
-            )
-        if not folder:
-            raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
+            fault = f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
+        elif name in folders:
+            fault = f"Two collections are called '{name}'; give each a name, "
+            fault += f"as in --index {name}2=DIR."
+        elif not folder:
+            fault = f"Collection '{name}' has no folder; write {name}=DIR."
+        if fault:
+            raise ServiceError(fault)
         folders[name] = Path(folder)
     if not folders and fallback is not None:
         return {DEFAULT: fallback}

@@ -67,11 +67,10 @@ def _check_words(text: str) -> str:
 
 def _check_filter(value: object) -> object:
     """Check a filter here, so that a bad one is refused before the request waits in a queue."""
-    if value is None:
-        return None
-    value = as_json(value)
-    parse_filter(value)
-    return value
+    filter_ = None if value is None else as_json(value)
+    if filter_ is not None:
+        parse_filter(filter_)
+    return filter_
 
 
 QuestionText = Annotated[

@@ -125,15 +125,14 @@ async def search(
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
     queries = [body.query] if isinstance(body.query, str) else list(body.query)
-    options = body.ranking_options
-    ranker = (options.ranker or "" if options else "").removeprefix("wye-")
+    options = body.ranking_options or RankingOptions()
+    ranker = (options.ranker or "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
-    threshold = (options.score_threshold if options else None) or 0.0
     params = SearchParams(
         route,
         body.max_num_results,
         body.filters,
-        min_relevance=threshold,
+        min_relevance=options.score_threshold or 0.0,
         collection=service.collection(store).name,
     )
     results = await service.search(request, params, queries, None)

@@ -167,9 +167,10 @@ def problem_of(error: Exception) -> Problem:
         return _of_http(error)
     for kinds, status, slug, seconds in _ERRORS:
         if isinstance(error, kinds):
-            memory = "There was not enough memory for this. Try again."
-            detail = memory if isinstance(error, MemoryError) else _sentence(str(error))
-            return Problem(status, slug, detail, retry_after=seconds)
+            detail = str(error) if status == 422 else reason_of(error)
+            if isinstance(error, MemoryError):
+                detail = "There was not enough memory for this. Try again."
+            return Problem(status, slug, _sentence(detail), retry_after=seconds)
     return Problem(
         500,
         "internal",
@@ -182,8 +183,8 @@ def answer(error: Exception, scope: Scope) -> Response:
     """The reply to a request that ends with an exception; an unexpected one is logged."""
     problem = problem_of(error)
     request_id = str(scope.get(NOTED_ID, ""))
-    if problem.slug == "internal":
-        LOG.error("internal", exc_info=error, extra={"request_id": request_id})
+    if problem.status >= 500 and problem is not error:  # also for the folders that it names
+        LOG.error(problem.slug, exc_info=error, extra={"request_id": request_id})
     scope[NOTED_PROBLEM] = problem.slug
     body = problem.body(request_id)
     if scope.get("path", "").startswith(DIFY):

@@ -117,6 +117,14 @@ def test_half_a_surrogate_pair_is_refused_wherever_it_is(client: TestClient, hal
         assert "hex escape" not in client.post(path, content=whole, headers=kind).text
 
 
+def test_folders_of_the_server_are_in_its_log_only(client: TestClient, lines: list[str]) -> None:
+    removal = {"filter": {"type": "eq", "key": "y", "value": 1}, "dry_run": True}
+    reply = client.post("/v1/documents/delete", json=removal)
+    assert (reply.status_code, reply.json()["type"]) == (503, "urn:wye:problem:unavailable")
+    assert "There is no index at library " in reply.json()["detail"]
+    assert "/nonexistent/library" in "".join(lines)
+
+
 def test_addresses_and_methods_that_do_not_exist(client: TestClient) -> None:
     for method, path, status in (("GET", "/nope", 404), ("GET", "/v1/retrieve", 405)):
         reply = client.request(method, path)
