@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import HEADER, PARAGRAPH, ROW, Block, Draft, mended
-from wye.backends.text import HEADING_JOINT, is_blank
+from wye.backends.text import HEADING_JOINT, is_blank, split_sentences
 from wye.backends.types import Metadata, Passage, Scalar, Statement
 
 LONGEST_TITLE = 1_024
@@ -40,14 +40,6 @@ _FEW = 4
 _LETTERS_PER_WORD = 16
 
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
-_SENTENCE_END = re.compile(r"""[.!?…]["'”’)\]]*\s+(?=[^a-z\s])|[。！？]""")  # noqa: RUF001
-_ABBREVIATION = re.compile(
-    r"(?:\b[A-Z]|\b(?:al|approx|ca|cf|co|corp|dr|e\.g|etc|fig|i\.e|inc|jr|ltd|mr|mrs|ms|no|prof|sr"
-    r"|st|vol|vs))\.$",
-    re.IGNORECASE,
-)
-_LONGEST_ABBREVIATION = 8
-
 _CHUNK_ID = re.compile(r"#[0-9]{4,}\Z")
 
 
@@ -281,22 +273,6 @@ def _kind(value: object) -> str:
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
     kinds |= {list: "a list", dict: "an object", type(None): "null"}
     return kinds.get(type(value), f"a {type(value).__name__}")
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences of a text by punctuation, without a parser: good enough for chunking.
-
-    Splits after ., !, ? or … before whitespace and anything but a lower-case letter, except after
-    an initial or a common abbreviation, and after the full stops of Chinese and Japanese.
-    """
-    sentences = []
-    start = 0
-    for end in _SENTENCE_END.finditer(text):
-        before = text[max(start, end.start() + 1 - _LONGEST_ABBREVIATION) : end.start() + 1]
-        if not _ABBREVIATION.search(before):
-            sentences.append(text[start : end.end()].strip())
-            start = end.end()
-    return [sentence for sentence in (*sentences, text[start:].strip()) if sentence]
 
 
 def count_words(text: str) -> int:

@@ -320,8 +320,6 @@ _INTRODUCED = re.compile(
 )
 _TIME_AFTER = re.compile(r"[ T,]+[0-9]{1,2}:[0-9]{2}")
 _LEAST_DIGITS = 3
-# What every code and every day has: a digit, a capital or a joint inside a word.
-_CODE_SIGN = re.compile(r"\d|[a-z][A-Z]|\w[._-]\w")
 
 
 def codes_in(question: str) -> list[Code]:
@@ -331,8 +329,6 @@ def codes_in(question: str) -> list[Code]:
     introduces it, and counts nothing: neither a unit nor a plural follows. A day with a time, as
     in a line of a log, is none.
     """
-    if not _CODE_SIGN.search(question):
-        return []
     codes, others = [], [*phrases(question)] if _DIGIT.search(question) else []
     shouts = question.isupper() and len(question.split()) > 1
     for phrase in others:

@@ -317,6 +317,31 @@ def words_of(term: str) -> frozenset[str]:
     return frozenset(w for w in candidates if singular(w) == term and w not in _FUNCTION_TERMS)
 
 
+_SENTENCE_END = re.compile(r"""[.!?…]["'”’)\]]*\s+(?=[^a-z\s])|[。！？]""")  # noqa: RUF001
+_ABBREVIATION = re.compile(
+    r"(?:\b[A-Z]|\b(?:al|approx|ca|cf|co|corp|dr|e\.g|etc|fig|i\.e|inc|jr|ltd|mr|mrs|ms|no|prof|sr"
+    r"|st|vol|vs))\.$",
+    re.IGNORECASE,
+)
+_LONGEST_ABBREVIATION = 8
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of a text by punctuation, without a parser: good enough for chunking.
+
+    Splits after ., !, ? or … before whitespace and anything but a lower-case letter, except after
+    an initial or a common abbreviation, and after the full stops of Chinese and Japanese.
+    """
+    sentences = []
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        before = text[max(start, end.start() + 1 - _LONGEST_ABBREVIATION) : end.start() + 1]
+        if not _ABBREVIATION.search(before):
+            sentences.append(text[start : end.end()].strip())
+            start = end.end()
+    return [sentence for sentence in (*sentences, text[start:].strip()) if sentence]
+
+
 def is_blank(text: str) -> bool:
     """Whether a text has nothing to read: only spaces, invisible characters and loose marks."""
     return not any(map(_is_seen, text))

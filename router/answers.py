@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from wye.backends.documents import split_sentences
-from wye.backends.text import content_terms, singular, words_before_stemming
+from wye.backends.text import content_terms, singular, split_sentences, words_before_stemming
 from wye.backends.trigraph.definitions import cells_of
 from wye.featurizer.question import words
 from wye.router.relevance import ASKING_WORDS

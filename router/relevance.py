@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from wye.backends.files import canonical_json
-from wye.backends.notations import Code, codes_in, notations
+from wye.backends.notations import Code, notations
 from wye.backends.numerics import logistic
 from wye.backends.text import (
     content_terms,
@@ -39,6 +39,7 @@ from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, FusedHit, Route
+from wye.router.wording import read_wording
 
 FORMAT = 5
 RELEVANCE = "relevance.json"
@@ -295,7 +296,7 @@ class Evidence:
         hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
         about = _named_shares(titles, known), cosines, _named_above(titles, words), hops
         self.passages = np.column_stack([scores, ranks, share, added, left, *about])
-        codes = codes_in(ranking.question)
+        codes = read_wording(ranking.question).codes
         having = _having(codes, texts)
         is_codes = _is_only_codes(ranking.question, terms, codes)
         self.has_codes: Mask = np.atleast_1d(having.all(axis=1) & is_codes)

@@ -30,6 +30,8 @@ _NEWEST = re.compile(
     r"\b(?:latest|newest|current(?:ly)?|most recent|up[- ]to[- ]date|in force|valid|now)\b",
     re.IGNORECASE,
 )
+# What every code and every day has: a digit, a capital or a joint inside a word.
+_CODE_SIGN = re.compile(r"\d|[a-z][A-Z]|\w[._-]\w")
 _NAME = r"[^\W\d_a-z][\w'-]+(?: [^\W\d_a-z][\w'-]+)*"
 _DESCRIBED = re.compile(
     rf"\b[Tt]he (?P<what>[a-z-]+(?: [a-z-]+)?)(?<! of)(?<! in)(?<! at)(?<! by) (?P<name>{_NAME})"
@@ -89,7 +91,8 @@ def read_wording(question: str) -> Wording:
         )
         for match in _DESCRIBED.finditer(question)
     }
-    return Wording(codes_in(question), _NEWEST.search(question) is not None, described)
+    codes = codes_in(question) if _CODE_SIGN.search(question) else ()
+    return Wording(codes, _NEWEST.search(question) is not None, described)
 
 
 def asks_nothing(turn: str) -> bool:

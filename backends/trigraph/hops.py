@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.documents import split_sentences
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import logistic, ranges
-from wye.backends.text import folded_words, words_of
+from wye.backends.text import folded_words, split_sentences, words_of
 from wye.backends.trigraph.definitions import day_keys
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever

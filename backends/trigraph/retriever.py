@@ -25,10 +25,9 @@ from wye.backends.numerics import (
 )
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.bridging import Activation, bridge, equation_5
+from wye.backends.trigraph.bridging import Activation, Priors, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble, counted
-from wye.backends.trigraph.prior import Priors
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.trigraph.walk import MOST_NAMING, Masses, Promoted, QuestionGraphs, promote

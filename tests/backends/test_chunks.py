@@ -15,10 +15,9 @@ from wye.backends.documents import (
     chunk_passage,
     count_words,
     joined,
-    split_sentences,
 )
 from wye.backends.readers.drafts import Block
-from wye.backends.text import title_names
+from wye.backends.text import split_sentences, title_names
 from wye.backends.types import Passage
 
 

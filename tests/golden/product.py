@@ -41,7 +41,6 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.store.ingest.COMPACT_FROM": 4,
     "wye.backends.store.corpus.LISTED": 0,
     "wye.backends.trigraph.bridging.HUB": 3,
-    "wye.backends.trigraph.prior.HUB": 3,
 }
 COMPRESSED = {"WYE_DENSE__KIND": "compressed", "WYE_GRAPH__CANDIDATES": "20"}
 # What must have run then: codes, derived files, and layers on a derived base.

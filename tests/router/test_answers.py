@@ -3,7 +3,7 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.documents import split_sentences
+from wye.backends.text import split_sentences
 from wye.router.answers import (
     LEFT_OUT,
     LONGEST,

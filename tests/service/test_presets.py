@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 import wye
 from tests.service.fakes import Endpoint
-from wye.backends.documents import split_sentences
 from wye.backends.sources import DocumentSource
+from wye.backends.text import split_sentences
 from wye.router.presets import PRESETS
 from wye.router.session import Session
 from wye.service.app import build

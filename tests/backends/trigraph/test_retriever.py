@@ -20,8 +20,8 @@ from tests.backends.conftest import (
 from wye.backends.numerics import RequestError
 from wye.backends.papers.units import ENTITIES, Units, best_facts
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph import bridging, prior
-from wye.backends.trigraph.prior import DOUBT
+from wye.backends.trigraph import bridging
+from wye.backends.trigraph.bridging import DOUBT
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
 from wye.backends.types import (
@@ -251,8 +251,7 @@ def knowing(retriever: TriGraphRetriever, share: float) -> TriGraphRetriever:
 def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all_known(
     corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch, variant: str, hub: int, share: float
 ) -> None:
-    for module in (bridging, prior):
-        monkeypatch.setattr(module, "HUB", hub)
+    monkeypatch.setattr(bridging, "HUB", hub)
     whole = make(corpus_of, many_passages(60, 3), VARIANTS[variant])
     partial = knowing(whole, 1)
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
