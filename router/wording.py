@@ -402,11 +402,7 @@ def fold(
         return replace(ranking, hits=hits[:depth]), {}
     vectors = arms.vectors(ids)
     cosines = vectors @ vectors.T
-    pairs = [
-        (later, earlier)
-        for later, earlier in np.argwhere(cosines >= LEAST_COSINE).tolist()
-        if earlier < later
-    ]
+    pairs = np.argwhere(np.tril(cosines >= LEAST_COSINE, -1)).tolist()
     if not pairs:
         return replace(ranking, hits=hits[:depth]), {}
     near = sorted({at for pair in pairs for at in pair})
