@@ -61,6 +61,7 @@ _DATES = (
     rf"\b{_YEAR}([-/.])(?P<month>0?[1-9]|1[0-2])\2(?P<day>{_DAY})(?![0-9])",
     rf"\b(?P<day>{_DAY})(?P<joint>[-/.])(?P<month>{_DAY})(?P=joint)"
     r"(?P<year>[12][0-9]{3}|[0-9][0-9])(?![0-9.][0-9]|[0-9])",
+    rf"(?<![\w.-]){_YEAR}-(?P<month>0[1-9]|1[0-2])(?![\w-]|[./][0-9])",
 )
 _DATES_FROM_MONTH = (
     rf"\b{_MONTH}\.? (?P<day>{_DAY}){_ORDINAL}?\b(?:,? {_YEAR}\b)?",

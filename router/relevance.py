@@ -327,13 +327,14 @@ def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -
 
 
 def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
-    """(n, c) which passages have which codes, as a word or in all their parts."""
+    """(n, c) which passages have which codes, as a word or as their parts in a row."""
     has = np.zeros((len(texts), len(codes)), bool)
     for row, pair in enumerate(texts if codes else ()):
         text = "\n".join(pair)
         words = {*words_before_stemming(text), *notations(text)}
         has[row] = [
-            not words.isdisjoint(code.keys) or bool(code.parts and words.issuperset(code.parts))
+            not words.isdisjoint(code.keys)
+            or bool(code.parts and _has_in_a_row(code.parts, folded(text)))
             for code in codes
         ]
     return has

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wye.backends.types import Passage, Scalar
     from wye.service.settings import ServiceSettings
 
+SHOWN_FOREIGN = 3
 SHOWN_BAD_LINES = 20
 INTERRUPTED = 130
 
@@ -156,7 +157,7 @@ def index(
         raise typer.BadParameter("Use this with --engine ray.", param_hint="--address, --actors")
     else:
         report = ingest_files(settings, sources, bad, reading)
-    bad.summarise()
+    bad.summarise(has_news=bool(report.added or report.updated))
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -376,12 +377,13 @@ class BadLines:
         self.is_strict = strict
         self.as_text = as_text
         self.listed: dict[str, list[str]] = {}
-        self._counts = Counter[str]()
-        self._foreign = 0
+        self._skipped = 0
+        self._notes: list[str] = []
+        self._foreign: list[str] = []
 
     def __len__(self) -> int:
         """How many bad lines there were."""
-        return self._counts["Skipped"]
+        return self._skipped
 
     def note(self, bad: "BadLine") -> None:
         """Count a bad line, or raise a `SourceError` if strict."""
@@ -389,23 +391,21 @@ class BadLines:
 
         if self.is_strict:
             refuse(bad)
-        self._show("Skipped", f"Skipped: {bad}")
+        self._skipped += 1
+        if self._skipped <= SHOWN_BAD_LINES:
+            say(f"Skipped: {bad}")
 
     def remark(self, note: str) -> None:
-        """Say how a file was understood, of the first ones."""
-        self._show("Notes on files", note)
-
-    def _show(self, label: str, message: str) -> None:
-        self._counts[label] += 1
-        if self._counts[label] <= SHOWN_BAD_LINES:
-            say(message)
+        """Keep how a file was understood."""
+        self._notes.append(note)
 
     def counted(self, passages: "Iterator[Passage]") -> "Iterator[Passage]":
-        """Count documents that do not look English while they pass."""
+        """Note documents that do not look English while they pass."""
         from wye.backends.readers.records import looks_foreign
 
         for passage in passages:
-            self._foreign += passage.chunk == 0 and looks_foreign(passage.text)
+            if passage.chunk == 0 and looks_foreign(passage.text):
+                self._foreign.append(passage.document)
             yield passage
 
     def left_out(self, count: Mapping[str, int]) -> None:
@@ -421,13 +421,19 @@ class BadLines:
             )
         say(f"Left out: {in_words(count)}.")
 
-    def summarise(self) -> None:
-        """Say how many there were beyond those shown."""
-        for label, count in self._counts.items():
-            if count > SHOWN_BAD_LINES:
-                say(f"{label}: {count - SHOWN_BAD_LINES} more.")
-        if self._foreign:
-            say(f"Not in English by their looks: {self._foreign:,} documents, which rank worse.")
+    def summarise(self, *, has_news: bool = True) -> None:
+        """Say how many bad lines were beyond those shown, and with news how files were read."""
+        if self._skipped > SHOWN_BAD_LINES:
+            say(f"Skipped: {self._skipped - SHOWN_BAD_LINES} more.")
+        for note in self._notes[:SHOWN_BAD_LINES] if has_news else ():
+            say(note)
+        if has_news and len(self._notes) > SHOWN_BAD_LINES:
+            say(f"Notes on files: {len(self._notes) - SHOWN_BAD_LINES} more.")
+        if has_news and (count := len(self._foreign)):
+            such = ", ".join(self._foreign[:SHOWN_FOREIGN]) + (
+                ", …" if count > SHOWN_FOREIGN else ""
+            )
+            say(f"Not in English by their looks: {count:,} documents, which rank worse: {such}.")
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:

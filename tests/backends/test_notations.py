@@ -73,6 +73,7 @@ def test_ways_to_write_one_thing_share_a_key(forms: tuple[str, ...]) -> None:
         ("10.1.2.3", {"10.1.2.3"}),
         ("Bjørnøya", {"bjoernoeya"}),
         ("7 August 2034", {"2034-08", "--08", "--08-07", "2034-08-07"}),
+        ("2034-08; gas: 7", {"2034-08", "--08"}),
         ("0 million", set()),
         # Ordinary words, names, years and counts.
         ("McGregor saw 300 YouTube films of the 1990s, in 1984-85, for the 20th time.", set()),

@@ -146,7 +146,10 @@ def test_a_code_alone_is_answered_however_it_is_written_where_a_passage_has_it()
 
 
 def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
-    texts = [("Pumps", "AHU-11 serves the kitchen, and T-4 9 the bath."), ("Hall", "AHU-13.")]
+    texts = [
+        ("Pumps", "AHU-11 serves the kitchen from 12 May, and T-4 9 the bath."),
+        ("Hall", "AHU-13."),
+    ]
 
     def answerability(question: str) -> float:
         to_judge = RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)

@@ -86,6 +86,7 @@ def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, 
         (tmp_path / f"{number}.csv").write_text("note,year\nA text,1894\n")
     _, _, err = wye("index", tmp_path, "--index", tmp_path / "i")
     assert (err.count("text from all"), "Notes on files: 6 more." in err) == (20, True)
+    assert "text from all" not in wye("index", tmp_path, "--index", tmp_path / "i")[2]
     _, out, _ = wye("search", "Zephyr", "--route", "lexical", "--index", tmp_path / "i", "-k", "1")
     assert "Zephyr  products.csv:2" in out
 
@@ -260,7 +261,7 @@ def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, 
     options = ("--encoding", "cp850", "--as-text", ".conf", "--no-header")
     _, out, err = wye(*words, *options)
     assert "5 added" in out
-    assert "Not in English by their looks: 1 documents" in err
+    assert "Not in English by their looks: 1 documents, which rank worse: c.md." in err
     texts = {one.id: one.passages[0].text for one in list_documents(tmp_path / "i").documents}
     assert (texts["b.txt"], texts["d.csv:1"]) == ("größte Brücke", "welder")
     for wrong in (("--encoding", "nonsense"), ("--as-text", "conf")):
