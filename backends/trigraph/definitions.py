@@ -1,9 +1,8 @@
 """Names by which passages go besides their whole titles.
 
 An encyclopaedia's titles are names. A company's are "Runbook: Lynx", "DR-12 Shore power", a path,
-or the name of a row. Their parts, codes, a person's first name and the codes or days of the first
-column that tells the rows of a table apart, if their titles do not, say as well what a passage is
-about, if few passages have them.
+or the name of a row. Their parts, codes, a person's first name, and the codes or days that tell the
+rows of a table apart, say as well what a passage is about, if few passages have them.
 """
 
 import re

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from wye.backends.types import Passage, Scalar
     from wye.service.settings import ServiceSettings
 
-SHOWN_FOREIGN = 3
 SHOWN_BAD_LINES = 20
 INTERRUPTED = 130
 
@@ -89,7 +88,7 @@ def index(
     preset: PresetOption = None,
     entity_vectors: EntityVectorsOption = False,
     engine: Annotated[
-        str,
+        Literal["local", "ray", "dataset"],
         typer.Option(
             metavar="ENGINE",
             help="local; ray to read and analyse on a Ray cluster; dataset to have Lance index the "
@@ -149,10 +148,6 @@ def index(
     }
     if engine == "ray":
         report = _ingest_on_cluster(settings, sources, bad, reading, address=address, actors=actors)
-    elif engine not in ("local", "dataset"):
-        raise typer.BadParameter(
-            f"'{engine}' is none of local, ray and dataset.", param_hint="--engine"
-        )
     elif address or actors:
         raise typer.BadParameter("Use this with --engine ray.", param_hint="--address, --actors")
     else:
@@ -170,9 +165,8 @@ def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
     """Have Lance index the settings' index."""
     import wye
 
-    bar = Bar(lambda: 0)
     with wye.open(folder_of(settings), settings=settings) as opened:
-        version = opened.build_indices(again=again, progress=bar)
+        version = opened.build_indices(again=again, progress=Bar(lambda: 0))
         output().print(f"{opened.path}, version {version}: indexed by Lance.")
 
 
@@ -377,13 +371,13 @@ class BadLines:
         self.is_strict = strict
         self.as_text = as_text
         self.listed: dict[str, list[str]] = {}
-        self._skipped = 0
+        self._counts = Counter[str]()
         self._notes: list[str] = []
         self._foreign: list[str] = []
 
     def __len__(self) -> int:
         """How many bad lines there were."""
-        return self._skipped
+        return self._counts["Skipped"]
 
     def note(self, bad: "BadLine") -> None:
         """Count a bad line, or raise a `SourceError` if strict."""
@@ -391,13 +385,16 @@ class BadLines:
 
         if self.is_strict:
             refuse(bad)
-        self._skipped += 1
-        if self._skipped <= SHOWN_BAD_LINES:
-            say(f"Skipped: {bad}")
+        self._show("Skipped", f"Skipped: {bad}")
 
     def remark(self, note: str) -> None:
         """Keep how a file was understood."""
         self._notes.append(note)
+
+    def _show(self, label: str, message: str) -> None:
+        self._counts[label] += 1
+        if self._counts[label] <= SHOWN_BAD_LINES:
+            say(message)
 
     def counted(self, passages: "Iterator[Passage]") -> "Iterator[Passage]":
         """Note documents that do not look English while they pass."""
@@ -422,18 +419,15 @@ class BadLines:
         say(f"Left out: {in_words(count)}.")
 
     def summarise(self, *, has_news: bool = True) -> None:
-        """Say how many bad lines were beyond those shown, and with news how files were read."""
-        if self._skipped > SHOWN_BAD_LINES:
-            say(f"Skipped: {self._skipped - SHOWN_BAD_LINES} more.")
-        for note in self._notes[:SHOWN_BAD_LINES] if has_news else ():
-            say(note)
-        if has_news and len(self._notes) > SHOWN_BAD_LINES:
-            say(f"Notes on files: {len(self._notes) - SHOWN_BAD_LINES} more.")
+        """Say how files were understood, if there is news, and how many there were beyond those."""
+        for note in self._notes if has_news else ():
+            self._show("Notes on files", note)
+        for label, count in self._counts.items():
+            if count > SHOWN_BAD_LINES:
+                say(f"{label}: {count - SHOWN_BAD_LINES} more.")
         if has_news and (count := len(self._foreign)):
-            such = ", ".join(self._foreign[:SHOWN_FOREIGN]) + (
-                ", …" if count > SHOWN_FOREIGN else ""
-            )
-            say(f"Not in English by their looks: {count:,} documents, which rank worse: {such}.")
+            such = ", ".join(self._foreign[:3])
+            say(f"Not in English by their looks: {count:,} documents, which rank worse: {such} …")
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:

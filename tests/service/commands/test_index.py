@@ -261,7 +261,7 @@ def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, 
     options = ("--encoding", "cp850", "--as-text", ".conf", "--no-header")
     _, out, err = wye(*words, *options)
     assert "5 added" in out
-    assert "Not in English by their looks: 1 documents, which rank worse: c.md." in err
+    assert "Not in English by their looks: 1 documents, which rank worse: c.md …" in err
     texts = {one.id: one.passages[0].text for one in list_documents(tmp_path / "i").documents}
     assert (texts["b.txt"], texts["d.csv:1"]) == ("größte Brücke", "welder")
     for wrong in (("--encoding", "nonsense"), ("--as-text", "conf")):
