@@ -330,10 +330,10 @@ def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
     """(n, c) which passages have which codes, as a word or as their parts in a row."""
     has = np.zeros((len(texts), len(codes)), bool)
     for row, pair in enumerate(texts if codes else ()):
-        text = "\n".join(pair)
-        words = {*words_before_stemming(text), *notations(text)}
+        words = words_before_stemming(text := "\n".join(pair))
+        known, in_order = {*words, *notations(text)}, f" {' '.join(words)} "
         has[row] = [
-            not words.isdisjoint(code.keys) or _has_in_a_row(code.parts, folded(text))
+            not known.isdisjoint(code.keys) or f" {' '.join(code.parts)} " in in_order
             for code in codes
         ]
     return has
@@ -386,20 +386,6 @@ def _named_above(titles: Sequence[str], words: Sequence[Sequence[str]]) -> Float
     return named
 
 
-<<<<<<< HEAD
-=======
-def _has_in_a_row(words: Sequence[str], text: str) -> bool:
-    """Whether a folded text has some words, one after the other; not if there are none."""
-    if not words or not all(word in text for word in words):
-        return False
-    name = " ".join(words)
-    start, end = text.find(name), text.find(name) + len(name)
-    if start >= 0 and not (text[start - 1 : start] + text[end : end + 1]).strip():
-        return True
-    return f" {name} " in f" {' '.join(words_before_stemming(text))} "
-
-
->>>>>>> 091b4e6f (wye index says how files were read only with news, and names what is not in English; codes are there where their parts stand in a row)
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
     """Digest of what scores depend on: the index's models and the settings of the arms."""
     parts = [asdict(part) for part in (settings.lexical, settings.graph, settings.fusion)]

@@ -117,10 +117,7 @@ def names_of_person(title: str) -> Iterator[str]:
         first, *_, last = title.split()
     else:
         return
-    yield first.split()[0]
-    yield last
-    yield f"{first[0]}. {last}"
-    yield f"{last} {first[0]}"
+    yield from (first.split()[0], last, f"{first[0]}. {last}", f"{last} {first[0]}")
 
 
 def title_parts(title: str) -> Iterator[str]:
