@@ -28,7 +28,7 @@ from wye.router.remote import ReturnedPassages
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.step_search import STEPS
-from wye.router.types import ArmResults, Route, TimedArmResults
+from wye.router.types import ArmResults, TimedArmResults
 from wye.training.data import Dataset, Judgements, Question, QuestionSource
 from wye.training.errors import SplitError, TrainingError
 from wye.training.measures import score
@@ -111,15 +111,6 @@ class Replay:
     def groups(self) -> NDArray[np.str_]:
         """(n,) the dataset that each question comes from."""
         return np.array([row.question.group for row in self.questions], dtype=np.str_)
-
-    @cached_property
-    def results(self) -> list[ArmResults]:
-        """What the arms returned for each question."""
-        return [row.results for row in self.questions]
-
-    def rankings(self, arm: Route) -> list[Ranking]:
-        """One arm's ranking for each question."""
-        return [row.results.rankings[arm] for row in self.questions]
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for any rankings.

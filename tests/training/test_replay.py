@@ -13,7 +13,7 @@ from tests.fakes import ReadingAnalyser
 from tests.training.made import CountingProgress, write_dataset
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
-from wye.backends.types import Silent
+from wye.backends.types import Ranking, Silent
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text
 from wye.router.gateway import Gateway
 from wye.router.session import Session
@@ -36,6 +36,10 @@ DEMO = Path(str(files("wye.service"))) / "demo"
 FUSION = FusionSettings()
 
 pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+def rankings_of(replay: Replay, arm: Route) -> list[Ranking]:
+    return [row.results.rankings[arm] for row in replay.questions]
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def test_a_replay_says_what_the_gateway_says(
     assert replay.judgements == dataset.judgements
     for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
         asked = container.gateway.search(texts, Ask(arm, 20))
-        assert replay.rankings(arm) == [reply.ranking for reply in asked]
+        assert rankings_of(replay, arm) == [reply.ranking for reply in asked]
     assert [one.question.group for one in replay.questions] == ["demo"] * 10
     assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
 
@@ -79,11 +83,13 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     settings = container.settings.fusion
     replay = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
     texts = [question.text for question in dataset.questions]
-    fused = fuse_all(replay.results, settings, [None] * len(texts), 10)
+    fused = fuse_all([row.results for row in replay.questions], settings, [None] * len(texts), 10)
     served = container.gateway.search(texts, Ask(Route.FUSION, 10))
     assert fused == [reply.ranking for reply in served]
     text_alone = container.gateway.search(texts, Ask(Route.HYBRID, 10))
-    assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
+    assert fuse_text([row.results for row in replay.questions], settings, 10) == [
+        reply.ranking for reply in text_alone
+    ]
 
 
 def test_a_further_arm_is_replayed_where_fusion_has_its_list(
@@ -95,12 +101,14 @@ def test_a_further_arm_is_replayed_where_fusion_has_its_list(
         texts = [question.text for question in dataset.questions]
         for arm in FURTHER:
             asked = session.gateway.search(texts, Ask(arm, fusion.depth))
-            assert replay.rankings(arm) == [reply.ranking for reply in asked]
+            assert rankings_of(replay, arm) == [reply.ranking for reply in asked]
         served = session.gateway.search(texts, Ask(Route.FUSION, 10))
-    fused = fuse_all(replay.results, fusion, [None] * len(texts), 10)
+    fused = fuse_all([row.results for row in replay.questions], fusion, [None] * len(texts), 10)
     assert fused == [reply.ranking for reply in served]
     # What adds up scores knows no scale for them, and does without.
-    assert fuse_all(replay.results, FusionSettings(), [None] * len(texts), 10)
+    assert fuse_all(
+        [row.results for row in replay.questions], FusionSettings(), [None] * len(texts), 10
+    )
 
 
 def test_steps_of_a_replay_are_those_that_serve(
@@ -144,9 +152,8 @@ def test_it_is_asked_again_only_when_replies_would_differ(
 ) -> None:
     first = replay_dataset(container, dataset, tmp_path)
     assert len(asked) == 1 + 10  # one to warm up
-    assert replay_dataset(container, dataset, tmp_path).rankings(Route.GRAPH) == first.rankings(
-        Route.GRAPH
-    )
+    again = replay_dataset(container, dataset, tmp_path)
+    assert rankings_of(again, Route.GRAPH) == rankings_of(first, Route.GRAPH)
     # Judgements are no part of replies.
     turned = replace(dataset, judgements={q.id: {"other": 1} for q in dataset.questions})
     assert replay_dataset(container, turned, tmp_path).judgements == turned.judgements
@@ -184,7 +191,7 @@ def test_what_was_answered_is_not_asked_again(
     assert len(asked) == 2 + 6  # two blocks, each with one to warm up; the first four are kept
     assert found.judgements == whole.judgements
     for arm in (Route.DENSE, Route.GRAPH):
-        assert found.rankings(arm) == whole.rankings(arm)
+        assert rankings_of(found, arm) == rankings_of(whole, arm)
 
 
 def test_a_damaged_reply_is_asked_for_again(
@@ -196,7 +203,7 @@ def test_a_damaged_reply_is_asked_for_again(
     asked.clear()
     found = replay_dataset(container, dataset, tmp_path)
     assert len(asked) == 11
-    assert found.rankings(Route.DENSE) == whole.rankings(Route.DENSE)
+    assert rankings_of(found, Route.DENSE) == rankings_of(whole, Route.DENSE)
 
 
 def test_train_and_dev_of_the_demo_are_replayed_once(tmp_path: Path, asked: list[str]) -> None:
