@@ -56,12 +56,12 @@ _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .
     .sh .sql .swift .ts .tsx"""
 TEXTS = (*PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", ".json", *_CODE.split())
 """Extensions of files that are read as text."""
-SUFFIXES = (*PROSE, *READERS, *LINES, *TEXTS[len(PROSE) :])
+SUFFIXES = tuple(dict.fromkeys((".txt", ".md", *PROSE, *READERS, *LINES, *TEXTS)))
 """Extensions of supported files, also for uploads."""
 PARQUET = ".parquet"
 """Also supported, except for uploads."""
 _READ = (*SUFFIXES, PARQUET)
-KINDS = f"{', '.join((*PROSE, *READERS, *LINES, *TEXTS[len(PROSE) : 8], PARQUET))}, or source code"
+KINDS = f"{', '.join(each for each in _READ if each not in _CODE.split())}, or source code"
 """What is read, in words."""
 # Files that are read in one go: each has at most so many bytes, and they are so close together.
 _SMALL = 1 << 16
