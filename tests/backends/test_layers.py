@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from wye.backends.layers import LayeredRows, LayeredStrings, Layers
 from wye.backends.numerics import products, products_of, products_of_all
-from wye.backends.types import Int32
 
 INTEGERS = st.integers(0, 20)
 
@@ -21,44 +20,6 @@ def layers(draw: st.DrawFn) -> Layers:
         st.permutations([True] * (size - base + len(gone)) + [False] * (base - len(gone)))
     )
     return Layers(base, np.array(gone, np.int64), np.flatnonzero(np.array(is_added, bool)))
-
-
-def one_list(given: Layers) -> list[tuple[bool, int]]:
-    """Which layer each row is of, and its row there, one by one."""
-    left = iter([row for row in range(given.base) if row not in given.deleted])
-    added = {number: row for row, number in enumerate(given.added.tolist())}
-    return [(True, added[n]) if n in added else (False, next(left)) for n in range(len(given))]
-
-
-@given(layers())
-def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
-    expected = one_list(given)
-    assert [given.locate(number) for number in range(len(given))] == expected
-    is_added, rows = given.split(np.arange(len(given)))
-    assert [*zip(is_added.tolist(), rows.tolist(), strict=True)] == expected
-    base, added = np.arange(given.base), -1 - np.arange(len(given.added))
-    laid = [-1 - row if is_added else row for is_added, row in expected]
-    assert given.lay(base, added).tolist() == laid
-    assert given.lay(np.stack([base] * 2), np.stack([added] * 2), axis=1).tolist() == [laid] * 2
-    assert given.positions.tolist() == [row if row >= 0 else given.base - 1 - row for row in laid]
-    numbers = {row: number for number, (is_added, row) in enumerate(expected) if not is_added}
-    assert given.numbers.tolist() == [numbers.get(row, -1) for row in range(given.base)]
-
-
-@given(layers(), st.data())
-def test_what_rows_own_is_laid_with_them(given: Layers, data: st.DataObject) -> None:
-    def owners(size: int) -> Int32:
-        lengths = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-        return np.repeat(np.arange(size, dtype=np.int32), lengths)
-
-    both = owners(given.base), owners(len(given.added))
-    owned = Layers.of_owned(given, *both)
-    expected = [
-        (is_added, place)
-        for is_added, row in one_list(given)
-        for place in np.flatnonzero(both[is_added] == row).tolist()
-    ]
-    assert one_list(owned) == expected
 
 
 @given(layers(), st.integers(0, 99))
