@@ -289,7 +289,7 @@ class TriGraphBatch:
         masses: list[Masses] = []
         for part in _in_groups(traces):
             rows = [trace.passages for trace in part]
-            starts = _joined([trace.activation.entities for trace in part])
+            starts = [trace.activation.entities for trace in part]
             graphs = QuestionGraphs.of(self._arm.graph, self._arm.corpus, rows, starts)
             settled = graphs.walk(
                 np.concatenate([trace.prior for trace in part]),

@@ -71,24 +71,25 @@ class QuestionGraphs:
 
     @classmethod
     def of(
-        cls, graph: TriGraph, corpus: Corpus, passages: Sequence[Int64], starts: Int64
+        cls, graph: TriGraph, corpus: Corpus, passages: Sequence[Int64], starts: Sequence[Int64]
     ) -> "QuestionGraphs":
         """The graphs of some passages.
 
         Args:
             passages: Rows of each question's passages, ascending.
-            starts: Entities that a walk may start from, which are nodes of their own.
+            starts: Entities that each question's walk may start from, which are nodes of their own.
         """
         lengths = np.array([len(rows) for rows in passages], np.int64)
         question, stride = np.repeat(np.arange(len(passages)), lengths), max(len(graph), 1)
         rows = np.concatenate([np.empty(0, np.int64), *passages])
         passage, entity = graph.entities_of(rows)
-        is_node = graph.degrees[entity] > 1
-        for start in starts[graph.degrees[starts] == 1].tolist():
-            is_node |= entity == start
+        is_node, entity = graph.degrees[entity] > 1, question[passage] * stride + entity
+        for number, each in enumerate(starts):  # another question's starts would change the sums
+            for start in each[graph.degrees[each] == 1].tolist():
+                is_node |= entity == number * stride + start
         others = np.bincount(passage[~is_node], minlength=len(rows))
         entity, passage = entity[is_node], passage[is_node]
-        entity, passage, count = counted(question[passage] * stride + entity, passage, len(rows))
+        entity, passage, count = counted(entity, passage, len(rows))
         first, with_others = first_of_each(entity), np.flatnonzero(others)
         chunks = _consecutive_chunks(corpus, rows, question)
         ends = len(entity) + np.cumsum(np.repeat([1, 2], [len(with_others), len(chunks)]))

@@ -66,7 +66,7 @@ def test_a_few_passages_have_the_edges_that_they_have_among_all(
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
     for rows in (np.arange(30), np.arange(4, 30, 3), np.array([7]), np.empty(0, np.int64)):
         allowed = np.isin(np.arange(30), rows)
-        own = QuestionGraphs.of(graph, corpus, [rows], np.arange(len(graph)))
+        own = QuestionGraphs.of(graph, corpus, [rows], [np.arange(len(graph))])
         node = np.repeat(np.arange(len(own.starts) - 1), np.diff(own.starts))
         dense = np.zeros((len(rows), len(own.starts) - 1))
         dense[own.passage, node] = own.count
@@ -84,7 +84,7 @@ def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Co
         Passage("g", "G", "[Gus] is alone."),
     )
     graph = assemble(corpus, AssemblySettings())
-    walked = QuestionGraphs.of(graph, corpus, [np.arange(9)], np.arange(len(graph)))
+    walked = QuestionGraphs.of(graph, corpus, [np.arange(9)], [np.arange(len(graph))])
     tied = np.sort(walked.passage[walked.starts[len(walked.entities)] :].reshape(-1, 2), axis=1)
     names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in tied.tolist())
     assert names == [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
@@ -100,14 +100,16 @@ def test_several_questions_are_walked_as_each_alone_to_the_last_bit(
     restarts = [chance.random(len(each)) for each in rows]
     restarts[-1][:] = 0  # no mass at all
     entities = [np.array([0, 3]), np.array([1]), np.empty(0, np.int64), np.array([2, 5]), rows[1]]
+    # Others' starts that one passage alone mentions are no nodes of the first question's graph.
+    entities[3] = np.sort(np.concatenate([entities[3], np.flatnonzero(graph.degrees == 1)]))
     masses = [(each, chance.random(len(each))) for each in entities]
-    starts, restart = np.concatenate(entities), np.concatenate(restarts)
-    together = QuestionGraphs.of(graph, corpus, rows, starts).walk(restart, masses, 0.5)
+    restart = np.concatenate(restarts)
+    together = QuestionGraphs.of(graph, corpus, rows, entities).walk(restart, masses, 0.5)
     assert len(together) == len(rows)
     for each, restart, mass, result in zip(rows, restarts, masses, together, strict=True):
-        (alone,) = QuestionGraphs.of(graph, corpus, [each], mass[0]).walk(restart, [mass], 0.5)
+        (alone,) = QuestionGraphs.of(graph, corpus, [each], [mass[0]]).walk(restart, [mass], 0.5)
         assert alone.tolist() == result.tolist()
-        every = QuestionGraphs.of(graph, corpus, [each], np.arange(len(graph)))
+        every = QuestionGraphs.of(graph, corpus, [each], [np.arange(len(graph))])
         assert result == pytest.approx(every.walk(restart, [mass], 0.5)[0], abs=1e-12)
     assert 0.5 < together[0].sum() <= 1
     assert not together[-1].any()
