@@ -94,14 +94,16 @@ def test_several_questions_are_walked_as_each_alone_to_the_last_bit(
     corpus_of: Callable[..., Corpus],
 ) -> None:
     chance = np.random.default_rng(1)
-    corpus = corpus_of(*many_passages(30, 3))
+    names = [[f"[Uma{n}{m}]" for m in range(n)] for n in (5, 6, 7)]
+    lonely = [Passage(f"z{len(each)}", "", f"{' and '.join(each)}.") for each in names]
+    corpus = corpus_of(*many_passages(30, 3), *lonely)
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
-    rows = [np.arange(30), np.empty(0, np.int64), np.arange(4, 30, 3), np.array([7]), np.arange(30)]
+    rows = [np.arange(33), np.empty(0, np.int64), np.arange(4, 30, 3), np.array([7]), np.arange(30)]
     restarts = [chance.random(len(each)) for each in rows]
     restarts[-1][:] = 0  # no mass at all
     entities = [np.array([0, 3]), np.array([1]), np.empty(0, np.int64), np.array([2, 5]), rows[1]]
-    # Others' starts that one passage alone mentions are no nodes of the first question's graph.
-    entities[3] = np.sort(np.concatenate([entities[3], np.flatnonzero(graph.degrees == 1)]))
+    entities[3] = np.flatnonzero(graph.degrees == 1)  # no nodes of another question's graph
+    assert len(entities[3])
     masses = [(each, chance.random(len(each))) for each in entities]
     restart = np.concatenate(restarts)
     together = QuestionGraphs.of(graph, corpus, rows, entities).walk(restart, masses, 0.5)
