@@ -255,7 +255,7 @@ class ByLength(RoutingModel):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("word_length_mean",)
+        return ("word_length_max",)
 
     def decide(
         self,
@@ -277,7 +277,7 @@ class ByLength(RoutingModel):
         ]
 
     def score(self, features: Float64) -> list[float]:
-        return [min(own / 8, 1.0) for own in column(features, "word_length_mean")]
+        return [min(own / 8, 1.0) for own in column(features, "word_length_max")]
 
 
 @dataclass

@@ -98,7 +98,7 @@ class ToFusion(ByLength):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("dense_best", "seed_count", "word_length_mean")
+        return ("dense_best", "seed_count", "word_length_max")
 
     def score(self, features: Float64) -> list[float]:
         return [0.5] * len(features)

@@ -214,7 +214,7 @@ class ByCorpus(ByLength):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("word_length_mean", "dense_best", "seed_count")
+        return ("word_length_max", "dense_best", "seed_count")
 
     def score(self, features: Float64) -> list[float]:
         return [1 - best for best in column(features, "dense_best")]
@@ -235,7 +235,7 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     first, second = model.seen
     assert first.tobytes() == second.tobytes()
     known = np.flatnonzero(~np.isnan(first).any(axis=0))
-    assert [COLUMNS[place] for place in known] == ["word_length_mean", "seed_count", "dense_best"]
+    assert [COLUMNS[place] for place in known] == ["word_length_max", "seed_count", "dense_best"]
     stages = {"parsing", "features", "encoding", "dense", "seeds", "routing"}
     assert {*replies[0].seconds} == stages
 
@@ -344,7 +344,7 @@ def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
 ) -> None:
     _planned(monkeypatch)
     routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
-    questions = ["one of a kind", "a kind of the one of a kind", "the one by the kind that is"]
+    questions = ["one of a set", "a set of the one of a set", "the one by the set who is"]
     replies = routed.search(questions, Ask(Route.AUTO, 2))
     scores = [one.score for one in routed.decide(questions) if one.score is not None]
     assert max(scores) < 0.4  # the simple route's
