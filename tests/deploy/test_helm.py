@@ -107,7 +107,7 @@ def test_pods_are_nobody_and_write_to_their_disk_alone(name: str) -> None:
         assert context["readOnlyRootFilesystem"] is True
         assert context["allowPrivilegeEscalation"] is False
         assert context["capabilities"] == {"drop": ["ALL"]}
-        assert container["image"] == "registry.example.com/wye:0.1.0"
+        assert container["image"] == "registry.example.com/wye:0.2.0"
         assert container["resources"]["requests"]["memory"] == "1Gi"
 
 

@@ -386,7 +386,7 @@ def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.Monkey
 
 
 def test_version(wye: Run) -> None:
-    assert wye("--version") == (0, "0.1.0\n", "")
+    assert wye("--version") == (0, "0.2.0\n", "")
 
 
 def all_commands() -> list[str]:
