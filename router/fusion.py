@@ -19,7 +19,7 @@ from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Sour
 from wye.router.errors import FusionError, SettingsError
 from wye.router.evidence import log_share, signals
 from wye.router.scorer import sigmoid
-from wye.router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
+from wye.router.types import ARMS, FURTHER, ArmResults, Route
 
 GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = (
     "seed_title_uniqueness",
@@ -51,7 +51,7 @@ def fuse(
         k: Most hits to return, at least 1.
 
     Returns:
-        A ranking named "fusion" of `FusedHit`s. It is degraded if every list in it is.
+        A ranking named "fusion" of `RankedHit`s. It is degraded if every list in it is.
 
     Raises:
         FusionError: Every weight is 0, or `rrf_k` or k is out of range.
@@ -146,7 +146,7 @@ def rank_sums(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
 
 
 class FusedHits(RowHits):
-    """Hits of a fused ranking as arrays; `FusedHit`s with their sources are made when used."""
+    """Hits of a fused ranking as arrays; `RankedHit`s with their sources are made when used."""
 
     __slots__ = ("_lists", "_numbers")
 
@@ -184,7 +184,7 @@ class FusedHits(RowHits):
                     score, share = scores[index], list_shares[index]
                     hit_sources.append(Source(ranking.retriever, index + 1, score, share))
         return tuple(
-            FusedHit(*hit[:3], tuple(sorted(hit_sources)))
+            RankedHit(*hit[:3], tuple(sorted(hit_sources)))
             for hit, hit_sources in zip(super().make(positions), sources, strict=True)
         )
 

@@ -38,7 +38,7 @@ from wye.backends.types import Float64, Mask, RankedHit, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
-from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, FusedHit, Route
+from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, Route
 from wye.router.wording import read_wording
 
 FORMAT = 5
@@ -238,7 +238,7 @@ def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
 
 
 def _cosine(hit: RankedHit) -> float:
-    sources = hit.sources if isinstance(hit, FusedHit) else ()
+    sources = hit.sources
     return next((source.score for source in sources if source.retriever == Route.DENSE), math.nan)
 
 

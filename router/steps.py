@@ -18,13 +18,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from wye.backends.trigraph.hops import FIRST, HOPS, Hop
-from wye.backends.types import Float32, Int64, Ranking, Source
+from wye.backends.types import Float32, Int64, RankedHit, Ranking, Source
 from wye.featurizer.plan import Plan, Step, walk
 from wye.featurizer.question import words
 from wye.featurizer.types import Span
 from wye.router.fusion import numbered
 from wye.router.step_search import STEPS, InnerResult, StepSettings, SubQuestion, Whole
-from wye.router.types import Candidate, ChainStep, FusedHit, Route
+from wye.router.types import Candidate, ChainStep, Route
 
 if TYPE_CHECKING:
     from wye.backends.store.corpus import Corpus
@@ -340,7 +340,7 @@ class _Scores:
         """Ids of the k passages with the highest scores."""
         return [self._ids[passage] for passage in self._order()[:k]]
 
-    def hits(self, k: int) -> tuple[FusedHit, ...]:
+    def hits(self, k: int) -> tuple[RankedHit, ...]:
         """The k passages with the highest scores, with what these are made of."""
         order, position = self._order()[:k], self._position
         positions = [position[passage] for passage in order if passage in position]
@@ -350,7 +350,7 @@ class _Scores:
             sources = hit_at[position[passage]].sources if passage in position else ()
             if passage in self._additions:
                 sources += (self._additions[passage],)
-            hits.append(FusedHit(self._ids[passage], self._scores[passage], rank, sources))
+            hits.append(RankedHit(self._ids[passage], self._scores[passage], rank, sources))
         return tuple(hits)
 
     def _raise(self, passage: int, share: float) -> None:

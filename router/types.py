@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from wye.backends.types import Coverage, Query, RankedHit, Ranking
+from wye.backends.types import Coverage, Query, Ranking
 from wye.featurizer.plan import Plan
 from wye.router.errors import PolicyError
 from wye.router.routes import ARMS as ARMS  # noqa: PLC0414 - for importers, as the names below are
@@ -62,12 +62,6 @@ class Ask:
     point: str = ""
     text_only: bool = False
     duplicates: str = ""
-
-
-class FusedHit(RankedHit):
-    """A hit of a fused ranking; its score is the sum of its sources' shares."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

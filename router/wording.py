@@ -21,7 +21,6 @@ from wye.backends.notations import Code, codes_in, phrases
 from wye.backends.text import content_terms, entity_key, title_keys, without_request
 from wye.backends.types import Int64, Mask, Passage, RankedHit, Ranking, Source
 from wye.router.errors import QuestionError
-from wye.router.types import FusedHit
 
 if TYPE_CHECKING:
     from wye.router.snapshot import Snapshot
@@ -150,9 +149,9 @@ def _codes_first(
         hit = hits.pop(id_, None) or RankedHit(id_, 0.0, 0)
         score = count * best + max(hit.score, 0.0)
         sources = *sources_of(hit, ranking), Source(CODE, 1, float(count), score - hit.score)
-        lifted.append(FusedHit(id_, score, 0, sources))
+        lifted.append(RankedHit(id_, score, 0, sources))
     lifted.sort(key=lambda hit: (-hit.score, hit.id))
-    others = [FusedHit(hit.id, hit.score, 0, sources_of(hit, ranking)) for hit in hits.values()]
+    others = [RankedHit(hit.id, hit.score, 0, sources_of(hit, ranking)) for hit in hits.values()]
     best_hits = [*lifted, *others][: max(k, len(ranking.hits))]
     ranked = tuple(hit._replace(rank=rank) for rank, hit in enumerate(best_hits, start=1))
     candidates = max(ranking.candidates, len(ranked))
@@ -312,12 +311,12 @@ def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: s
     """A ranking with its first hits in another order; scores stay where they are."""
     if not moved:
         return ranking
-    hits = [FusedHit(*hit[:3], sources_of(hit, ranking)) for hit in ranking.hits]
+    hits = [RankedHit(*hit[:3], sources_of(hit, ranking)) for hit in ranking.hits]
     first = []
     for former, at in zip(hits, order, strict=False):
         hit, lift = hits[at], former.score - hits[at].score
         why = (Source(source, 1, 1.0, lift),) if at in moved else ()
-        first.append(FusedHit(hit.id, former.score, former.rank, (*hit.sources, *why)))
+        first.append(RankedHit(hit.id, former.score, former.rank, (*hit.sources, *why)))
     return replace(ranking, hits=(*first, *hits[len(first) :]))
 
 
@@ -428,7 +427,7 @@ def fold(
         if at in best:
             cosine, share = float(cosines[at, best[at]]), score - hit.score
             sources = *sources, Source(DUPLICATE, rank_of[best[at]], cosine, share)
-        ordered.append(FusedHit(hit.id, score, rank, sources))
+        ordered.append(RankedHit(hit.id, score, rank, sources))
     repeats = {
         ids[first]: tuple(ids[at] for at, other in best.items() if other == first)
         for first in sorted({*best.values()})

@@ -17,7 +17,7 @@ from wye.router.gateway import Gateway
 from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.settings import RoutingSettings
-from wye.router.types import FusedHit, Thresholds
+from wye.router.types import Thresholds
 
 BRIDGES = (
     wye.Document("mostar", "Stari Most", "The Old Bridge is in Mostar.", {"year": 1566}),
@@ -165,7 +165,7 @@ def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> Non
     assert (hits.explanation is None) == {"graph", "clue", "zoom"}.isdisjoint(hits.reply.arms)
     (bare,) = index.search_many([RIVER], k=2, route=route)
     assert [(hit.id, hit.score, hit.why) for hit in bare] == [(h.id, h.score, "") for h in hits]
-    assert isinstance(hits.reply.ranking.hits[0], FusedHit) == (route in arms)
+    assert bool(hits.reply.ranking.hits[0].sources) == (route in arms)
 
 
 def test_hits_of_steps_say_which_names_they_gave(

@@ -167,7 +167,7 @@ def _hits_of(address: str, value: object) -> "wye.Hits":
 
     from wye.backends.types import RankedHit, Ranking, Source
     from wye.hits import Hit, Hits
-    from wye.router.types import Decision, FusedHit, Reply, Route, Thresholds
+    from wye.router.types import Decision, Reply, Route, Thresholds
     from wye.service.api.replies import RetrieveReply
 
     try:
@@ -187,7 +187,7 @@ def _hits_of(address: str, value: object) -> "wye.Hits":
             for source in passage.sources
             if source.share is not None  # it is None if nothing was fused
         )
-        ranked.append((FusedHit if sources else RankedHit)(id_, score, rank, sources))
+        ranked.append(RankedHit(id_, score, rank, sources))
     route = body.route
     limits = route.thresholds
     decision = Decision(

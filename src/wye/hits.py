@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from wye.backends.types import Metadata, Passage, RankedHit
-from wye.router.types import Answered, Decision, FusedHit, Reply, Route, answered
+from wye.router.types import Answered, Decision, Reply, Route, answered
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
@@ -117,7 +117,7 @@ def _why(ranked: RankedHit, reply: Reply) -> str:
         for hit in ranking.hits
         if hit.id == ranked.id
     ]
-    sources = ranked.sources if isinstance(ranked, FusedHit) else ()
+    sources = ranked.sources
     ranks += [f"{Route.STEPS} {each.rank}" for each in sources if each.retriever == Route.STEPS]
     notes = reply.explanation.passages if reply.explanation else ()
     entities = [entity for note in notes if note.id == ranked.id for entity in note.entities]

@@ -34,7 +34,7 @@ from wye.router.relevance import (
     relevance_json,
 )
 from wye.router.settings import MODELS, RELEVANCE_MODEL
-from wye.router.types import ABSTAIN_BELOW, SURE_FROM, USUAL, FusedHit, Route, answered
+from wye.router.types import ABSTAIN_BELOW, SURE_FROM, USUAL, Route, answered
 
 ROUTES = [*(str(route) for route in USUAL if route != Route.AUTO), FEW]
 TEXTS = st.text(st.sampled_from("aegilnorsty 's\u2019-éß北.,"), max_size=40)
@@ -250,8 +250,8 @@ def test_a_question_is_judged_the_same_whatever_else_is_asked_for() -> None:
 
 def test_lists_that_were_not_cut_off_have_curves_of_their_own() -> None:
     hits = (
-        FusedHit("a", 0.3, 1, (Source("dense", 2, 0.7, 0.1), Source("lexical", 1, 9.0, 0.2))),
-        FusedHit("b", 0.1, 2, (Source("lexical", 2, 8.0, 0.1),)),
+        RankedHit("a", 0.3, 1, (Source("dense", 2, 0.7, 0.1), Source("lexical", 1, 9.0, 0.2))),
+        RankedHit("b", 0.1, 2, (Source("lexical", 2, 8.0, 0.1),)),
     )
     texts = [("", "")] * 3
 
@@ -275,7 +275,7 @@ def test_lists_that_were_not_cut_off_have_curves_of_their_own() -> None:
 def test_a_passage_that_the_dense_list_lacks_is_as_near_as_the_end_of_that_list() -> None:
     near = [0.7, math.nan, 0.6, 0.5, 0.4, math.nan]
     hits = [
-        FusedHit(f"p{n}", 1 / n, n, () if math.isnan(one) else (Source("dense", n, one, 0.1),))
+        RankedHit(f"p{n}", 1 / n, n, () if math.isnan(one) else (Source("dense", n, one, 0.1),))
         for n, one in enumerate(near, start=1)
     ]
     texts = [("", "")] * 6

@@ -27,7 +27,7 @@ from wye.router.remote import (
 )
 from wye.router.scorer import Scorer, Standard
 from wye.router.settings import MODELS
-from wye.router.types import FusedHit, Route, Thresholds
+from wye.router.types import Route, Thresholds
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 
@@ -67,7 +67,7 @@ def test_it_is_reciprocal_rank_fusion(
 @pytest.mark.parametrize(("dense", "lexical"), [(0.6, 0.2), (0.0, 0.0)])
 def test_our_own_lists_are_told_apart(dense: float, lexical: float) -> None:
     sources = (Source("dense", 1, 0.7, dense), Source("lexical", 3, 9.0, lexical))
-    ours = Ranking("fusion", (FusedHit("a", 0.8, 1, sources),), 9)
+    ours = Ranking("fusion", (RankedHit("a", 0.8, 1, sources),), 9)
     (hit,) = fuse_remote(ours, [RemoteList(of("far", ["a"]), "rank", 1.0)], 5, by_scores=True).hits
     parts = {source.retriever: source for source in hit.sources}
     assert (parts["dense"].rank, parts["lexical"].score) == (1, 9.0)

@@ -22,7 +22,6 @@ from wye.router.steps import (
     plain_words,
     step_through,
 )
-from wye.router.types import FusedHit
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 COMPARED = "Which film is older, Alpha or Omega?"
@@ -81,7 +80,7 @@ class MadeUp:
         ids = list(dict.fromkeys([*self.known.get(text, ()), *drawn]))[:DEPTH]
         scores = np.sort(draw.uniform(0.1, 1, len(ids)))[::-1].tolist()
         hits = [
-            FusedHit(id_, score, rank, (Source("dense", rank, score, score),))
+            RankedHit(id_, score, rank, (Source("dense", rank, score, score),))
             for rank, (id_, score) in enumerate(zip(ids, scores, strict=True), start=1)
         ]
         return InnerResult(
@@ -194,7 +193,7 @@ def test_scores_add_up_as_in_the_obvious_sum() -> None:
     assert {hit.id: hit.score for hit in found.ranking.hits} == pytest.approx(expected)
     assert [hit.rank for hit in found.ranking.hits] == [*range(1, len(expected) + 1)]
     for hit in found.ranking.hits:
-        assert isinstance(hit, FusedHit)
+        assert hit.sources
         assert sum(source.share for source in hit.sources) == pytest.approx(hit.score)
 
 
@@ -396,7 +395,7 @@ def test_hits_of_an_unfused_route_have_no_other_source() -> None:
         3,
     ).values()
     (hit,) = found.ranking.hits
-    assert isinstance(hit, FusedHit)
+    assert hit.sources
     assert [source.retriever for source in hit.sources] == ["steps"]
 
 

@@ -46,7 +46,6 @@ from wye.router.types import (
     Change,
     Contribution,
     Decision,
-    FusedHit,
     Reply,
     Route,
     Thresholds,
@@ -311,10 +310,10 @@ def _likely(reply: Reply, least: float, k: int) -> Reply:
     return replace(reply, ranking=ranking, relevance=relevance, answerability=answerability)
 
 
-def _fused(hit: RankedHit) -> FusedHit:
+def _fused(hit: RankedHit) -> RankedHit:
     share = 0.5 / (60 + hit.rank)
     sources = tuple(Source(arm, hit.rank, hit.score, share) for arm in ("dense", "graph"))
-    return FusedHit(hit.id, 2 * share, hit.rank, sources)
+    return RankedHit(hit.id, 2 * share, hit.rank, sources)
 
 
 def _explained(reply: Reply) -> Reply:
