@@ -315,7 +315,6 @@ async def _form(form: FormData, reader: FileReader, characters: int) -> SentDocu
 
 def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None:
     """Note why a file is not read further; others are."""
-    # Tracebacks have this list and the files' streams, and would outlive the request.
-    problem.__cause__ = problem.__context__ = None
+    problem.__cause__ = problem.__context__ = None  # tracebacks would keep the streams open
     problems.append(problem.with_traceback(None))
     result.error = problem.detail
