@@ -26,8 +26,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 T = TypeVar("T")
 
-# The time of an entry is estimated by the median of so many batches. One that was delayed, such as
-# by a busy machine, then does not cause refusals.
+# The time of an entry is estimated by the median of so many batches, and not before there are as
+# many, so that one that was delayed, as the first of a server is, causes no refusals.
 _RECENT_BATCHES = 5
 # An entry is accepted if it is expected to wait at most this share of its time. The rest is a
 # margin, so that accepted entries meet their deadlines.
@@ -137,7 +137,8 @@ class Batcher(Generic[Key, Item, Result]):
         if ahead >= self._batch:
             ahead = (ahead // self._batch + 1) * self._batch
         seconds_each = [seconds / entries for seconds, entries in self._recent]
-        return (ahead + self._running) * median(seconds_each or [0.0])
+        known = len(seconds_each) == _RECENT_BATCHES
+        return (ahead + self._running) * (median(seconds_each) if known else 0.0)
 
     async def submit(
         self, key: Key, item: Item, seconds: float, *, owner: str = "", weight: int = 1

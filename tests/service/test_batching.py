@@ -159,14 +159,24 @@ async def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(desk: Des
 
 async def test_what_could_not_be_done_in_time_is_refused_when_it_comes(desk: Desk) -> None:
     desk.seconds = 0.2
-    await desk.batcher.submit("k", "known", 60)
+    for _ in range(5):
+        await desk.batcher.submit("k", "known", 60)
     first = await desk.occupy()
     with pytest.raises(Problem, match=r"but this one has 0\.1 s"):
         await desk.batcher.submit("k", "hasty", 0.1)
     desk.gate.set()
     await first
     await desk.close()
-    assert desk.batches == [("k", ["known"]), ("k", ["first"])]
+    assert desk.batches == [("k", ["known"])] * 5 + [("k", ["first"])]
+
+
+async def test_a_server_that_has_just_started_refuses_nobody(desk: Desk) -> None:
+    desk.open(queue=64)
+    desk.seconds = 0.2
+    await desk.batcher.submit("k", "slow, since it is the first", 60)
+    desk.seconds = 0
+    waiting = [desk.batcher.submit("k", f"{number}", 1) for number in range(64)]
+    assert len(await asyncio.gather(*waiting)) == 64
 
 
 async def test_time_that_runs_out_is_told_and_the_work_is_dropped(desk: Desk) -> None:
@@ -275,7 +285,8 @@ async def test_one_slow_batch_is_no_reason_to_refuse(desk: Desk) -> None:
 async def test_where_more_than_a_batch_waits_the_next_one_will_be_full(desk: Desk) -> None:
     desk.open(batch=4)
     desk.seconds = 0.1
-    await desk.batcher.submit("k", "known", 60)
+    for _ in range(5):
+        await desk.batcher.submit("k", "known", 60)
     running = await desk.occupy()
     waiting = []
     waits = [desk.batcher.expected_wait()]
@@ -355,7 +366,8 @@ async def test_who_was_served_longest_ago_goes_first(desk: Desk) -> None:
 async def test_what_another_owner_has_waiting_delays_nobody_for_long(desk: Desk) -> None:
     desk.open(batch=4)
     desk.seconds = 0.1
-    await desk.batcher.submit("k", "known", 60)
+    for _ in range(5):
+        await desk.batcher.submit("k", "known", 60)
     running = await desk.occupy()
     waiting = await desk.wait(*"abcdefgh", owner="ada")
     more, other = (desk.batcher.expected_wait(owner) for owner in ("ada", "bob"))
