@@ -1,7 +1,7 @@
 """Decides whether a question takes remote arms, and merges their lists with ours.
 
-In a collection without an index, a simple arm replaces our text arms, and the router decides by
-what it returns.
+In a collection without an index (`RemoteCollection`), a simple arm replaces our text arms, and the
+router decides by what it returns.
 """
 
 import asyncio
