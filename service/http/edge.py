@@ -190,7 +190,7 @@ async def from_our_pages(request: Request) -> None:
     """
     host, origin = request.headers.get("host"), request.headers.get("origin")
     if ASKING.get() is ANYBODY and origin is not None and origin.partition("://")[2] != host:
-        refused = f"Pages of '{origin:.80}' may not change documents here."
+        refused = f"Pages of '{origin:.80}' may not use this address."
         raise Problem(403, "foreign-page", f"{refused} Give the server keys, and send one.")
 
 

@@ -4,7 +4,10 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wye.service.http.edge import from_our_pages
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -29,7 +32,12 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle one request.
+
+        Raises:
+            Problem: 403 for a foreign page's, to a server without keys.
+        """
+        await from_our_pages(Request(scope))
         async with self._starting:
             if self._manager is None:
                 started: asyncio.Future[StreamableHTTPSessionManager] = asyncio.Future()

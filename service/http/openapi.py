@@ -1,11 +1,14 @@
 """The OpenAPI schema: what it says of the whole API, and errors as problem+json."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from wye.router.settings import attribute_docs
 from wye.service.http.problems import MEDIA_TYPE
@@ -85,12 +88,25 @@ def body_of(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
-    """Add to an app's schema what FastAPI does not know.
+    """Add to an app's schema what FastAPI does not know, and serve it, rendered once.
 
     Args:
         bodies: Requests that an operation parses itself and refers to in its `requestBody`.
     """
     app.openapi = cache(partial(_schema, app.openapi, bodies))  # type: ignore[method-assign]
+
+    @cache
+    def rendered() -> tuple[bytes, str]:
+        content = json.dumps(app.openapi(), separators=(",", ":")).encode()
+        return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def schema(request: Request) -> Response:
+        content, tag = rendered()
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
 
 
 def _schema(

@@ -55,8 +55,10 @@ _ERRORS: tuple[tuple[tuple[type[Exception], ...], int, str, int | None], ...] = 
 )
 """Errors below the service, the first that fits: status, kind, and seconds until a retry."""
 
-# The folders of an absolute path.
-_FOLDERS = re.compile(r"""(?<![\w./])/(?:[^\s/'"`]+/)+(?=[^\s/'"`])""")
+# The folders of an absolute path, and those of an address in an object store.
+_FOLDERS = re.compile(
+    r"""(?<![\w./])(?:(?:s3|gs|az|abfss?|file-object-store):/*)?/(?:[^\s/'"`]+/)+(?=[^\s/'"`])"""
+)
 _UNREAD = "There was an error parsing the body"  # what FastAPI says
 _SHOULD_BE = "Input should be "  # how pydantic begins
 _Location = tuple[int | str, ...]
@@ -129,8 +131,8 @@ def closing() -> Problem:
     )
 
 
-def reason_of(error: BaseException, folder: Path | None = None, name: str = "") -> str:
-    """An error's reason for readers, without the folders of this machine.
+def reason_of(error: BaseException | str, folder: Path | None = None, name: str = "") -> str:
+    """An error's reason, or a text, for readers, without the folders of this machine.
 
     Args:
         folder: Of an index, which is called `name` instead.

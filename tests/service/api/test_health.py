@@ -110,6 +110,8 @@ def test_an_index_that_vanishes_while_it_is_served_is_unavailable(
     said = client.get("/ready").json()
     assert said["status"] == "unavailable"
     assert "data/" in said["collections"][0]["error"]
+    refused = client.post("/v1/retrieve", json={"question": "What spans it?", "route": "dense"})
+    assert str(folder.parent) not in str(said) + refused.text
     assert client.get("/health").status_code == 200
     for route in ("dense", "lexical", "graph"):
         assert ask(client, route) == (503, "urn:wye:problem:unavailable")
@@ -149,6 +151,7 @@ def test_a_step_back_is_served_and_told_and_nothing_is_written_on_top(
     facts = other.get("/ready").json()
     assert (facts["status"], facts["collections"][0]["index_version"]) == ("ready", version - 1)
     assert "`wye repair" in facts["collections"][0]["note"]
+    assert str(folder.parent) not in str(facts)
     assert ask(other, "dense")[0] == 200
     repair(folder, dry_run=False)
     for each in (client, other):

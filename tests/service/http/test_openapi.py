@@ -68,6 +68,15 @@ def test_every_address_and_field_is_described(logged: TestClient) -> None:
         assert "422" not in operation["responses"]
 
 
+def test_it_is_rendered_once_and_sent_once(logged: TestClient) -> None:
+    first = logged.get("/openapi.json")
+    again = logged.get(
+        "/openapi.json", headers={"if-none-match": f'W/"x", {first.headers["etag"]}'}
+    )
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    assert logged.get("/openapi.json", headers={"if-none-match": '"x"'}).content == first.content
+
+
 def test_parts_that_are_dataclasses_are_described_field_by_field(logged: TestClient) -> None:
     parts = logged.get("/openapi.json").json()["components"]["schemas"]
     assert "Attributes:" not in str(parts)

@@ -1,10 +1,11 @@
 """What a socket sends within bounds is answered, and what is beyond them ends, at little cost."""
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Self
 
 import pytest
@@ -228,3 +229,47 @@ def test_whatever_is_sent_the_connection_ends_and_nothing_is_a_fault(
             pass
         assert b"HTTP/1.1 500" not in everything(client)
     assert server.reply(LAST_ASK).endswith(b"\r\n\r\n0")
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_client_that_ends_its_side_gets_its_reply_and_one_that_is_gone_is_noticed(
+    is_gone: bool,
+) -> None:
+    messages: list[str] = []
+
+    async def slow(_: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30 if is_gone else 0.6):
+                messages.append((await receive())["type"])
+        messages.append("end")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"reply"})
+
+    config = uvicorn.Config(slow, port=0, http=Hasty, lifespan="off", log_level="critical")
+    with Server(config).running() as server, server.connect() as client:
+        client.sendall(ASK + b"content-length: 0\r\n\r\n")
+        client.shutdown(socket.SHUT_WR)
+        if is_gone:
+            client.close()
+            until(lambda: messages == ["http.disconnect", "end"])
+        else:
+            received = everything(client)
+            assert b"HTTP/1.1 200 OK" in received
+            assert b"reply" in received
+            assert messages == ["end"]
+
+
+def test_one_address_cannot_hold_all_connections() -> None:
+    class Few(Hasty):
+        heads = 3
+        head_seconds = 30.0
+
+    config = uvicorn.Config(echo, port=0, http=Few, lifespan="off", log_level="critical")
+    with Server(config).running() as server, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(server.connect()).sendall(b"GET /")
+        until(lambda: Few._waiting["127.0.0.1"] == 3)
+        assert server.reply(LAST_ASK) == b""
+        stack.close()
+        until(lambda: server.reply(LAST_ASK).endswith(b"\r\n\r\n0"))
