@@ -25,7 +25,7 @@ class IndexLockedError(BackendError):
 
 
 class ReadOnlyError(BackendError):
-    """The index is in an object store, where it is only read."""
+    """The index is in an object store, which lets these credentials only read it."""
 
 
 class StoreError(BackendError):

@@ -15,7 +15,7 @@ from wye.backends.dataset.question import DatasetGraph, SmallIndex
 from wye.backends.dataset.version import DatasetVersion, require_columns
 from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter
-from wye.backends.store.corpus import Corpus, read_whole
+from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import has_columns
 from wye.backends.trigraph.hops import FIRST, Hop, second_hops
@@ -57,10 +57,8 @@ def build_indices(
     assembly = settings.graph.assembly
     if has_columns(index.snapshot().schema) and not again:
         DatasetVersion(index, pins(settings.lexical, assembly))
-        return optimise(index.path)
-    corpus, _ = read_whole(index)
-    graph = Snapshot(corpus, index.derived, settings).graph.graph
-    return make_searchable(index, corpus, graph, settings.lexical, assembly, progress=progress)
+        return optimise(index)
+    return make_searchable(index, settings.lexical, assembly, progress=progress)
 
 
 class DatasetSnapshot(Snapshot):

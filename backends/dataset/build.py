@@ -1,17 +1,16 @@
 """Makes an index searchable by Lance: fills the engine's columns and builds Lance's indices.
 
-The columns come from a graph of the passages: of all of them, when the indices are built, or of
-those that are written later. In these, names that the corpus knew are found, and new names become
-known; what was written earlier does not mention a new name before the columns are made again.
+The columns come from graphs of some rows, in which the names of all passages are known: of each
+fragment when the columns are made, and of what is written later. What was written earlier does not
+mention a new name before the columns are made again.
 """
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
 import lance
@@ -45,10 +44,10 @@ from wye.backends.dataset.words import (
     entry_of_name,
     write,
 )
-from wye.backends.errors import IndexLockedError
 from wye.backends.files import canonical_json
 from wye.backends.lexical import LexicalSettings
 from wye.backends.store.corpus import Corpus, corpus_of
+from wye.backends.store.derived import COLUMNS
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     GRAPH,
@@ -60,22 +59,28 @@ from wye.backends.store.schema import (
     engine_fields,
     has_columns,
 )
-from wye.backends.store.versions import PASSAGES, reading
 from wye.backends.strings import Strings
 from wye.backends.text import entity_key, tokenise
-from wye.backends.trigraph.graph import TriGraph, assemble
+from wye.backends.trigraph.graph import (
+    FEW_ENTITIES,
+    MAX_PHRASE_PASSAGES,
+    MAX_PHRASE_SHARE,
+    MIN_PHRASE_PASSAGES,
+    TriGraph,
+    assemble,
+)
 from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Metadata, Progress, Silent
 
-_FORMAT = 2
+_FORMAT = 3
 """Changes with what the columns hold, so that those of an earlier release are made again."""
-_BLOCK = 1024
 LEAST_TRAINED = 256
 """Fewer vectors are scanned by Lance, without an index."""
 _ROWS_PER_LIST = 128
 _MOST_LISTS = 4_096
-_WHITESPACE: Mapping[str, Any] = {
+_WORDS: Mapping[str, Any] = {
+    "language": "English",
     "base_tokenizer": "whitespace",
     "max_token_length": None,
     "lower_case": False,
@@ -84,10 +89,21 @@ _WHITESPACE: Mapping[str, Any] = {
     "ascii_folding": False,
     "with_position": False,
 }
+SCALAR_INDICES: Sequence[tuple[str, Any, Mapping[str, Any]]] = (
+    (TOKENS, "INVERTED", _WORDS),
+    (KEYS, "INVERTED", _WORDS),
+    ("id", "BTREE", {}),
+    ("document", "BTREE", {}),
+    (LABELS, "LABEL_LIST", {}),
+)
+"""Column, kind of its index, and options of Lance's."""
 VECTOR_INDEX = "IVF_RQ"
 """Measured on 6,119 passages of 2WikiMultiHopQA, best 100 of 200 fetched, one thread: IVF_RQ is
 built in 0.7 s and finds 99.3 % in 4.1 ms, all with refinement in 8.6 ms; IVF_PQ 13 s, 100 % in 9.1
 ms; IVF_HNSW_SQ 2.8 s, 100 % in 6.8 ms."""
+
+Over = Callable[[Callable[[int], Any], Sequence[int]], Iterable[Any]]
+"""As `map`; another one has other processes work."""
 
 
 def pins(lexical: LexicalSettings, assembly: AssemblySettings) -> str:
@@ -98,77 +114,134 @@ def pins(lexical: LexicalSettings, assembly: AssemblySettings) -> str:
 
 def make_searchable(
     index: PassageStore,
-    corpus: Corpus,
-    graph: TriGraph,
     lexical: LexicalSettings,
     assembly: AssemblySettings,
     *,
+    over: Over = map,
+    build: Callable[[lance.LanceDataset], object] | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Fill the columns of all rows from what was derived of a version, and build the indices.
+    """Fill the columns of all rows, count all words, and build the indices.
 
     Rows stay where they are: Lance adds files beside theirs. The index can be searched in memory
-    all the while, and afterwards too.
+    all the while, and afterwards too. Memory holds the rows of a fragment, and all words.
+
+    Args:
+        over: Maps a function over the numbers of the fragments.
+        build: Builds Lance's indices; default `build_indices`.
 
     Returns:
         The new version.
 
     Raises:
-        IndexLockedError: Another process is writing, or has written since the version was read.
+        IndexLockedError: Another process is writing.
     """
-    progress, counts = progress or Silent(), Counts()
+    progress = progress or Silent()
     with index.writer() as writer:
-        if writer.version != corpus.version:
-            raise IndexLockedError(
-                f"Index {index.path} was written while its indices were being built. Run the "
-                "command again when nobody writes."
-            )
-        dataset = writer.dataset
-        if has_columns(dataset.schema):
-            dataset.drop_columns([*SEARCHED])
-        progress.start(len(corpus), "columns")
+        if has_columns(writer.dataset.schema):
+            writer.dataset.drop_columns([*SEARCHED])
+            writer.adopt()
+        index.refresh()
+        work = _Fragments(index, lexical, assembly)
+        numbers = [each.fragment_id for each in writer.dataset.get_fragments()]
+        progress.start(3 * len(numbers), "parts of the columns")
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for rows in _rows(corpus, graph, lexical, {}):
-                counts.add_new(rows)
-                yield to_columns(rows)
-                progress.advance(len(rows))
+        def each(task: Callable[[int], Any]) -> Iterator[Any]:
+            for result in over(task, numbers):
+                yield result
+                progress.advance(1)
+
+        def store(counts: Counts) -> None:
+            settings = pins(lexical, assembly), asdict(lexical), asdict(assembly)
+            about = About(counts.passages, counts.terms, has_phrases, *settings)
+            write(index.uri(WORDS), about, counts.words())
 
         try:
-            schema = pa.schema(engine_fields())
-            dataset.add_columns(pa.RecordBatchReader.from_batches(schema, batches()))
+            names = Counts.sum(each(work.names))
+            has_phrases = names.keep_phrases(assembly)
+            store(names)
+            store(Counts.sum(each(work.counts)))
+            filled = [*each(work.fill)]
         finally:
             progress.close()
-        settings = pins(lexical, assembly), asdict(lexical), asdict(assembly)
-        about = About(counts.passages, counts.terms, graph.has_phrases, *settings)
-        write(str(index.path / WORDS), about, counts.words())
-        writer.adopt(lance.dataset(index.path / PASSAGES))
-        build_indices(writer.dataset)
-        writer.adopt(lance.dataset(index.path / PASSAGES))
+        if filled:
+            fragments = [fragment for fragment, _ in filled]
+            writer.commit(lance.LanceOperation.Merge(fragments, filled[0][1]), fragments)
+            (build or build_indices)(writer.dataset)
+        else:
+            writer.dataset.add_columns(pa.schema(engine_fields()))
+        writer.adopt()
         return writer.version
 
 
 def build_indices(dataset: lance.LanceDataset) -> None:
     """Build Lance's indices over the columns, in place of those that are there."""
-    rows = dataset.count_rows()
-    for column in (TOKENS, KEYS):
-        dataset.create_scalar_index(column, "INVERTED", language="English", **_WHITESPACE)
-    for column in ("id", "document"):
-        dataset.create_scalar_index(column, "BTREE")
-    dataset.create_scalar_index(LABELS, "LABEL_LIST")
-    if rows >= LEAST_TRAINED:
-        lists = min(max(rows // _ROWS_PER_LIST, 1), _MOST_LISTS)
+    for column, kind, options in SCALAR_INDICES:
+        dataset.create_scalar_index(column, kind, **options)
+    if lists := vector_lists(dataset):
         dataset.create_index(
             "vector", VECTOR_INDEX, metric="dot", num_partitions=lists, replace=True
         )
 
 
-def optimise(folder: Path) -> int:
+def vector_lists(dataset: lance.LanceDataset) -> int:
+    """Lists of the vector index; 0 for too few rows to train it."""
+    rows = dataset.count_rows()
+    return min(rows // _ROWS_PER_LIST, _MOST_LISTS) if rows >= LEAST_TRAINED else 0
+
+
+def optimise(index: PassageStore) -> int:
     """Take rows that were written since into the indices; returns the version."""
-    with PassageStore.open(folder).writer() as writer:
+    with index.writer() as writer:
         writer.dataset.optimize.optimize_indices()
-        writer.adopt(lance.dataset(folder / PASSAGES))
+        writer.adopt()
         return writer.version
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragments:
+    """What is computed of each fragment of an index, by number; other processes may do it."""
+
+    index: PassageStore
+    lexical: LexicalSettings
+    assembly: AssemblySettings
+
+    def names(self, number: int) -> "Counts":
+        """The names that are tagged or titles, and how many passages have each noun phrase."""
+        corpus = self._corpus(number)
+        graph = assemble(corpus, replace(self.assembly, noun_phrases="off", link_text=False))
+        keys = [*graph.keys]
+        counts = Counts(len(corpus), names=Counter(dict.fromkeys(keys, 1)), proper={*keys})
+        if self.assembly.noun_phrases != "off":
+            counts.tagged, counts.untagged = len(corpus.entities.code), len(corpus.phrases.code)
+            passages = corpus.sentence_passage[corpus.phrases.sentence].tolist()
+            distinct = {*zip(corpus.phrases.code.tolist(), passages, strict=True)}
+            counts.phrases = Counter(corpus.phrases.names[code] for code, _ in distinct)
+        return counts
+
+    def counts(self, number: int) -> "Counts":
+        """How often names, words and labels occur."""
+        return Counts.of(self._rows(number)[0])
+
+    def fill(self, number: int) -> tuple[lance.FragmentMetadata, Any]:
+        """Write the columns beside the fragment's, without a commit; also returns the schema."""
+        columns = to_columns(_completed(*self._rows(number)))
+        reader = pa.RecordBatchReader.from_batches(columns.schema, [columns])
+        merged: tuple[lance.FragmentMetadata, Any] = self._fragment(number).merge_columns(reader)
+        return merged
+
+    def _rows(self, number: int) -> tuple[list[NewRow], WordTable]:
+        table = WordTable.of(self.index)
+        return _rows(table, self._corpus(number)), table
+
+    def _corpus(self, number: int) -> Corpus:
+        table = self._fragment(number).to_table([*COLUMNS]).combine_chunks()
+        return corpus_of(
+            self.index, pa.RecordBatch.from_struct_array(table.to_struct_array().chunk(0))
+        )
+
+    def _fragment(self, number: int) -> lance.LanceFragment:
+        return lance.LanceFragment(self.index.snapshot(), number)
 
 
 def fill(writer: Writer, rows: pa.RecordBatch, gone: Sequence[str]) -> pa.RecordBatch:
@@ -178,32 +251,31 @@ def fill(writer: Writer, rows: pa.RecordBatch, gone: Sequence[str]) -> pa.Record
         rows: Rows with empty columns; none where passages are only deleted.
         gone: Ids of the passages that the same commit replaces or deletes.
     """
-    table, before, after = WordTable.of(writer.index), _counts_of(writer, gone), Counts()
+    filled, counts = with_columns(writer.index, rows)
+    count(writer, counts, gone)
+    return filled
+
+
+def with_columns(index: PassageStore, rows: pa.RecordBatch) -> "tuple[pa.RecordBatch, Counts]":
+    """Rows with the engine's columns, and what `count` has to add once they are written."""
     if not rows.num_rows:
-        _count(table, after, before)
-        return rows
-    corpus = corpus_of(writer.index, rows)
-    lexical = LexicalSettings(**table.about.lexical)
-    graph = _late_graph(table, corpus)
-    words = table.find((NAME, spelling(key)) for key in graph.keys).values()
-    known = {
-        word.text: word._replace(
-            passages=word.passages - before.names[word.text],
-            titles=word.titles - before.titles[word.text],
-        )
-        for word in words
-    }
-    new = [*chain.from_iterable(_rows(corpus, graph, lexical, known))]
-    after.add_new(new)
-    _count(table, after, before)
-    columns = to_columns(new)
+        return rows, Counts()
+    table = WordTable.of(index)
+    new = _rows(table, corpus_of(index, rows))
+    counts = Counts.of(new)
+    columns = to_columns(_completed(new, table, counts))
     arrays = [(columns if name in SEARCHED else rows).column(name) for name in rows.schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema), counts
 
 
-def count_without(writer: Writer, ids: Sequence[str]) -> None:
-    """Bring the table of words up to date before passages are deleted."""
-    _count(WordTable.of(writer.index), Counts(), _counts_of(writer, ids))
+def count(writer: Writer, more: "Counts", gone: Sequence[str]) -> None:
+    """Bring the table of words up to date before passages are written and deleted.
+
+    Args:
+        gone: Ids of those that are deleted.
+    """
+    writer.check_newest()  # since the table is written before the passages
+    _count(WordTable.of(writer.index), more, _counts_of(writer, gone))
 
 
 def _count(table: WordTable, more: "Counts", fewer: "Counts") -> None:
@@ -217,7 +289,14 @@ def _count(table: WordTable, more: "Counts", fewer: "Counts") -> None:
 
 @dataclass(slots=True)
 class Counts:
-    """How often names, words and labels occur in some rows."""
+    """How often names, words and labels occur in some rows.
+
+    Attributes:
+        proper: Names that are not only known as noun phrases.
+        phrases: Noun phrase -> how many passages have it.
+        tagged: Number of mentions of named entities.
+        untagged: Number of mentions of noun phrases.
+    """
 
     passages: int = 0
     terms: int = 0
@@ -226,6 +305,41 @@ class Counts:
     proper: set[str] = field(default_factory=set)
     tokens: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
+    phrases: Counter[str] = field(default_factory=Counter)
+    tagged: int = 0
+    untagged: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[NewRow]) -> "Counts":
+        """Count rows that are to be stored."""
+        counts = cls()
+        for row in rows:
+            counts.add(row, row.metadata)
+        return counts
+
+    @classmethod
+    def sum(cls, several: Iterable["Counts"]) -> "Counts":
+        """All counts together."""
+        total = cls()
+        for counts in several:
+            total.passages += counts.passages
+            total.terms += counts.terms
+            total.tagged += counts.tagged
+            total.untagged += counts.untagged
+            total.proper |= counts.proper
+            for name in ("names", "titles", "tokens", "labels", "phrases"):
+                getattr(total, name).update(getattr(counts, name))
+        return total
+
+    def keep_phrases(self, settings: AssemblySettings) -> bool:
+        """Take recurring noun phrases as names, where noun phrases are; returns whether."""
+        are_few = self.tagged < FEW_ENTITIES * self.untagged
+        if settings.noun_phrases == "off" or (settings.noun_phrases == "auto" and not are_few):
+            return False
+        most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * self.passages)
+        recurring = (name for name, n in self.phrases.items() if MIN_PHRASE_PASSAGES <= n <= most)
+        self.names.update({*map(entity_key, recurring)} - {*self.names})
+        return True
 
     def add(self, row: NewRow | Row, metadata: Metadata) -> None:
         """Count a row."""
@@ -238,11 +352,6 @@ class Counts:
         self.proper.update(name.key for name in names if not name.is_phrase)
         self.tokens.update({*tokens.split()})
         self.labels.update({canonical_json([*pair]) for pair in pairs_of(metadata)})
-
-    def add_new(self, rows: Sequence[NewRow]) -> None:
-        """Count rows that are to be stored."""
-        for row in rows:
-            self.add(row, row.metadata)
 
     def words(self, sign: int = 1) -> Iterator[tuple[Pair, Word]]:
         """The entries of the table of words; of equally spelt names the one to be found is first.
@@ -266,7 +375,7 @@ def _counts_of(writer: Writer, ids: Sequence[str]) -> Counts:
     """The counts of stored rows."""
     counts = Counts()
     if ids:
-        with reading(writer.folder):
+        with writer.index.reading():
             table = writer.dataset.to_table([GRAPH, "metadata"], filter=any_of("id", ids))
         for packed, metadata in zip(*table.to_pydict().values(), strict=True):
             counts.add(Row(-1, packed, writer.index.dimension), json.loads(metadata))
@@ -281,8 +390,8 @@ class _Known:
     names: NameTrie
 
 
-def _late_graph(table: WordTable, corpus: Corpus) -> TriGraph:
-    """The graph of passages that are written later, whose sentences mention what is known."""
+def _graph(table: WordTable, corpus: Corpus) -> TriGraph:
+    """The graph of some passages, whose sentences mention all names that are known."""
     settings = AssemblySettings(**table.about.assembly)
     phrases: Literal["on", "off"] = "on" if table.about.has_phrases else "off"
     texts = chain.from_iterable(corpus.iter_sentence_texts()) if settings.link_text else ()
@@ -296,37 +405,54 @@ def _late_graph(table: WordTable, corpus: Corpus) -> TriGraph:
     return assemble(corpus, replace(settings, noun_phrases=phrases), base=base)
 
 
-def _rows(
-    corpus: Corpus, graph: TriGraph, settings: LexicalSettings, known: Mapping[str, Word]
-) -> Iterator[list[NewRow]]:
-    """Rows to be stored, in the order of their addresses.
+def _completed(
+    rows: Sequence[NewRow], table: WordTable, more: Counts | None = None
+) -> list[NewRow]:
+    """Rows whose names have the counts of the whole index.
 
     Args:
-        known: Key -> the name in other passages of the index, which the graph lacks.
+        more: What the table lacks.
     """
+    keys = {name.key for row in rows for name in row.names}
+    words = table.find((NAME, spelling(key)) for key in keys).values()
+    more = more or Counts()
+
+    def completed(name: Name) -> Name:
+        if (word := known.get(name.key)) is None:
+            return name
+        return name._replace(
+            passages=word.passages + more.names[name.key],
+            titles=word.titles + more.titles[name.key],
+            is_phrase=name.is_phrase and bool(word.bits & PHRASE),
+        )
+
+    known = {word.text: word for word in words}
+    return [replace(row, names=[*map(completed, row.names)]) for row in rows]
+
+
+def _rows(table: WordTable, corpus: Corpus) -> list[NewRow]:
+    """Rows to be stored, in the order of their addresses, with counts of these rows alone."""
+    graph, settings = _graph(table, corpus), LexicalSettings(**table.about.lexical)
     owners, _ = graph.titled.pairs(np.arange(len(graph), dtype=np.int64))
     titles: list[int] = np.bincount(owners, minlength=len(graph)).tolist()
     order = np.argsort(corpus.addresses, kind="stable").tolist()
-    for first in range(0, len(order), _BLOCK):
-        rows = order[first : first + _BLOCK]
-        passages = corpus.passages([corpus.ids[row] for row in rows])
-        yield [
-            NewRow(
-                passage.id,
-                passage.document,
-                passage.chunk,
-                passage.title,
-                passage.metadata,
-                tokens_of(f"{passage.title}\n{passage.text}", settings),
-                *_names_of(corpus, graph, row, titles, known),
-            )
-            for row, passage in zip(rows, passages, strict=True)
-        ]
+    return [
+        NewRow(
+            passage.id,
+            passage.document,
+            passage.chunk,
+            passage.title,
+            passage.metadata,
+            tokens_of(f"{passage.title}\n{passage.text}", settings),
+            *_names_of(corpus, graph, row, titles),
+        )
+        for row, passage in zip(
+            order, corpus.passages([corpus.ids[row] for row in order]), strict=True
+        )
+    ]
 
 
-def _names_of(
-    corpus: Corpus, graph: TriGraph, row: int, titles: Sequence[int], known: Mapping[str, Word]
-) -> tuple[Any, ...]:
+def _names_of(corpus: Corpus, graph: TriGraph, row: int, titles: Sequence[int]) -> tuple[Any, ...]:
     """The last fields of `NewRow`, of one passage of a graph."""
     first, last = np.searchsorted(corpus.sentence_passage, [row, row + 1]).tolist()
     sentences = np.arange(first, last, dtype=np.int64)
@@ -335,19 +461,16 @@ def _names_of(
     keys = {entity: graph.keys[entity] for entity in {*entities.tolist(), *of_title}}
     by_hash = sorted(keys, key=lambda entity: hashed(keys[entity]))
     position = {entity: number for number, entity in enumerate(by_hash)}
-    names = []
-    for entity in by_hash:
-        key = keys[entity]
-        before = known.get(key, Word(key, 0, 0, PHRASE))
-        names.append(
-            Name(
-                key,
-                graph.display_names.of(entity),
-                before.passages + int(graph.degrees[entity]),
-                before.titles + titles[entity],
-                bool(graph.is_phrase[entity] and before.bits & PHRASE),
-            )
+    names = [
+        Name(
+            keys[entity],
+            graph.display_names.of(entity),
+            int(graph.degrees[entity]),
+            titles[entity],
+            bool(graph.is_phrase[entity]),
         )
+        for entity in by_hash
+    ]
     pairs = zip(owners.tolist(), entities.tolist(), strict=True)
     mentions = sorted({(sentence, position[entity]) for sentence, entity in pairs})
     tagged = [corpus.entities.of(sentence) for sentence in range(first, last)]

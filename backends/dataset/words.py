@@ -20,6 +20,7 @@ from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import any_of
 from wye.backends.text import is_informative
 from wye.backends.trigraph.names import MAX_WORDS
+from wye.backends.types import Int64
 
 WORDS = "words.lance"
 _AT_ONCE = 5_000
@@ -114,6 +115,8 @@ class WordTable:
         """What is known of some words, for those that some passage has."""
         pair_of = {_number(pair): pair for pair in pairs}
         numbers = [*pair_of]
+        if len(numbers) > _AT_ONCE:
+            numbers = np.intersect1d(numbers, self._numbers).tolist()
         found = {}
         for first in range(0, len(numbers), _AT_ONCE):
             listed = ", ".join(map(str, numbers[first : first + _AT_ONCE]))
@@ -121,6 +124,12 @@ class WordTable:
             for number, word in zip(*rows.to_pydict().values(), strict=True):
                 found[pair_of[number]] = Word(*json.loads(word))
         return {pair: word for pair, word in found.items() if word.passages > 0}
+
+    @cached_property
+    def _numbers(self) -> Int64:
+        """The hashes of all words, so that of many only those are looked up that exist."""
+        numbers: Int64 = self._dataset.to_table(["hash"])["hash"].to_numpy()
+        return numbers
 
     @cached_property
     def labels(self) -> Sequence[tuple[str, object]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from wye.backends.dataset.build import count_without
+from wye.backends.dataset.build import Counts, count
 from wye.backends.errors import IndexDamagedError
 from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
@@ -21,7 +21,7 @@ from wye.backends.store.derived import DerivedFiles, most_changes
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, has_columns, to_passages
-from wye.backends.store.versions import fragments_by_size, reading
+from wye.backends.store.versions import address_of, fragments_by_size, reading, sizes_of
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
 
@@ -175,7 +175,7 @@ def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
         with reading(folder):
             ids = _select(writer.dataset, removal)
         if ids and has_columns(writer.dataset.schema):
-            count_without(writer, ids)
+            count(writer, Counts(), ids)
         writer.delete(ids)
         return ids, writer.version
 
@@ -243,6 +243,10 @@ def record_files(folder: Path, files: Mapping[str, str], removed: Collection[str
         parquet.write_table(pa.table({"id": [*known], "file": [*known.values()]}), file)
 
 
+def _sizes_on_disk(folder: Path) -> list[int]:
+    return [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+
+
 def take_inventory(folder: Path) -> dict[str, object]:
     """Counts, bytes and pins of the newest version, as plain values.
 
@@ -263,13 +267,14 @@ def take_inventory(folder: Path) -> dict[str, object]:
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
-    files = latest_files(index) if not index.fault else None
+    files = latest_files(index) if not index.fault and not index.is_remote else None
+    stored = sizes_of(index.snapshot()).values() if index.is_remote else _sizes_on_disk(folder)
     sizes, derived = files.sizes() if files else {}, dict[str, int]()
     if files and sizes:
         derived = {"of version": files.version, "bytes": sum(sizes.values()), **sizes}
     return {
         **({"fault": fault} if fault else {}),
-        "index": str(folder),
+        "index": address_of(folder) or str(folder),
         "version": index.version,
         **times,
         "passages": len(documents),
@@ -282,8 +287,8 @@ def take_inventory(folder: Path) -> dict[str, object]:
         },
         "derived": derived,
         "indices of Lance, rows to take in": coverage(index.snapshot()),
-        "waits": _waits(index, files),
-        "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
+        "waits": {} if index.is_remote else _waits(index, files),
+        "bytes on disk": sum(filter(None, stored)),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
         "pins": dict(sorted(index.fingerprint.items())),

@@ -3,12 +3,12 @@
 Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 import lance
 import pyarrow as pa
@@ -101,6 +101,10 @@ class PassageStore:
             IndexLockedError: Another process is creating it right now.
         """
         folder = Path(path)
+        if address_of(folder):
+            from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
+
+            return RemoteStore.create(folder, dimension, fingerprint)
         _refuse_foreign(folder)
         if not has_versions(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -110,13 +114,24 @@ class PassageStore:
                     empty = passage_schema(dimension, fingerprint).empty_table()
                     dataset = lance.write_dataset(empty, folder / PASSAGES, mode="create")
                     flush(folder, dataset, Record())
-        index = cls.open(folder, fingerprint)
-        if index.dimension != dimension:
+        return cls.open(folder, fingerprint)._with(dimension)
+
+    def _with(self, dimension: int) -> Self:
+        """This index, whose vectors must have so many numbers."""
+        if self.dimension != dimension:
             raise IndexMismatchError(
-                f"Index {folder} holds vectors of {index.dimension} numbers; this encoder makes "
+                f"Index {self.path} holds vectors of {self.dimension} numbers; this encoder makes "
                 f"{dimension}. Use the encoder it was written with, or index into a new folder."
             )
-        return index
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Path], "PassageStore"], tuple[Path]]:
+        """Another process opens the newest version."""
+        return PassageStore.open, (self.path,)
+
+    def uri(self, name: str) -> str:
+        """Where a dataset of the index is."""
+        return f"{address_of(self.path) or self.path}/{name}"
 
     @classmethod
     def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> "PassageStore":
@@ -173,7 +188,7 @@ class PassageStore:
 
     def beside(self, name: str) -> lance.LanceDataset:
         """The newest version of another dataset of the index."""
-        return lance.dataset(self.path / name)
+        return lance.dataset(self.uri(name))
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance and Arrow raise while this is read, and further errors, into ours."""
@@ -358,6 +373,13 @@ class Writer:
         """Number of the newest version."""
         return int(self.dataset.version)
 
+    def check_newest(self) -> None:
+        """Check that nobody else has written; the lock of a folder keeps others out.
+
+        Raises:
+            IndexLockedError: Somebody has.
+        """
+
     def upsert(
         self, rows: pa.RecordBatch, stale: Sequence[str] = (), replaced: Sequence[str] | None = None
     ) -> int:
@@ -380,16 +402,19 @@ class Writer:
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
         # Lance's own merge also reads the ids of all passages where every row is a new one.
         former = [*(ids if replaced is None else replaced), *stale]
-        with reading(self.folder, also=()):
-            written = write_fragments(
-                pa.Table.from_batches([rows]), self.dataset, mode="append", return_transaction=True
-            )
-        new = cast(lance.LanceOperation.Append, written.operation).fragments
+        with self._guard():
+            new = new_fragments(rows, self.dataset)
+        return len(self.replace(new, former).difference(ids))
+
+    def replace(self, new: Sequence[lance.FragmentMetadata], former: Sequence[str]) -> set[str]:
+        """Add fragments that are written, and delete passages by id, in one commit.
+
+        Returns:
+            The ids that were stored.
+        """
         stored, updated, emptied = self._delete_rows(former)
-        self._commit(
-            lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated]
-        )
-        return len(stored.difference(ids))
+        self.commit(lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated])
+        return stored
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete passages by id; unknown ids are ignored.
@@ -402,7 +427,7 @@ class Writer:
         stored, updated, emptied = self._delete_rows(ids)
         if stored:
             condition = any_of("id", ids)
-            self._commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
+            self.commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
         return len(stored)
 
     def _delete_rows(
@@ -418,7 +443,7 @@ class Writer:
             return set(), [], []
         condition = any_of("id", ids)
         updated, emptied = [], []
-        with reading(self.folder, also=()):
+        with self._guard():
             # A scan of all fragments is as fast as one of a single fragment.
             matches = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
             holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
@@ -431,26 +456,30 @@ class Writer:
                         updated.append(metadata)
             return {*matches["id"].to_pylist()}, updated, emptied
 
-    def _commit(
+    def _guard(self) -> AbstractContextManager[None]:
+        """As `PassageStore.reading`, but errors of a full disk pass."""
+        return reading(self.folder, also=())
+
+    def commit(
         self,
         change: lance.LanceOperation.BaseOperation,
         fragments: Sequence[lance.FragmentMetadata],
     ) -> None:
         """Commit a version; its files are synced before its manifest names them."""
         flush_files(self.folder, fragments)
-        with uninterrupted(), reading(self.folder, also=()):
+        with uninterrupted(), self._guard():
             self.dataset = lance.LanceDataset.commit(
                 self.dataset, change, read_version=self.version
             )
         self._record = flush(self.folder, self.dataset, self._record)
 
-    def adopt(self, dataset: lance.LanceDataset) -> None:
+    def adopt(self) -> None:
         """Go on from a version that Lance has committed by itself, such as one with an index.
 
         Its files, and those of its indices, are synced before it is recorded.
         """
-        self.dataset = dataset
-        self._record = flush(self.folder, dataset, self._record)
+        self.dataset = self.index.beside(PASSAGES)
+        self._record = flush(self.folder, self.dataset, self._record)
 
     def size_to_merge(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.
@@ -478,7 +507,7 @@ class Writer:
                 each group becomes one fragment. None for all.
         """
         passages = self.folder / PASSAGES
-        with reading(self.folder, also=()):
+        with self._guard():
             plan = Compaction.plan(self.dataset, {"target_rows_per_fragment": rows})
             done = [task.execute(self.dataset) for task in plan.tasks[:groups]]
             if done:
@@ -496,3 +525,12 @@ class Writer:
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
         self._record = flush(self.folder, self.dataset, Record(self.version, remaining))
+
+
+def new_fragments(
+    rows: pa.RecordBatch, dataset: lance.LanceDataset
+) -> list[lance.FragmentMetadata]:
+    """Write rows to files of a dataset that no version names yet."""
+    table = pa.Table.from_batches([rows])
+    written = write_fragments(table, dataset, mode="append", return_transaction=True)
+    return [*cast(lance.LanceOperation.Append, written.operation).fragments]

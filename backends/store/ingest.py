@@ -26,7 +26,6 @@ from wye.backends.store.schema import (
     to_passages,
 )
 from wye.backends.store.source import IndexedPassage, stored_analyses
-from wye.backends.store.versions import reading
 from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser, Progress, Silent
 
 _T = TypeVar("_T")
@@ -219,7 +218,7 @@ class _Ingest:
             return {}
         dataset, condition = self._writer.dataset, any_of("id", [passage.id for passage in changed])
         columns = [*columns_of(dataset.schema), "vector", "sentences"]
-        with reading(self._writer.folder):
+        with self._writer.index.reading():
             rows = dataset.to_table(columns=columns, filter=condition)
             stored = dict(zip(map(_analysed_of, to_passages(rows)), to_analyses(rows), strict=True))
         keys = {passage.id: _analysed_of(passage) for passage in changed}
@@ -312,7 +311,7 @@ class _Ingest:
         """Ids, documents and hashes of the stored passages of some documents or with some ids."""
         condition = f"{any_of('document', documents)} OR {any_of('id', ids)}"
         columns = ["id", "document", "content_hash"]
-        with reading(self._writer.folder):
+        with self._writer.index.reading():
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)
             return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 

@@ -1,27 +1,29 @@
-"""An index in an object store: it is read there, and written where it is on a disk.
+"""An index in an object store: Lance reads and writes the files of the dataset in place.
 
-Lance reads the dataset's files in place. Publish an index with any tool that copies files, the
-versions last, so that no reader sees a version before its files:
-`aws s3 sync my-index s3://bucket/my-index --exclude '*/_versions/*'`, then the same without.
+Any number of processes read it. One writes: a commit is a conditional put of the next version, so
+of two writers the second is told. A folder's record, lock and files beside the dataset are not
+needed there, since a store has what it acknowledged.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn, Self
 
 import lance
 
-from wye.backends.errors import IndexNotFoundError, ReadOnlyError, StoreError
-from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import require_ours
-from wye.backends.store.versions import PASSAGES, address_of, reason_of
-
-READ_ONLY = (
-    "An index in an object store is only read. Write it where it is on a disk, and copy the files "
-    "to the store again."
+from wye.backends.errors import (
+    IndexLockedError,
+    IndexNotFoundError,
+    ReadOnlyError,
+    StoreError,
 )
+from wye.backends.store.index import KEEP_VERSIONS, PassageStore, Writer
+from wye.backends.store.schema import passage_schema, require_ours
+from wye.backends.store.versions import PASSAGES, ROWS_PER_FRAGMENT, Record, address_of, reason_of
+
 _OPTIONS = {
     "timeout": "5s",
     "connect_timeout": "2s",
@@ -30,12 +32,14 @@ _OPTIONS = {
     "download_retry_count": "1",
 }
 """Failed reads are tried again at once, those that time out are not; Lance would take 180 s."""
+REFUSED = "the store refuses these credentials, or their rights"
+ABSENT = "there is nothing at this address"
 _CAUSES = {
     "NoSuchBucket": "there is no such bucket",
     "credentials": "the environment has no credentials (AWS_ACCESS_KEY_ID and the like)",
-    r"status code: 40[13]|AccessDenied": "the store refuses these credentials, or their rights",
+    r"status code: 40[13]|AccessDenied": REFUSED,
     "sending request|timed out|operation timed out": "the store does not answer",
-    r"[Nn]ot found|status code: 404": "there is nothing at this address",
+    r"[Nn]ot found|status code: 404": ABSENT,
 }
 """Pattern of what Lance says -> what that means."""
 
@@ -44,6 +48,28 @@ class RemoteStore(PassageStore):
     """Reads one version of an index in an object store; `refresh` moves to a newer one."""
 
     is_remote = True
+
+    @classmethod
+    def create(
+        cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]
+    ) -> "PassageStore":
+        """Create an empty index, or open an existing one.
+
+        Raises:
+            IndexMismatchError: The index was written by another analyser.
+            StoreError: The store does not answer, or refuses.
+        """
+        folder = Path(path)
+        try:
+            return cls.open(folder, fingerprint)._with(dimension)
+        except IndexNotFoundError as error:
+            if ABSENT not in str(error):
+                raise
+        address = f"{address_of(folder)}/{PASSAGES}"
+        with _guard(folder, "written"):
+            empty = passage_schema(dimension, fingerprint).empty_table()
+            lance.write_dataset(empty, address, mode="create", storage_options=_OPTIONS)
+        return cls.open(folder, fingerprint)
 
     @classmethod
     def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> Self:
@@ -72,19 +98,13 @@ class RemoteStore(PassageStore):
         """See `PassageStore`."""
         return _opened(f"{address_of(self.path)}/{name}")
 
-    @contextmanager
-    def reading(self, *also: type[Exception]) -> Iterator[None]:
+    def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance raises while this is read into one error.
 
         Raises:
             StoreError: The object store does not answer, or refuses.
         """
-        failures: tuple[type[Exception], ...] = (OSError, ValueError, RuntimeError, *also)
-        try:
-            yield
-        except failures as error:
-            address, cause = address_of(self.path), _cause_of(error)
-            raise StoreError(f"{address} cannot be read: {cause}. It is tried again.") from error
+        return _guard(self.path, "read", *also)
 
     @property
     def is_newest(self) -> bool:
@@ -104,11 +124,97 @@ class RemoteStore(PassageStore):
     @property
     def derived(self) -> NoReturn:
         """Nothing is derived from it."""
-        raise ReadOnlyError(READ_ONLY)
+        raise ReadOnlyError(f"Nothing is derived from {address_of(self.path)}; Lance searches it.")
 
-    def writer(self) -> NoReturn:
-        """Refused."""
-        raise ReadOnlyError(READ_ONLY)
+    @contextmanager
+    def writer(self) -> Iterator["RemoteWriter"]:
+        """Write on top of the newest version; there is no lock to hold."""
+        newest = self.beside(PASSAGES)
+        self._check_same(newest)
+        yield RemoteWriter(self, newest, Record())
+
+    def refresh(self) -> bool:
+        """Move to the newest version; returns whether that is another one."""
+        if self.is_newest:
+            return False
+        with self.reading():
+            self._dataset = self.beside(PASSAGES)
+        self._check_same(self._dataset)
+        return True
+
+
+class RemoteWriter(Writer):
+    """Writes to an index in an object store."""
+
+    def _guard(self) -> AbstractContextManager[None]:
+        return _guard(self.folder, "written")
+
+    def commit(
+        self,
+        change: lance.LanceOperation.BaseOperation,
+        fragments: Sequence[lance.FragmentMetadata],
+    ) -> None:
+        """Commit the version that follows, unless somebody else has.
+
+        Raises:
+            IndexLockedError: Another writer has committed since.
+        """
+        del fragments
+        self.check_newest()
+        with self._guard():
+            try:
+                self.dataset = lance.LanceDataset.commit(
+                    self.dataset, change, read_version=self.version, max_retries=0
+                )
+            except OSError as error:
+                if "ommit conflict" in str(error):
+                    raise _overtaken(self.folder) from error
+                raise
+
+    def check_newest(self) -> None:
+        """See `Writer`."""
+        with self._guard():
+            if self.dataset.latest_version != self.version:
+                raise _overtaken(self.folder)
+
+    def adopt(self) -> None:
+        """Go on from a version that Lance has committed by itself."""
+        with self._guard():
+            self.dataset = self.index.beside(PASSAGES)
+
+    def compact(
+        self,
+        keep: timedelta = KEEP_VERSIONS,
+        rows: int = ROWS_PER_FRAGMENT,
+        groups: int | None = None,
+    ) -> None:
+        """Merge fragments of fewer rows, and drop versions that are older than `keep`."""
+        del groups
+        with self._guard():
+            self.dataset.optimize.compact_files(target_rows_per_fragment=rows)
+            if self.dataset.describe_indices():
+                self.dataset.optimize.optimize_indices()
+            self.dataset.cleanup_old_versions(keep)
+        self.adopt()
+
+
+def _overtaken(folder: Path) -> IndexLockedError:
+    return IndexLockedError(
+        f"Index {address_of(folder)} was written by another process since this one began, so "
+        "nothing was committed. Let one process write at a time, and run the command again."
+    )
+
+
+@contextmanager
+def _guard(path: Path, done: str, *also: type[Exception]) -> Iterator[None]:
+    failures: tuple[type[Exception], ...] = (OSError, ValueError, RuntimeError, *also)
+    try:
+        yield
+    except failures as error:
+        why = f"{address_of(path)} cannot be {done}: {_cause_of(error)}."
+        if REFUSED in why and done == "written":
+            raise ReadOnlyError(f"{why} Write it with keys that may put and delete.") from error
+        raise StoreError(f"{why} It is tried again.") from error
 
 
 def _opened(address: str) -> lance.LanceDataset:

@@ -118,6 +118,7 @@ def index(
     document is replaced; one that is not in the sources stays, unless you --prune.
     """
     from wye.backends.readers.drafts import Options
+    from wye.backends.store.versions import address_of
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
@@ -129,6 +130,13 @@ def index(
     if entity_vectors:
         ingest = replace(settings.ingest, entity_vectors=True)
         settings = settings.model_copy(update={"ingest": ingest})
+    is_remote = bool(address_of(folder_of(settings)))
+    if is_remote and prune:
+        raise typer.BadParameter(
+            "The list of files that were read is kept beside an index on a disk alone. Name what "
+            "to delete with `wye delete`.",
+            param_hint="--prune",
+        )
     _refuse_itself(sources, folder_of(settings))
     texts = [suffix.strip() for suffix in as_text.split(",") if suffix.strip()]
     if wrong := [suffix for suffix in texts if not suffix.startswith(".")]:
@@ -157,17 +165,19 @@ def index(
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
     _prune(folder_of(settings), bad, prune=prune)
-    if engine == "dataset":
+    if engine == "dataset" or is_remote:
         _build_indices(settings, again=False)
 
 
 def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
     """Have Lance index the settings' index."""
     import wye
+    from wye.backends.store.versions import address_of
 
     with wye.open(folder_of(settings), settings=settings) as opened:
         version = opened.build_indices(again=again, progress=Bar(lambda: 0))
-        output().print(f"{opened.path}, version {version}: indexed by Lance.")
+        shown = address_of(opened.path) or opened.path
+        output().print(f"{shown}, version {version}: indexed by Lance.")
 
 
 def ingest_files(
@@ -189,6 +199,7 @@ def ingest_files(
     import wye
     from wye.backends.readers.records import Ids
     from wye.backends.store.documents import read_files, record_files
+    from wye.backends.store.versions import address_of
 
     # Look at the sources before the models, which take seconds to load.
     former = read_files(folder_of(settings))
@@ -209,11 +220,12 @@ def ingest_files(
     bar = Bar(lambda: sum(source.expected for source in opened))
     with target, announcing_stops(), _reporting_reuse(opened, target.path):
         report = target.add(chain([first], passages), progress=bar)
-        if ids.files:
+        is_remote = bool(address_of(target.path))
+        if ids.files and not is_remote:
             record_files(target.path, ids.files)
         for sentence in ids.replacements:
             say(sentence)
-        if not report.interrupted:
+        if not report.interrupted and not is_remote:
             with messages().status("Saving derived files"):
                 target.keep_derived()
         return report
@@ -432,6 +444,7 @@ class BadLines:
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
     from wye.backends.files import rounded_json
+    from wye.backends.store.versions import address_of
 
     if as_json:
         typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
@@ -443,4 +456,5 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     # Processes parse while this one encodes, so the time counted is that of waiting for them.
     labels = {"parse": "wait for the parse", "cluster": "wait for the cluster"}
     stages = ", ".join(f"{labels.get(name, name)} {s:.1f} s" for name, s in report.seconds.items())
-    output().print(f"{folder}, version {report.version}: {summary or nothing} ({stages}).")
+    shown = address_of(folder) or folder
+    output().print(f"{shown}, version {report.version}: {summary or nothing} ({stages}).")

@@ -20,8 +20,10 @@ from typing import Annotated
 from filelock import FileLock
 from pydantic import Field, FiniteFloat, TypeAdapter
 
+from wye.backends.errors import ReadOnlyError
 from wye.backends.files import sync, write_atomically
 from wye.backends.filters import Columns, Filter
+from wye.backends.store.versions import address_of
 from wye.backends.types import Passage
 
 FOLDER = "jobs"
@@ -125,7 +127,16 @@ class JobStore:
         return ""
 
     def submit(self, passages: Iterable[Passage]) -> Job:
-        """Make a job of passages; when this returns, it is on the disk, after all earlier ones."""
+        """Make a job of passages; when this returns, it is on the disk, after all earlier ones.
+
+        Raises:
+            ReadOnlyError: The index is in an object store.
+        """
+        if address_of(self.folder):
+            raise ReadOnlyError(
+                "A server has no disk for jobs of an index in an object store. Send fewer "
+                "documents at once, or write with `wye index`."
+            )
         if not self.folder.exists():
             self.folder.mkdir(exist_ok=True)
             sync(self.folder.parent)

@@ -13,9 +13,10 @@ from starlette.testclient import TestClient
 
 from tests.hashing import FakeAnalyser
 from tests.live import inside
+from wye.backends.dataset.build import Counts, count
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import WordTable
-from wye.backends.errors import BackendError, FilterError, IndexMismatchError
+from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError
 from wye.backends.store.documents import Removal, coverage, remove, take_inventory
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Metadata, Passage, Query
@@ -393,12 +394,36 @@ def test_an_object_store_is_read_in_place_and_followed(folder: Path, tmp_path: P
     later = reader.reload()
     assert later is not None
     assert "zeppelin" in ids(later, NEW.title, Route.LEXICAL)
-    with pytest.raises(BackendError, match="only read"):
-        later.ingest([NEW])
-    settings = ServiceSettings(index=Path(address), serve=ServeSettings())
+    settings = ServiceSettings(index=Path(address), serve=ServeSettings(refresh_seconds=0.05))
     with inside(build(settings)) as client:
         assert retrieved(client)
-        reply = client.put("/v1/documents/new", json={"text": "A bridge."})
+        assert client.delete("/v1/documents/zeppelin").is_success
+        assert "zeppelin" not in retrieved(client)
+        body = {"text": NEW.text, "title": NEW.title}
+        assert client.put("/v1/documents/zeppelin", json=body).status_code == 201
+        assert "zeppelin" in within_two_seconds(client, lambda found: "zeppelin" in found)
+        many = {"documents": [{"id": f"m{n}", "text": "A bridge."} for n in range(200)]}
+        reply = client.post("/v1/documents", json=many)
         assert (reply.status_code, reply.json()["error"]["code"]) == (409, "read-only")
     with pytest.raises(BackendError, match="no index at file-object-store"):
         opened(Path(f"file-object-store://{tmp_path}/nowhere"))
+
+
+def test_an_index_is_made_in_an_object_store_and_the_second_writer_is_told(tmp_path: Path) -> None:
+    address = Path(f"file-object-store://{tmp_path}/new")
+    with Session.create(load_settings(), address) as target:
+        target.ingest([Passage(f"p{n}", "", f"Bridge {n} stands.") for n in range(3)])
+        target.build_indices()
+        target.ingest([NEW])
+        later = target.reload()
+        assert later is not None
+        assert ids(later, NEW.title, Route.FUSION)[0] == "zeppelin"
+    stores = [PassageStore.open(address) for _ in range(2)]
+    with stores[0].writer() as first, stores[1].writer() as second:
+        first.delete(["p0"])
+        before = counts(tmp_path / "new")
+        for write in (lambda: second.delete(["p1"]), lambda: count(second, Counts(), ["p1"])):
+            with pytest.raises(IndexLockedError, match="another process since"):
+                write()
+    assert sorted(all_ids(address)) == ["p1", "p2", "zeppelin"]
+    assert counts(tmp_path / "new") == before

@@ -146,7 +146,7 @@ def test_it_goes_on_where_it_was_killed(
     assert len(rows(tmp_path / "new")) == kept
     take(old.path, tmp_path / "new", rest, batch)
     assert sorted([*killed.analysed[:kept], *rest.analysed]) == sorted(p.id for p in corpus())
-    commit, left = Writer._commit, [2]
+    commit, left = Writer.commit, [2]
 
     def failing(writer: Writer, *change: object) -> None:
         left[0] -= 1
@@ -155,7 +155,7 @@ def test_it_goes_on_where_it_was_killed(
         commit(writer, *change)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Writer, "_commit", failing)
+        patch.setattr(Writer, "commit", failing)
         if batch < 512:
             with pytest.raises(OSError, match="No space"):
                 take(old.path, tmp_path / "same", Counting(), batch)

@@ -46,7 +46,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (wye.service.ingest.writer, "ingest"),
     (PassageStore, "writer"),
     (index_module, "write_fragments"),
-    (Writer, "_commit"),
+    (Writer, "commit"),
     (lance.LanceDataset, "commit"),
     (index_module, "flush"),
     (PassageStore, "refresh"),
