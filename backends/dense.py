@@ -27,7 +27,6 @@ import numpy as np
 from wye.backends.layers import LayeredRows, Layers, Rows32
 from wye.backends.numerics import (
     RequestError,
-    products,
     products_of,
     products_of_all,
     query_matrix,
@@ -266,7 +265,7 @@ class DenseRetriever:
         """Inner products of the given rows with one vector."""
         if len(rows) * _GATHER_COST < len(self.vectors):
             return products_of(self.vectors, rows, vector)
-        return products(self.vectors, vector)[rows]
+        return products_of_all(self.vectors, vector[None]).ravel()[rows]
 
 
 def encode(vectors: Float32) -> UInt8:

@@ -246,8 +246,6 @@ class LexicalRetriever:
         """Which of a few passages have each content word of a question.
 
         Args:
-            text: The question.
-            rows: Rows of the passages.
             titles: Titles of the same passages; empty if they do not matter.
         """
         words = content_terms(text)
@@ -263,6 +261,10 @@ class LexicalRetriever:
             WordCoverage(word, self._idf(number), bits([word in head for head in heads]), texts)
             for word, number, texts in zip(words, numbers.tolist(), in_texts, strict=True)
         )
+
+    def word_weights(self, text: str) -> dict[str, float]:
+        """Content word of a question -> its inverse document frequency."""
+        return {word: self._idf(self._words.find(word)) for word in content_terms(text)}
 
     def rows_with(self, word: str) -> Int64:
         """Rows of the passages with a word or a notation, ascending."""

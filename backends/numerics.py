@@ -148,11 +148,6 @@ _ROWS_AT_ONCE = 128
 """Rows that are processed together, so that they stay in the cache."""
 
 
-def products(vectors: Rows32, query: Float32) -> Float32:
-    """Inner product (n,) of every row of (n, d) with a query (d,)."""
-    return products_of_all(vectors, query[None]).ravel()
-
-
 def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float32:
     """Inner products of some rows with a query, of halves as of their float32.
 
@@ -191,7 +186,7 @@ def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float3
 
 
 def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
-    """`products` of every query, equal to the last bit. Rows stay in the cache for all queries.
+    """Inner products of every row with every query, each the same to the last bit in any batch.
 
     Args:
         vectors: (n, d).

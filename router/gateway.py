@@ -447,12 +447,10 @@ class _Pipeline:
         """An answer with what its route computed anyway, and with what no route changes."""
         batch, route = self.batch, self.routes[row]
         question, arms = batch.questions[row], batch.arms
-        sentences: Sequence[float] = ()
-        if route != Route.LEXICAL:
-            sentences = arms.nearest(answer.ranking.ids(FIRST), batch.queries[row].vector)
-        weights = {}
-        if Route.LEXICAL in _lists(route, self.gateway.fusion):
-            weights = {word.term: word.weight for word in arms.words_in([question], [()])[0]}
+        ids, vector = answer.ranking.ids(FIRST), batch.queries[row].vector
+        sentences = () if route == Route.LEXICAL else arms.nearest(ids, vector)
+        has_words = Route.LEXICAL in _lists(route, self.gateway.fusion)
+        weights = arms.lexical.word_weights(question) if has_words else {}
         return RouteRanking(
             question,
             route,

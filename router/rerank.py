@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wye.backends.lexical import LexicalRetriever
-from wye.backends.numerics import products, rank_rows
+from wye.backends.numerics import products_of, rank_rows
 from wye.backends.types import Float32, Passage, Query
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.types import Steps
@@ -45,7 +45,8 @@ class Reranker:
     def compare_in_steps(self, question: str, passages: Sequence[Passage]) -> Steps[Float32]:
         """Cosines (n,) of a question and n passages, in steps; runs in the models' thread."""
         vector = self.analyser.encode_questions([question])[0]
-        return products((yield from self.analyser.encode_passages_in_steps(passages)), vector)
+        vectors = yield from self.analyser.encode_passages_in_steps(passages)
+        return products_of(vectors, np.arange(len(vectors)), vector)
 
     def rank(
         self, question: str, passages: Sequence[Passage], cosines: Float32
@@ -73,8 +74,7 @@ class Reranker:
             relevance = [hit.score / best if best > 0 else 0.0 for hit in ranking.hits]
         else:
             texts = [(passages[p].title, passages[p].text) for p in positions]
-            words = self.lexical.words_in(question, (), ())
-            weights = {word.term: word.weight for word in words}
+            weights = self.lexical.word_weights(question)
             to_judge = RouteRanking(question, Route.HYBRID, ranking, texts, weights=weights)
             (judgement,) = self.relevance.judge([to_judge])
             relevance = falling(judgement.relevance)

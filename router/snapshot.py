@@ -14,7 +14,7 @@ from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.layers import LayeredColumns
 from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
-from wye.backends.numerics import ranges
+from wye.backends.numerics import products_of, ranges
 from wye.backends.store.corpus import Corpus, latest_files, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
@@ -176,19 +176,21 @@ class Snapshot:
 
     def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
         """The highest cosine of a sentence of each passage with a vector (d,); NaN without any."""
-        corpus, passages = self.corpus, self.corpus.rows(ids)
+        corpus = self.corpus
+        # For numbers of another type, `searchsorted` would copy the whole array.
+        passages = np.array(corpus.rows(ids), corpus.sentence_passage.dtype)
         starts, ends = (
             np.searchsorted(corpus.sentence_passage, passages, side) for side in ("left", "right")
         )
-        vectors = corpus.sentence_vectors[ranges(starts, ends)].astype(np.float32)
-        cosines = iter((vectors @ vector).tolist())
+        rows = ranges(starts, ends)
+        cosines = iter(products_of(corpus.sentence_vectors, rows, vector).tolist())
         return [max(islice(cosines, count), default=np.nan) for count in (ends - starts).tolist()]
 
     def _sentences(self, row: int, vector: Float32) -> tuple[int, Float32]:
         """The row of a passage's first sentence, and the cosines of all with a vector (d,)."""
         corpus = self.corpus
         start, end = (bisect_left(corpus.sentence_passage, passage) for passage in (row, row + 1))
-        return start, corpus.sentence_vectors[start:end].astype(np.float32) @ vector
+        return start, products_of(corpus.sentence_vectors, np.arange(start, end), vector)
 
     def second_hops(
         self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None

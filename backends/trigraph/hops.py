@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wye.backends.lexical import LexicalRetriever
-from wye.backends.numerics import logistic, ranges
+from wye.backends.numerics import logistic, products_of, ranges
 from wye.backends.text import folded_words, split_sentences, words_of
 from wye.backends.trigraph.definitions import day_keys
 from wye.backends.trigraph.graph import FilteredGraph
@@ -112,7 +112,7 @@ def second_hops(
     if not len(sentences):
         return []
     head_of = np.repeat(np.arange(len(heads)), ends - starts)
-    near = corpus.sentence_vectors[sentences].astype(np.float32) @ query.vector
+    near = products_of(corpus.sentence_vectors, sentences, query.vector)
     position, mentioned = graph.mentions.entities.pairs(sentences)
     # Sentences are read from disk, which takes more time than all else, so only for days.
     texts = corpus.sentence_texts(sentences) if _TIMED.search(query.text) else ()
@@ -131,7 +131,7 @@ def second_hops(
     pair, rows, head, is_titled = pair[is_hop], rows[is_hop], head[is_hop], is_titled[is_hop]
     nearness = near[position[pair]].astype(np.float64) - float(near.max())
     commonness = np.log(np.maximum(degree[pair], 1))
-    weights = {word.term: word.weight for word in lexical.words_in(query.text, (), ())}
+    weights = lexical.word_weights(query.text)
     if texts:
         shares = np.array([_share(_terms_in(text, weights), weights) for text in texts])
         linked = shares[position[pair]]

@@ -1,4 +1,4 @@
-"""Rankings, inner products, sets and ragged lists, beside loops that say the same."""
+"""Rankings, inner sets and ragged lists, beside loops that say the same."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from hypothesis.extra.numpy import arrays
 from wye.backends.numerics import (
     distinct,
     located,
-    products,
     products_of,
+    products_of_all,
     ranges,
     top_rows,
     without,
@@ -54,7 +54,7 @@ def test_halves_give_what_their_float32_give(seed: int, count: int, dimension: i
     vectors = rng.normal(scale=0.05, size=(30, dimension)).astype(np.float16)
     query = rng.normal(size=dimension).astype(np.float32)
     rows = rng.integers(0, 30, size=count)
-    expected = products(vectors[rows].astype(np.float32), query)
+    (expected,) = products_of_all(vectors[rows].astype(np.float32), query[None])
     assert np.array_equal(products_of(vectors, rows, query), expected)
 
 
