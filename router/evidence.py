@@ -25,8 +25,6 @@ from wye.router.types import ArmResults, Route
 
 SIGNALS_VERSION = 3
 """Incremented when the value of some signal changes."""
-RETURNED_PREFIX = "returned_"
-"""What the names of signals begin with where another search returned the passages."""
 FIRST_PASSAGES = 5
 """First passages of the text arms whose text is looked at: as many as a reader is given."""
 FIRST_SCORES = 10

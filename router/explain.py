@@ -15,7 +15,6 @@ from wye.router.evidence import (
     CHEAP_SIGNALS,
     NAME_SIGNALS,
     QUESTION_SIGNALS,
-    RETURNED_PREFIX,
     SEED_SIGNALS,
 )
 from wye.router.scorer import Scorer
@@ -111,7 +110,6 @@ _PASSAGES = frozenset(CHEAP_SIGNALS) - frozenset(SEED_SIGNALS) - NAME_SIGNALS - 
 
 def group_of(feature: str) -> Group:
     """The group that a feature belongs to."""
-    feature = feature.removeprefix(RETURNED_PREFIX)
     if feature in SEED_SIGNALS or feature in NAME_SIGNALS:
         return "names"
     return "passages" if feature in _PASSAGES else "build"

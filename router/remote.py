@@ -1,16 +1,6 @@
-"""Corpora elsewhere: remote arms, how their lists are fused, and routing by what they return.
+"""Remote arms: what is known of one, what it returns, and how its list is fused with ours."""
 
-A corpus elsewhere gives no vocabulary, no document frequencies and no graph. So all words weigh the
-same, and a name is what the question writes with capitals, or a title that is part of its words.
-Otherwise the signals are computed like those of `wye.router.evidence`. Their values differ from
-those of an index, so they have other names, and a router trained on one kind is refused
-where there is the other.
-"""
-
-import hashlib
-import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -20,33 +10,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from wye.backends.text import content_terms, is_informative, terms, title_names, tokenise
-from wye.backends.types import (
-    Coverage,
-    Float64,
-    Metadata,
-    NameCoverage,
-    Query,
-    RankedHit,
-    Ranking,
-    Source,
-    WordCoverage,
-    bits,
-)
-from wye.router.evidence import (
-    FIRST_PASSAGES,
-    LIST_SIGNALS,
-    RETURNED_PREFIX,
-    TEXT_MEANINGS,
-    TEXT_SIGNALS,
-    signals,
-)
-from wye.router.explain import summary
+from wye.backends.types import Float64, Metadata, RankedHit, Ranking, Source
 from wye.router.fusion import fuse, rank_sums, scaled
-from wye.router.model_files import load_router, with_thresholds
-from wye.router.policy import RoutingModel
-from wye.router.settings import RoutingSettings
-from wye.router.types import ArmResults, Decision, Route
+from wye.router.types import Route
 
 Scores = Literal["rank", "cosine", "bm25", "mass"]
 """Meaning of an arm's scores: an order only, cosines or sums on their scale, BM25, or shares of a
@@ -58,7 +24,7 @@ class ArmFacts:
     """What is known of a remote arm before it is called.
 
     Attributes:
-        role: "simple", "graph" or "list".
+        role: "graph" or "list".
         address: Digest of all that its answers depend on: where it is and how it is called.
         depth: Hits that a call requests.
         weight: Weight of its list in fusion.
@@ -108,11 +74,10 @@ class ArmAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ArmQuestion:
-    """One question for one arm; the filter is parsed JSON."""
+    """One question for one arm."""
 
     arm: str
     text: str
-    filter: object | None = None
 
 
 Save = Callable[[ArmQuestion, ArmAnswer], None]
@@ -128,8 +93,8 @@ class RemoteAsker(Protocol):
         ...
 
 
-OpenArms = Callable[[Path, bool], AbstractContextManager[RemoteAsker]]
-"""Opens the arms of the first collection of an arms file, which has an index or none."""
+OpenArms = Callable[[Path], AbstractContextManager[RemoteAsker]]
+"""Opens the arms of the first collection of an arms file."""
 
 
 OURS = "local"
@@ -228,147 +193,3 @@ def _split(sources: Sequence[Source], our_hit: RankedHit | None, name: str) -> t
                 for part in our_hit.sources
             ]
     return tuple(sorted(result))
-
-
-PASSAGE_SIGNALS_VERSION = 1
-"""Incremented when the value of some column changes."""
-# Without a graph, the confidence and the rarity of a name are not known.
-_UNKNOWN = LIST_SIGNALS | {
-    "names_value_best",
-    "names_value_sum",
-    "names_specificity",
-    "titled_value",
-    "titled_uniqueness",
-}
-_SIGNALS = tuple(name for name in TEXT_SIGNALS if name not in _UNKNOWN)
-PASSAGE_COLUMNS: tuple[str, ...] = tuple(f"{RETURNED_PREFIX}{name}" for name in _SIGNALS)
-"""The columns that a router without an index may use, in order."""
-PASSAGE_MEANINGS: Mapping[str, str] = {
-    f"{RETURNED_PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS
-}
-
-_CAPITAL = "A-Z0-9\u00c0-\u00de"
-_NAME_WORD = rf"[{_CAPITAL}][\w'\u2019.&-]*"
-_CAPITALISED = re.compile(
-    rf"{_NAME_WORD}(?:\s+(?:(?:of|the|de|la|van|von|and)\s+){{0,2}}{_NAME_WORD})*"
-)
-_POSSESSIVE = re.compile(r"['\u2019]s?$")
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnedPassages:
-    """What a search returned for a question.
-
-    Attributes:
-        passages: Title and text of each, best first; those after the fifth are not looked at.
-    """
-
-    question: str
-    passages: Sequence[tuple[str, str]] = field(repr=False)
-
-
-def passage_schema() -> str:
-    """Identity of the columns' values; see `wye.router.evidence.schema_id`."""
-    content = json.dumps(["passages", PASSAGE_COLUMNS, PASSAGE_SIGNALS_VERSION])
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def passage_columns(returned: Sequence[ReturnedPassages]) -> Float64:
-    """The router's input, (n, len(PASSAGE_COLUMNS))."""
-    results = [
-        ArmResults(Query(each.question, np.zeros(0, np.float32)), coverage=passage_coverage(each))
-        for each in returned
-    ]
-    return signals(results, _SIGNALS)
-
-
-def passage_coverage(returned: ReturnedPassages) -> Coverage:
-    """How the first passages cover a question's words and names."""
-    first = returned.passages[:FIRST_PASSAGES]
-    titles = [frozenset(terms(title)) for title, _ in first]
-    texts = [title.union(terms(text)) for title, (_, text) in zip(titles, first, strict=True)]
-    covered = tuple(
-        WordCoverage(
-            word, 1.0, bits([word in t for t in titles]), bits([word in text for text in texts])
-        )
-        for word in content_terms(returned.question)
-    )
-    return Coverage((), covered, tuple(_names(returned.question, first)))
-
-
-def _names(question: str, passages: Sequence[tuple[str, str]]) -> list[NameCoverage]:
-    words = _spoken(question)
-    titles = [[_spoken(name) for name in title_names(title)] for title, _ in passages]
-    texts = [_spoken(f"{title} {text}") for title, text in passages]
-    mentions = {_spoken(name): name for name in _capitalised(question)}
-    for title in (title for names in titles for title in names):
-        if title in words and is_informative(title.strip()):
-            mentions.setdefault(title, title.strip())
-    coverage = []
-    for name, mention in mentions.items():
-        # A name within a longer one does not count.
-        if not any(name != longer and name in longer for longer in mentions):
-            in_titles = bits([name in names for names in titles])
-            in_texts = bits([name in text for text in texts])
-            degree, titled = max(1, in_texts.bit_count()), in_titles.bit_count()
-            coverage.append(NameCoverage(mention, 1.0, degree, titled, in_titles, in_texts))
-    return coverage
-
-
-def _capitalised(question: str) -> list[str]:
-    """Runs of capitalised words, without words at their ends that are no content words."""
-    names = []
-    for match in _CAPITALISED.finditer(question):
-        words = match.group().rstrip(" .,?!").split()
-        while words and not content_terms(words[0]):
-            del words[0]
-        while words and not content_terms(words[-1]):
-            del words[-1]
-        if words:
-            names.append(_POSSESSIVE.sub("", " ".join(words)))
-    return names
-
-
-def _spoken(text: str) -> str:
-    """The words of a text in order, in lower case and without possessives, separated by blanks."""
-    words = (token.casefold() for token in tokenise(text) if token[0].isalnum())
-    return f" {' '.join(words)} "
-
-
-def load_passage_router(folder: Path) -> RoutingModel:
-    """Read a router that decides by returned passages.
-
-    Raises:
-        ModelFileError: The router is missing or damaged, or was trained on signals of an index.
-    """
-    return load_router(folder, schema_id=passage_schema(), names=PASSAGE_COLUMNS)
-
-
-def decide_by_passages(
-    model: RoutingModel,
-    returned: ReturnedPassages,
-    *,
-    explain: bool = False,
-    point: str = "",
-) -> Decision:
-    """Decide whether the simple arm's passages suffice or other arms are called too.
-
-    Raises:
-        QuestionError: There is no such operating point.
-    """
-    (decision,) = model.at(point).decide(passage_columns([returned]), explain=explain)
-    return replace(decision, summary=summary(decision)) if explain else decision
-
-
-def read_passage_router(routing: RoutingSettings) -> RoutingModel | None:
-    """Read the router that decides by returned passages, if the settings name one; else None.
-
-    None ships, since what it would learn on one corpus does not hold on another.
-
-    Raises:
-        RouterError: The router is missing, damaged or made for an index, or its thresholds cannot
-            be used.
-    """
-    if routing.model == RoutingSettings().model:
-        return None
-    return with_thresholds(load_passage_router(routing.folder()), routing.thresholds)

@@ -27,9 +27,8 @@ from wye.service.api import (
     route,
     vector_stores,
 )
-from wye.service.arms.file import read_arms, served
-from wye.service.arms.gate import remote_collections
-from wye.service.collections import IndexCollection
+from wye.service.arms.file import read_arms
+from wye.service.collections import Collection
 from wye.service.http import problems
 from wye.service.http.edge import Edge, refuse_unknown
 from wye.service.http.keys import refuse_open_server
@@ -37,7 +36,7 @@ from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.openapi import DESCRIPTION, ERRORS, TAGS, describe
 from wye.service.service import Service
-from wye.service.settings import ServiceSettings, router_settings
+from wye.service.settings import ServiceSettings, index_folders, router_settings
 
 CONSOLE = Path(__file__).parent / "ui"
 
@@ -83,9 +82,8 @@ def build(
     if openers is None:
         openers = indexes(settings, models)
     arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
-    indexed = {name: IndexCollection(name, opener) for name, opener in openers.items()}
-    remote = remote_collections(settings, list(openers), arms, models)
-    service = Service(settings, {**indexed, **remote}, arms=arms, loaded=loaded)
+    collections = {name: Collection(name, opener) for name, opener in openers.items()}
+    service = Service(settings, collections, arms=arms, loaded=loaded)
     app = FastAPI(
         title="Wye",
         version=version("wye"),
@@ -123,15 +121,14 @@ def build(
 def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     """A function for each index in the settings that opens it with its own router.
 
-    The sessions share `models`, which the caller closes. The result may be empty if the arms file
-    declares a collection without an index.
+    The sessions share `models`, which the caller closes.
 
     Raises:
         ServiceError: No index is named, or a name is invalid, or a router or thresholds are for an
             unknown collection.
     """
-    folders, remote = served(settings)
-    routers = router_settings(settings, [*folders, *remote])
+    folders = index_folders(settings.serve.indexes, settings.index)
+    routers = router_settings(settings, list(folders))
     copies = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
     return {
         name: partial(Session.open, copies[name], folder, models)

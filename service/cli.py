@@ -96,11 +96,11 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
     return app, tuple(errors)
 
 
-def open_remote(path: Path, has_index: bool) -> "AbstractContextManager[RemoteAsker]":
+def open_remote(path: Path) -> "AbstractContextManager[RemoteAsker]":
     """Open remote arms; see `wye.service.arms.file.open_arms`."""
     from wye.service.arms.file import open_arms  # noqa: PLC0415 - few commands need it
 
-    return open_arms(path, has_index)
+    return open_arms(path)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import ctypes
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -17,12 +16,10 @@ import pyarrow as pa
 from wye.backends.errors import BackendError
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.versions import PASSAGES, VERSIONS
-from wye.featurizer.analyser import Analyser
 from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_policy, read_title
-from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
 from wye.router.types import USUAL, Ask, Route
@@ -44,8 +41,8 @@ T = TypeVar("T")
 INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
 
 
-class Collection(ABC):
-    """A named corpus, with the version that is searched now.
+class Collection:
+    """A named index, with the version of it that is searched now.
 
     `load` runs in the thread that searches, `renew` in another one. A replaced session is freed
     with the last batch that holds it.
@@ -56,35 +53,27 @@ class Collection(ABC):
         read_fault: Why the version that is searched can no longer be read; "" while it can.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, open_: Callable[[], Session]) -> None:
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
         self.read_fault = ""
         self.unavailable: dict[Route, str] = {}
         self._session: Session | None = None
-
-    has_index = True
-    """Whether there is an index here, to which documents can be written."""
+        self._open = open_
+        self._deriving: BaseProcess | None = None
+        self._seen: tuple[object, ...] = ()  # marks of the files that were last looked at
+        self._due_at = 0.0  # when they are looked at even if their marks are the same
+        self._changed_at = monotonic()  # when the version last changed
+        self._changes = 0  # of the base, when `_deriving` was started
 
     @property
     def is_ready(self) -> bool:
         """Whether it is loaded."""
         return self._session is not None
 
-    @property
-    def policy(self) -> Policy | None:
-        """The policy, which turns scores into routes; None without a router."""
-        return self._session.policy if self._session else None
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" without one."""
-        return self._session.router_name if self._session else ""
-
     def require_ready(self) -> None:
         """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
-        if not self.is_ready:
-            raise self._loading()
+        _ = self.session
         if self.read_fault:
             raise Problem(503, "unavailable", reason_of(self.read_fault), retry_after=10)
 
@@ -94,22 +83,14 @@ class Collection(ABC):
             sentence = f"Route '{route}' is not available in '{self.name}': {reason_of(reason)}"
             raise Problem(409, "no-such-route", sentence)
 
-    def _loading(self) -> Problem:
-        why = f" ({self.error})" if self.error else ""
-        sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
-        return Problem(503, "loading", sentence, retry_after=1)
-
     @property
     def session(self) -> Session:
         """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
         if self._session is None:
-            raise self._loading()
+            why = f" ({self.error})" if self.error else ""
+            sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+            raise Problem(503, "loading", sentence, retry_after=1)
         return self._session
-
-    @property
-    def analyser(self) -> Analyser:
-        """The models that parse and encode questions; a `Problem` 503 before they are loaded."""
-        return self.session.analyser
 
     @property
     def error(self) -> str:
@@ -125,58 +106,12 @@ class Collection(ABC):
             facts |= {"index_version": session.version, "passages": session.count}
             if session.index.fault:
                 facts["note"] = reason_of(session.index.fault)
-        if not self.has_index:
-            facts["index"] = False
-        if self.policy is not None:
-            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
+            if session.policy is not None:
+                thresholds = asdict(session.policy.thresholds)
+                facts |= {"router": session.router_name, "thresholds": thresholds}
         if self.error:
             facts["error"] = self.error
         return facts
-
-    @abstractmethod
-    def load(self) -> None:
-        """Make it ready; an error is raised, and `error` has it."""
-
-    @abstractmethod
-    def renew(self) -> bool:
-        """Move to what is newer while searches go on, and return whether there was anything."""
-
-    def close(self) -> None:
-        """Close the session and end what it started."""
-        if self._session is not None:
-            self._session.close()
-
-    def _lacks(self, route: Route, error: Exception) -> None:
-        """Note a route that the installation lacks."""
-        self.unavailable[route] = str(error)
-        extra = {"collection": self.name, "route": str(route), "error": str(error)}
-        LOG.warning("route unavailable", extra=extra)
-
-    def _attempt(self, subject: str, function: Callable[[], T]) -> T | None:
-        """The result of a function; None after an error, which is logged and put in `faults`."""
-        try:
-            result = function()
-        except Exception as error:  # noqa: BLE001 - the present one stays in use
-            if str(error) != self.faults[subject]:
-                extra = {"collection": self.name, "of": subject, "error": str(error)}
-                LOG.error("refresh failed", extra=extra)
-            self.faults[subject] = str(error)
-            return None
-        self.faults[subject] = ""
-        return result
-
-
-class IndexCollection(Collection):
-    """A collection with an index."""
-
-    def __init__(self, name: str, open_: Callable[[], Session]) -> None:
-        super().__init__(name)
-        self._open = open_
-        self._deriving: BaseProcess | None = None
-        self._seen: tuple[object, ...] = ()  # marks of the files that were last looked at
-        self._due_at = 0.0  # when they are looked at even if their marks are the same
-        self._changed_at = monotonic()  # when the version last changed
-        self._changes = 0  # of the base, when `_deriving` was started
 
     def load(self) -> None:
         """Open the index and warm it up with one question over each route.
@@ -244,7 +179,8 @@ class IndexCollection(Collection):
         if self._deriving is not None:
             self._deriving.kill()
             self._deriving.join()
-        super().close()
+        if self._session is not None:
+            self._session.close()
 
     def _derive(self, session: Session) -> None:
         """Start to derive a newer base if the present one was outgrown, or after a quiet time."""
@@ -290,7 +226,22 @@ class IndexCollection(Collection):
             # Only steps and some routers need trees; every other model is needed by all routes.
             if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):
                 raise  # a model is missing that every route needs
-            self._lacks(route, error)
+            self.unavailable[route] = str(error)
+            extra = {"collection": self.name, "route": str(route), "error": str(error)}
+            LOG.warning("route unavailable", extra=extra)
+
+    def _attempt(self, subject: str, function: Callable[[], T]) -> T | None:
+        """The result of a function; None after an error, which is logged and put in `faults`."""
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - the present one stays in use
+            if str(error) != self.faults[subject]:
+                extra = {"collection": self.name, "of": subject, "error": str(error)}
+                LOG.error("refresh failed", extra=extra)
+            self.faults[subject] = str(error)
+            return None
+        self.faults[subject] = ""
+        return result
 
 
 def _mark(path: Path) -> tuple[int, ...]:
@@ -456,7 +407,7 @@ class Refresher:
 
     def _show(self, collection: Collection) -> None:
         """Tell the metrics which version is searched."""
-        if collection.is_ready and collection.has_index:
+        if collection.is_ready:
             session = collection.session
             self._metrics.index_version.labels(collection.name).set(session.version)
             self._metrics.index_passages.labels(collection.name).set(session.count)

@@ -1,7 +1,6 @@
 """The running service: collections, the batcher in front of them, jobs, logs and metrics."""
 
 import asyncio
-from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,7 +10,6 @@ from time import perf_counter, time
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
-from pydantic import BaseModel, Field
 
 from wye.backends.files import plain
 from wye.featurizer.analyser import token_count
@@ -43,21 +41,6 @@ RERANKS = 16
 """Requests to rerank that may be in progress at once; each holds its texts in memory."""
 MOST_AWAITED = 2.0
 """Seconds that a question waits at most for the version that it asks for."""
-REMEMBERED = 1000
-"""How many of the latest answers `/v1/stats` covers."""
-
-
-class RecentQuestion(BaseModel):
-    """One of the last questions."""
-
-    time: float = Field(description="Time of the answer, in seconds since 1970.")
-    question: str
-    collection: str
-    asked: Route
-    route: Route
-    score: float | None
-    ms: float
-    degraded: str = Field(description="Kind of degradation; empty if there was none.")
 
 
 class Service:
@@ -121,8 +104,7 @@ class Service:
             )
             for name, collection in collections.items()
         }
-        indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
-        self.jobs = JobRunner(indexed, documents, metrics.documents)
+        self.jobs = JobRunner(self.writers, documents, metrics.documents)
         self._ledger = open_ledger(settings, ring.keys) if arms else None
         by_scores = settings.fusion.method != "rrf"
         self._gates = {
@@ -130,8 +112,6 @@ class Service:
             for name, group in arms.items()
         }
         self.log_fault = ""
-        self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
-        self.answered: Counter[str] = Counter()  # by collection
         metrics.queue_depth.set_function(lambda: self.batcher.depth)
 
     @property
@@ -231,7 +211,7 @@ class Service:
             await self.refresher.catch_up(target, params.min_version, within=within)
         gate = self._gates.get(params.collection)
         ask = self._submit
-        if gate is not None and (gate.simple is not None or gate.suitable(params)):
+        if gate is not None and gate.suitable(params):
             ask = partial(gate.search, budget=self.budget)
         id_ = request_id_of(request)
         work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
@@ -287,21 +267,9 @@ class Service:
         if score is not None:
             metrics.scores.labels(params.collection).observe(score)
         if remote is not None:
-            self._count_arms(params.collection, remote)
+            self._count_arms(remote)
         if result.degradation:
             metrics.degraded.labels(params.collection, result.degradation).inc()
-        self.answered[params.collection] += 1
-        recent = RecentQuestion(
-            time=time(),
-            question=reply.question if self.request_log is not None else "",
-            collection=params.collection,
-            asked=params.route,
-            route=reply.route,
-            score=score,
-            ms=round(1000 * result.total, 3),
-            degraded=result.degradation,
-        )
-        self.recent.append(recent)
         self.log(
             RETRIEVAL,
             result.entry.item.request_id,
@@ -322,12 +290,9 @@ class Service:
             },
         )
 
-    def _count_arms(self, collection: str, remote: RemoteOutcome) -> None:
+    def _count_arms(self, remote: RemoteOutcome) -> None:
         """Count the calls of remote arms and what they cost."""
         metrics = self.metrics.arms
-        for arm in self.arms[collection]:
-            arm.spent += remote.calls[arm.name].spent if arm.name in remote.calls else 0.0
-            arm.saved += remote.saved_by.get(arm.name, 0.0)
         for name, call in remote.calls.items():
             metrics.calls.labels(name, call.outcome).inc()
             metrics.state.labels(name).set([*BreakerState].index(call.state))

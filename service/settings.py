@@ -199,15 +199,12 @@ COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 """Pattern of a collection's name."""
 
 
-def index_folders(
-    named: Iterable[str], fallback: Path | None, *, required: bool = True
-) -> dict[str, Path]:
+def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path]:
     """The folder of each collection, by name.
 
     Args:
         named: Entries NAME=DIR, or DIR alone for the collection "default".
         fallback: Folder of "default" if there are no entries.
-        required: Raise if there is neither an entry nor a fallback.
 
     Raises:
         ServiceError: A name is invalid or given twice, a folder is missing, or there is nothing
@@ -228,11 +225,8 @@ def index_folders(
         folders[name] = Path(folder)
     if not folders and fallback is not None:
         return {DEFAULT: fallback}
-    if not folders and required:
-        raise ServiceError(
-            "Serve what? Give --index DIR, or set WYE_INDEX; or declare an arm with the role "
-            '"simple" in the arms file, for a corpus that lives elsewhere.'
-        )
+    if not folders:
+        raise ServiceError("Serve what? Give --index DIR, or set WYE_INDEX.")
     return folders
 
 

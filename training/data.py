@@ -114,11 +114,11 @@ class QuestionSource:
     """A dataset with the index that answers it.
 
     Attributes:
-        index: Folder of the index; None if only remote arms answer.
+        index: Folder of the index.
     """
 
     dataset: Path
-    index: Path | None
+    index: Path
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class QuestionSource:
         return read_dataset(self.dataset, split)
 
 
-def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:
+def parse_source(text: str, index: Path | None) -> QuestionSource:
     """Parse a source of the command line: DATASET, or DATASET=INDEX.
 
     Args:
@@ -150,11 +150,12 @@ def parse_source(text: str, index: Path | None, *, required: bool = True) -> Que
     dataset, _, named_index = text.partition("=")
     if not Path(dataset).is_dir():
         raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
-    if not named_index and index is None and required:
+    folder = Path(named_index) if named_index else index
+    if folder is None:
         raise TrainingError(
             f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
         )
-    return QuestionSource(Path(dataset), Path(named_index) if named_index else index)
+    return QuestionSource(Path(dataset), folder)
 
 
 def lacking(dataset: Dataset, index: Path) -> str:

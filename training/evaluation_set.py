@@ -17,7 +17,6 @@ from wye.featurizer.registry import schema_id, syntax_matrix
 from wye.router.evidence import COLUMNS, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from wye.router.policy import SURE, bands, is_nested, may_have_plan
-from wye.router.remote import PASSAGE_COLUMNS, passage_columns
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
@@ -76,14 +75,6 @@ class EvaluationSet:
             TrainingError: There are no questions.
         """
         questions = [row for replay in replays for row in replay.questions]
-        returned = [row.remote.returned for row in questions if row.remote and row.remote.returned]
-        if returned and len(returned) < len(questions):
-            raise TrainingError(
-                "Some of these questions are asked of an index and some of a remote arm in its "
-                "place, for which routers use different features; train one router for each."
-            )
-        if returned:
-            return cls(tuple(replays), passage_columns(returned), (), PASSAGE_COLUMNS)
         if not questions:
             raise TrainingError("There are no questions to compute features of.")
         features = [
@@ -147,8 +138,6 @@ class EvaluationSet:
         remote = [row.remote for row in self.questions if row.remote is not None]
         if remote and route not in SIMPLE_ROUTES:
             return [reply.fused for reply in remote]
-        if simple := [reply.simple for reply in remote if reply.simple is not None]:
-            return simple
         results = [row.results for row in self.questions]
         if route == Route.FUSION:
             known = [None] * len(self) if scores is None else scores.tolist()
@@ -201,12 +190,10 @@ class EvaluationSet:
         remote = [row.remote for row in self.questions]
         if any(remote):  # then only the text arms of our own are asked
             text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
-            more = route not in SIMPLE_ROUTES
+            asks = route not in SIMPLE_ROUTES
             for row, reply in enumerate(remote):
                 if reply is not None:
-                    latencies[row] = text[row] + reply.simple_ms + more * reply.ms
-                    if priced:
-                        latencies[row] += reply.simple_price_ms + more * reply.price_ms
+                    latencies[row] = text[row] + asks * (reply.ms + priced * reply.price_ms)
         return latencies
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:

@@ -12,10 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-
-from wye.backends.types import Progress, Query, RankedHit, Ranking
-from wye.router.evidence import FIRST_PASSAGES
+from wye.backends.types import Progress, RankedHit, Ranking
 from wye.router.fusion import FusionSettings, fuse_text
 from wye.router.remote import (
     ArmAnswer,
@@ -24,14 +21,11 @@ from wye.router.remote import (
     RemoteAsker,
     RemoteHit,
     RemoteList,
-    ReturnedPassages,
     fuse_remote,
     remote_ranking,
 )
-from wye.router.types import ArmResults, Route
 from wye.training.data import Dataset, Question, keep_line, readable_lines
-from wye.training.errors import TrainingError
-from wye.training.replay import RemoteReplay, Replay, Replayed, digest
+from wye.training.replay import RemoteReplay, Replay, digest
 
 CALLS = 0.01
 """Default cost of asking the remote arms for every question, in nDCG@10."""
@@ -44,8 +38,7 @@ class RemoteAnswers:
     """The answers of a collection's remote arms to judged questions.
 
     Attributes:
-        simple: The arm that replaces our text arms where there is no index; None with one.
-        price: Price of asking the others once.
+        price: Price of asking each arm once.
         ms_per_price: Milliseconds that a unit of price counts as.
         failed: Arm and reason -> number of questions without an answer.
     """
@@ -59,9 +52,7 @@ class RemoteAnswers:
         """
         self._asker, self._file, self._fusion = asker, file, fusion
         self.ms_per_price = ms_per_price
-        self.simple = next((arm for arm in asker.arms if arm.role == "simple"), None)
-        self.others = [arm for arm in asker.arms if arm.role != "simple"]
-        self.price = sum(arm.price for arm in self.others)
+        self.price = sum(arm.price for arm in asker.arms)
         self.failed: Counter[str] = Counter()
         self._answers: dict[str, ArmAnswer] = {}
         for row in readable_lines(file):
@@ -77,7 +68,7 @@ class RemoteAnswers:
         """
         times = [
             [answer.ms for key, answer in self._answers.items() if key.startswith(_head(arm))]
-            for arm in self.others
+            for arm in self._asker.arms
         ]
         slowest = max((median(of_arm) for of_arm in times if of_arm), default=0.0)
         cost = slowest + self.price * self.ms_per_price
@@ -91,7 +82,7 @@ class RemoteAnswers:
                 for arm in self._asker.arms:
                     key = _key(arm, question.text)
                     if key not in self._answers:
-                        missing[key] = ArmQuestion(arm.name, question.text, None)
+                        missing[key] = ArmQuestion(arm.name, question.text)
         return list(missing.values())
 
     def announcement(self, missing: Sequence[ArmQuestion]) -> str:
@@ -134,20 +125,6 @@ class RemoteAnswers:
             "them; run the same command to ask them again."
         )
 
-    def replay(self, dataset: Dataset) -> Replay:
-        """Make a replay without an index, of the questions that every arm answered.
-
-        Raises:
-            TrainingError: No question was answered.
-        """
-        rows = [row for question in dataset.questions if (row := self._row(dataset, question))]
-        if not rows:
-            raise TrainingError(
-                f"No question of '{dataset.name}', {dataset.split}, was answered by every arm. "
-                f"{self.failures()}"
-            )
-        return Replay(dataset.name, dataset.split, tuple(rows))
-
     def beside(self, replay: Replay, *, by_scores: bool) -> Replay:
         """Add the remote arms to a replay of our own; questions without their answers go."""
         replayed = []
@@ -158,32 +135,6 @@ class RemoteAnswers:
                 remote = self._remote(ranking, answers, by_scores=by_scores)
                 replayed.append(replace(row, remote=remote, steps=None))
         return replace(replay, questions=tuple(replayed))
-
-    def _row(self, dataset: Dataset, question: Question) -> Replayed | None:
-        answers, simple = self._answers_to(question), self.simple
-        if answers is None or simple is None:
-            return None
-        answer = answers[simple.name]
-        ranking = remote_ranking(simple.name, simple.prefix, answer.hits)
-        nothing = Ranking("", ())
-        remote = self._remote(ranking, answers, by_scores=simple.scores == "cosine")
-        passages = [(hit.title, hit.text) for hit in answer.hits[:FIRST_PASSAGES]]
-        return Replayed(
-            question=replace(question, group=question.group or dataset.name),
-            gold=dataset.judgements[question.id],
-            results=ArmResults(
-                Query(question.text, np.zeros(1, np.float32)),
-                rankings={Route.DENSE: ranking, Route.LEXICAL: nothing, Route.GRAPH: nothing},
-            ),
-            seconds={},
-            remote=replace(
-                remote,
-                simple=ranking,
-                simple_ms=answer.ms,
-                simple_price_ms=simple.price * self.ms_per_price,
-                returned=ReturnedPassages(question.text, passages),
-            ),
-        )
 
     def _answers_to(self, question: Question) -> dict[str, ArmAnswer] | None:
         """Every arm's answer; None if one is missing."""
@@ -199,12 +150,12 @@ class RemoteAnswers:
             RemoteList(
                 remote_ranking(arm.name, arm.prefix, answers[arm.name].hits), arm.scores, arm.weight
             )
-            for arm in self.others
+            for arm in self._asker.arms
         ]
-        fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores) if lists else top
+        fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores)
         return RemoteReplay(
-            fused=_judged(fused, [arm.prefix for arm in self.others if arm.prefix]),
-            ms=max((answers[arm.name].ms for arm in self.others), default=0.0),
+            fused=_judged(fused, [arm.prefix for arm in self._asker.arms if arm.prefix]),
+            ms=max(answers[arm.name].ms for arm in self._asker.arms),
             price_ms=self.price * self.ms_per_price,
         )
 

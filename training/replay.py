@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 from wye.backends.sources import DocumentSource
 from wye.backends.trigraph.hops import HOPS
 from wye.backends.types import Float64, Progress, RankedHit, Ranking, Silent
-from wye.router.remote import ReturnedPassages
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.step_search import STEPS
 from wye.router.types import ArmResults, TimedArmResults
 from wye.training.data import Dataset, Judgements, Question, QuestionSource
-from wye.training.errors import SplitError, TrainingError
+from wye.training.errors import SplitError
 from wye.training.measures import score
 
 if TYPE_CHECKING:
@@ -52,18 +51,13 @@ class RemoteReplay:
 
     Attributes:
         fused: The answer of every route but the simple one: all lists fused.
-        ms: Time of the arms that the simple route does not ask, in milliseconds.
-        simple: The simple route's answer if a remote arm gives it; None if an index does.
-        returned: Its passages, the input of a router without an index; None if an index answers.
+        ms: Time of their calls, in milliseconds.
+        price_ms: What counts as their calls' price, in milliseconds.
     """
 
     fused: Ranking
     ms: float
     price_ms: float = 0.0
-    simple: Ranking | None = None
-    simple_ms: float = 0.0
-    simple_price_ms: float = 0.0
-    returned: ReturnedPassages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +257,7 @@ class Replays:
 
     Attributes:
         folder: The cache.
-        remote: Remote arms, beside those of the indexes or in their place; None without any.
+        remote: Remote arms, beside those of the indexes; None without any.
     """
 
     settings: Settings
@@ -288,10 +282,6 @@ class Replays:
     def _replay(self, source: QuestionSource, split: str) -> Replay:
         """A source's replay, with the remote arms' answers if there are any."""
         dataset, remote = source.read(split), self.remote
-        if source.index is None:
-            if remote is None:
-                raise TrainingError(f"No index answers '{source.dataset}'.")
-            return remote.replay(dataset)
         with Session.open(self.settings, source.index) as session:
             replay = replay_dataset(session, dataset, self.folder, progress=self.progress())
         if remote is None:

@@ -12,7 +12,6 @@ from wye.backends.types import Progress
 from wye.featurizer.analyser import Stopwatch, open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id, stages
 from wye.router.model_files import TrainedRouter, save_router
-from wye.router.remote import PASSAGE_COLUMNS, passage_schema
 from wye.router.scorer import AttentionMlp
 from wye.router.settings import Settings
 from wye.router.types import Route
@@ -78,7 +77,7 @@ class TrainingRun:
             for split in filter(source.has, (TRAIN, DEV)):
                 dataset = source.read(split)
                 count += len(dataset.questions)
-                if source.index is not None and (warning := lacking(dataset, source.index)):
+                if warning := lacking(dataset, source.index):
                     say(f"Warning: {warning}")
         if not count:
             names = ", ".join(source.name for source in self._sources)
@@ -129,9 +128,8 @@ class TrainingRun:
         Raises:
             ModelFileError: The name cannot be that of a folder.
         """
-        of_passages = fitted.questions.names == PASSAGE_COLUMNS
         facts: dict[str, Any] = {
-            "schema_id": passage_schema() if of_passages else schema_of(self._settings),
+            "schema_id": schema_of(self._settings),
             "command": command_line(sys.argv),
             "seconds": self.clock.seconds,
             "versions": {"python": platform.python_version()}

@@ -121,7 +121,7 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             Path | None,
             unset(
                 "File that declares remote arms, of which the first collection's are asked "
-                "every question, with or without an index; their replies are kept in the cache."
+                "every question, beside the index; their replies are kept in the cache."
             ),
         ] = None,
         yes: Annotated[
@@ -167,22 +167,14 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
                 settings, questions, endpoint, write_questions, seed=seed, progress=progress()
             )
             return
-        sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
+        sources = [parse_source(text, settings.index) for text in questions]
         if relevance:
             _fit_relevance(settings, sources, models / f"relevance-{name}")
             return
-        has_index = sources[0].index is not None
-        if any((source.index is not None) != has_index for source in sources):
-            raise FitError("Some datasets have an index and some have none; train one by one.")
-        if not has_index and (as_published or features != "text"):
-            raise FitError(
-                "Without an index a router uses what the simple arm returned; leave "
-                "--preset and --features out."
-            )
         choices = Choices(
             success=success,
             quality=quality,
-            among=columns_named(features) if has_index else None,
+            among=columns_named(features),
             recipe=RouterRecipe(unfamiliar=UNFAMILIAR),
             simple=None if simple is None else route_named(simple),
             goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share),
@@ -195,11 +187,11 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
         with ExitStack() as stack:
             remote = None
             if arms is not None:
-                asker = stack.enter_context(open_arms(arms, has_index))
+                asker = stack.enter_context(open_arms(arms))
                 file = cache / "remote" / "answers.jsonl"
                 remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
                 ask_arms(remote, sources, progress(), yes=yes)
-                choices = weighed_for(remote, choices, has_index=has_index)
+                choices = weighed_for(remote, choices)
             run = TrainingRun(settings, sources, choices, cache, progress, remote=remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
             for warning in fitted.disagreement.warnings:
@@ -267,13 +259,11 @@ def ask_arms(
         typer.echo(failures, err=True)
 
 
-def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool) -> "Choices":
+def weighed_for(remote: "RemoteAnswers", choices: "Choices") -> "Choices":
     """Choices with a latency weight that fits these arms' calls, unless the user gave one.
 
     Prints the weight, and what a call's price counts as.
     """
-    from wye.router.types import Route
-
     goal, usual = choices.goal, ""
     if goal.latency_weight == LATENCY_WEIGHT:
         goal = replace(goal, latency_weight=remote.usual_weight)
@@ -284,8 +274,7 @@ def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool)
         f"{usual} (--latency-weight).",
         err=True,
     )
-    simple = choices.simple if has_index else Route.HYBRID
-    return replace(choices, goal=goal, simple=simple)
+    return replace(choices, goal=goal)
 
 
 def _print_verdict(folder: Path, report: "Report") -> None:

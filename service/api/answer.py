@@ -220,10 +220,10 @@ async def _packed_texts(
     of remote arms stay whole.
     """
     settings, params = service.settings.generator, result.params
-    collection = service.collection(params.collection)
-    if settings.pack == "whole" or not settings.url or not collection.has_index:
+    if settings.pack == "whole" or not settings.url:
         return None
-    passages, session = passages[: settings.passages], collection.session
+    passages = passages[: settings.passages]
+    session = service.collection(params.collection).session
 
     def scored() -> dict[str, list[tuple[str, float]]]:
         snapshot = session.snapshot

@@ -161,7 +161,7 @@ class SearchFields(DecisionFields):
     min_version: Annotated[int, Field(ge=0), Exact] = 0
     """Searches this version of the index or a later one, such as the `index_version` of the reply
     to a write, whichever server answers. If it is not there within two seconds, the reply is 503
-    `not-searched-yet`; without an index it is 409."""
+    `not-searched-yet`."""
 
 
 class SearchRequest(SearchFields):

@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field, StrictBool
 from wye.featurizer.registry import FEATURES
 from wye.router.evidence import COLUMNS, MEANINGS
 from wye.router.explain import Group, group_of
-from wye.router.remote import PASSAGE_COLUMNS, PASSAGE_MEANINGS
 from wye.router.types import Route
 from wye.service.api.replies import RouteValue
 from wye.service.api.retrieve import (
@@ -84,14 +83,10 @@ async def route(
 @router.get("/features", summary="List the router's features", operation_id="list_features")
 async def features() -> FeatureList:
     """Lists the features in `contributions`: of the question, and of what the corpus has for it."""
-    meanings = {
-        **{feature.name: feature.doc for feature in FEATURES},
-        **MEANINGS,
-        **PASSAGE_MEANINGS,
-    }
+    meanings = {**{feature.name: feature.doc for feature in FEATURES}, **MEANINGS}
     return FeatureList(
         data=[
             FeatureValue(name=name, group=group_of(name), meaning=meanings[name])
-            for name in (*COLUMNS, *PASSAGE_COLUMNS)
+            for name in COLUMNS
         ]
     )

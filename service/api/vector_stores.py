@@ -274,7 +274,7 @@ def _page(kind: str, data: list[dict[str, Any]]) -> dict[str, Any]:
 async def _store(service: Service, collection: Collection) -> dict[str, Any]:
     """A collection as a vector store, whose files are its passages; no times are recorded."""
     count, metadata = 0, {}
-    if collection.is_ready and collection.has_index:
+    if collection.is_ready:
         count = collection.session.count
         metadata["index_version"] = str(collection.session.version)
         if (fixed := ASKING.get().within(None)) is not None:

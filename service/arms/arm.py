@@ -23,7 +23,6 @@ _FIRST_WAIT = 0.05
 _EXACT = 1e-9  # tolerance for sums of prices
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
 _BY_LIST = _BY_GRAPH - {Route.GRAPH}
-_BY_SIMPLE = _BY_LIST | {Route.HYBRID}
 
 
 class BreakerState(StrEnum):
@@ -153,8 +152,6 @@ class RemoteArm:
     """An arm that the arms file declares; used by one event loop.
 
     Attributes:
-        spent: What its calls cost since this process began.
-        saved: What the calls that the router avoided would have cost.
         prefix: Prefix of its ids in an answer; "" if they are the collection's own.
     """
 
@@ -166,19 +163,12 @@ class RemoteArm:
         self._slots = asyncio.Semaphore(self.config.max_concurrency)
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
-        self.prefix = "" if self.config.same_ids or self.is_simple else f"{name}:"
-        self.spent = 0.0
-        self.saved = 0.0
+        self.prefix = "" if self.config.same_ids else f"{name}:"
 
     @property
     def takes_graph(self) -> bool:
         """Whether it replaces the graph."""
         return self.config.role == "graph"
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it replaces our text arms, in a collection without an index."""
-        return self.config.role == "simple"
 
     def facts(self) -> Mapping[str, object]:
         """What `/ready` says about it."""
@@ -191,8 +181,6 @@ class RemoteArm:
 
     def suits(self, route: Route) -> bool:
         """Whether a route takes it."""
-        if self.is_simple:
-            return route in _BY_SIMPLE
         return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
 
     def check_filter(self) -> None:

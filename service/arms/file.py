@@ -19,11 +19,9 @@ from wye.service.arms.arm import RemoteArm
 from wye.service.arms.kind import Kind
 from wye.service.errors import ServiceError
 from wye.service.settings import (
-    COLLECTION,
     DEFAULT,
     LONGEST_DEADLINE_MS,
     ServiceSettings,
-    index_folders,
     load_settings,
 )
 
@@ -32,8 +30,6 @@ FILE = "wye.toml"
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _RESERVED = {*Route, "local"}
-# Roles that only one arm of a collection may have, and what that arm does.
-_SINGLE = {"simple": "is the simple one of", "graph": "replaces the graph in"}
 
 
 def settings_with_arms(path: Path | None, preset: str | None = None) -> ServiceSettings:
@@ -45,12 +41,12 @@ def settings_with_arms(path: Path | None, preset: str | None = None) -> ServiceS
 
 
 def read_arms(
-    path: Path | None, indexes: Sequence[str], deadline: float
+    path: Path | None, collections: Sequence[str], deadline: float
 ) -> dict[str, tuple[RemoteArm, ...]]:
     """Read the arms of each collection that has any.
 
     Args:
-        indexes: Names of the collections that have an index; the first is the default.
+        collections: Their names; the first is the default.
         deadline: Default deadline of a request, in seconds.
 
     Raises:
@@ -59,7 +55,6 @@ def read_arms(
     if path is None:
         return {}
     arms: dict[str, tuple[RemoteArm, ...]] = {}
-    collections = [*indexes, *names_without_index(path, indexes)]
     for name, table in _tables(path).items():
         where = f"{path}: [arms.{name}]"
         arm = _arm(name, table, where, deadline)
@@ -70,40 +65,13 @@ def read_arms(
                 f"{', '.join(collections)}."
             )
         others = arms.get(collection, ())
-        if arm.is_simple and collection in indexes:
+        if arm.takes_graph and any(other.takes_graph for other in others):
             raise ServiceError(
-                f"{where} role: '{collection}' has an index, whose own arms are the simple ones; "
-                "make this one a list."
-            )
-        duty = _SINGLE.get(arm.config.role)
-        if duty and any(other.config.role == arm.config.role for other in others):
-            raise ServiceError(
-                f"{where} role: another arm {duty} '{collection}' already; make this one a list."
+                f"{where} role: another arm replaces the graph in '{collection}' already; make "
+                "this one a list."
             )
         arms[collection] = (*others, arm)
     return arms
-
-
-def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str, ...]:
-    """Names of the collections without an index: those with a simple arm instead.
-
-    Raises:
-        ServiceError: The file cannot be read, or a collection's name is invalid.
-    """
-    if path is None:
-        return ()
-    named = [
-        (name, str(table.get("collection") or (indexes[0] if indexes else DEFAULT)))
-        for name, table in _tables(path).items()
-        if table.get("role") == "simple"
-    ]
-    for name, collection in named:
-        if not COLLECTION.fullmatch(collection):
-            raise ServiceError(
-                f"{path}: [arms.{name}] collection: a collection cannot be called "
-                f"'{collection}'; use letters, digits, dots and dashes."
-            )
-    return tuple(dict.fromkeys(each for _, each in named if each not in indexes))
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -175,23 +143,15 @@ _POLL_SECONDS = 0.1
 _CALL_KEYS = {*Kind.model_fields} - {"kind"}
 
 
-def open_arms(path: Path, has_index: bool) -> "LocalArms":
-    """Open the arms of the first collection in an arms file, which has an index or none.
+def open_arms(path: Path) -> "LocalArms":
+    """Open the arms of the first collection in an arms file.
 
     Raises:
         ServiceError: The file is invalid or has no arms for this collection.
     """
-    arms = read_arms(path, [DEFAULT] if has_index else [], _SECONDS)
+    arms = read_arms(path, [DEFAULT], _SECONDS)
     if DEFAULT not in arms:
-        named = ", ".join(arms) or "none"
-        raise ServiceError(
-            f"{path} has no arms of collection '{DEFAULT}'; its collections are {named}."
-        )
-    if not has_index and not any(arm.is_simple for arm in arms[DEFAULT]):
-        raise ServiceError(
-            f"{path} has no simple arm for '{DEFAULT}': name an index, or declare one with the "
-            'role "simple".'
-        )
+        raise ServiceError(f"{path} has no arms; declare one with a table [arms.NAME].")
     return LocalArms(arms[DEFAULT])
 
 
@@ -244,13 +204,11 @@ class LocalArms:
 
     async def _ask(self, question: ArmQuestion, save: Save) -> None:
         arm = self._arms[question.arm]
-        if question.filter is not None:
-            arm.check_filter()
         config, patience = arm.config, arm.config.open_seconds + 1
         while arm.refusal() and patience > 0:
             await asyncio.sleep(_POLL_SECONDS)
             patience -= _POLL_SECONDS
-        call = await arm.search(question.text, config.depth, question.filter, _SECONDS)
+        call = await arm.search(question.text, config.depth, None, _SECONDS)
         save(question, ArmAnswer(call.hits, 1000 * call.seconds, call.spent, call.reason))
 
     async def _encode(self, question: str) -> Sequence[float]:
@@ -261,14 +219,3 @@ class LocalArms:
     async def _close(self) -> None:
         for arm in self._arms.values():
             await arm.close()
-
-
-def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Folders of the collections with an index, by name, and names of those without one.
-
-    Raises:
-        ServiceError: There is neither, or a name is invalid.
-    """
-    elsewhere = bool(names_without_index(settings.arms, ()))
-    folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
-    return folders, names_without_index(settings.arms, list(folders))

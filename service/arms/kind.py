@@ -13,7 +13,7 @@ from wye.service.errors import ServiceError
 
 LONGEST_TIMEOUT_MS = 60_000
 LONGEST_ID = 2_048
-Role = Literal["graph", "list", "simple"]
+Role = Literal["graph", "list"]
 Encode = Callable[[str], Awaitable[Sequence[float]]]
 """Encodes a question with the collection's encoder."""
 
@@ -62,8 +62,7 @@ class Kind(BaseModel, ABC):
 
     Attributes:
         kind: A name in `wye.service.arms.KINDS`.
-        role: "graph" replaces the graph; "list" adds a list to fusion; "simple" replaces our text
-            arms in a collection without an index.
+        role: "graph" replaces the graph; "list" adds a list to fusion.
         collection: The collection it belongs to; by default the first.
         timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
         price: Price of a call, in any currency; the greatest if calls differ.

@@ -204,9 +204,8 @@ async def _of_index(index: Path | None, preset: str | None) -> None:
 
     from wye.backends.store.index import PassageStore
     from wye.service.app import build
-    from wye.service.arms.file import served
     from wye.service.mcp_tools import inside, run_stdio
-    from wye.service.settings import load_settings
+    from wye.service.settings import index_folders, load_settings
 
     settings = load_settings(index=index, preset=preset)
     # Whoever starts this can read the folder, so no key is needed, and no port is opened.
@@ -214,7 +213,7 @@ async def _of_index(index: Path | None, preset: str | None) -> None:
     if index is not None:
         base = replace(base, indexes=())
     settings = settings.model_copy(update={"serve": base})
-    for folder in served(settings)[0].values():
+    for folder in index_folders(base.indexes, settings.index).values():
         PassageStore.open(folder)  # reports a missing index without a traceback
     app = build(settings)
     async with app.router.lifespan_context(app), inside(app) as client:

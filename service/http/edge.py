@@ -382,7 +382,7 @@ _SAFETY = (
 )
 _SAFETY_V1 = (*_SAFETY, (b"cache-control", b"no-store"))
 # Polled every few seconds by machines, so left out of the access log.
-_UNLOGGED = ("/health", "/ready", "/metrics", "/v1/stats")
+_UNLOGGED = ("/health", "/ready", "/metrics")
 
 
 class Edge:

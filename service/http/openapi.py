@@ -49,7 +49,7 @@ TAGS = [
             "says which version it searched."
         ),
     },
-    {"name": "operations", "description": "Health, metrics, statistics and feedback."},
+    {"name": "operations", "description": "Health, metrics and feedback."},
 ]
 
 

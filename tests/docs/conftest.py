@@ -19,21 +19,6 @@ ADDRESS = "127.0.0.1:8000"
 
 Curl = Callable[[Command, str], str]
 
-STORE = """
-class Store:
-    def __init__(self, *passages):
-        self.passages = passages
-
-    def search(self, question, k):
-        return [dict(zip(("id", "title", "text"), one)) for one in self.passages[:k]]
-
-
-bridge = ("mostar", "Stari Most", "The Old Bridge of Mostar spans the Neretva.")
-river = ("neretva", "Neretva", "The Neretva flows into the Adriatic Sea.")
-notes, web = Store(bridge), Store(river, bridge)
-"""
-"""A user's own search, for remote arms of the kind python."""
-
 TOWER = "Tower Bridge crosses the Thames in London. It was opened in 1894."
 NOTES = {
     "mostar.md": "# Stari Most\nThe Old Bridge spans the Neretva in Mostar.",
@@ -59,7 +44,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in NOTES.items():
         (made / "my-corpus" / name).write_text(text, encoding="utf-8")
         (made / name).write_text(text, encoding="utf-8")
-    (made / "my_store.py").write_text(STORE, encoding="utf-8")
     shutil.copytree(ROOT / "service" / "demo_steps", made / "service" / "demo_steps")
     return made
 

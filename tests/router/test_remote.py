@@ -1,33 +1,14 @@
-"""Lists of remote arms, and routes by returned passages, by the router that ships for them."""
+"""Lists of remote arms, fused with ours."""
 
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import line
 from wye.backends.types import RankedHit, Ranking, Source
-from wye.router.errors import ModelFileError, QuestionError
-from wye.router.evidence import CHEAP_SIGNALS
-from wye.router.policy import Policy, RoutingModel
-from wye.router.remote import (
-    PASSAGE_COLUMNS,
-    PASSAGE_MEANINGS,
-    RemoteList,
-    ReturnedPassages,
-    Scores,
-    decide_by_passages,
-    fuse_remote,
-    load_passage_router,
-    passage_columns,
-    passage_coverage,
-)
-from wye.router.scorer import Scorer, Standard
-from wye.router.settings import MODELS
-from wye.router.types import Route, Thresholds
+from wye.router.remote import RemoteList, Scores, fuse_remote
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 
@@ -120,92 +101,3 @@ def test_where_ours_are_reciprocal_ranks_all_are() -> None:
     lists = [RemoteList(of("far", ["a", "b"]), "cosine", 1.0)]
     found = fuse_remote(of("fusion", ["b"]), lists, 5, by_scores=False)
     assert found.hits[0].score == pytest.approx(1 / 61 + 1 / 62)
-
-
-TEXT = st.text(max_size=60)
-PASSAGES = st.lists(st.tuples(TEXT, TEXT), max_size=8)
-
-
-def test_names_are_capitals_and_titles_that_the_question_says() -> None:
-    asked = ReturnedPassages(
-        "Where was the director of Old Bridge born, Ivo Peri\u0107 or anna?",
-        [
-            ("Old Bridge (film)", "Directed by Ivo Peri\u0107."),
-            ("Anna", "A name."),
-            ("The", "An article."),
-        ],
-    )
-    found = {one.mention: one for one in passage_coverage(asked).names}
-    assert {*found} == {"Old Bridge", "Ivo Peri\u0107", "anna"}
-    assert (found["Old Bridge"].titles, found["Old Bridge"].texts) == (0b1, 0b1)
-    assert (found["Ivo Peri\u0107"].titles, found["Ivo Peri\u0107"].texts) == (0, 0b1)
-    assert (found["anna"].titles, found["anna"].degree) == (0b10, 1)
-
-
-def test_words_weigh_the_same_and_stand_where_they_stand() -> None:
-    asked = ReturnedPassages("Which rivers flow?", [("River", "It flows."), ("", "A river.")])
-    words = {one.term: one for one in passage_coverage(asked).words}
-    assert {word: (one.weight, one.titles, one.texts) for word, one in words.items()} == {
-        "river": (1.0, 0b1, 0b11),
-        "flow": (1.0, 0, 0b1),
-    }
-
-
-def test_columns_are_told_by_name_and_are_none_of_an_index() -> None:
-    assert {*PASSAGE_MEANINGS} == {*PASSAGE_COLUMNS}
-    assert {*PASSAGE_COLUMNS}.isdisjoint(CHEAP_SIGNALS)
-
-
-@given(TEXT, PASSAGES)
-def test_columns_are_finite_whatever_is_returned(
-    question: str, passages: list[tuple[str, str]]
-) -> None:
-    asked = ReturnedPassages(question, passages)
-    found = passage_columns([asked])
-    assert found.shape == (1, len(PASSAGE_COLUMNS))
-    assert np.isfinite(found).all()
-    assert (found == passage_columns([asked, ReturnedPassages("b", []), asked])[2]).all()
-
-
-@given(PASSAGES, PASSAGES)
-def test_passages_after_the_fifth_say_nothing(
-    passages: list[tuple[str, str]], more: list[tuple[str, str]]
-) -> None:
-    first = (passages + [("", "")] * 5)[:5]
-    one, other = (ReturnedPassages("Which Bridge?", [*first, *rest]) for rest in (more, []))
-    assert (passage_columns([one]) == passage_columns([other])).all()
-
-
-ASKED = ReturnedPassages(
-    "Who directed the film Old Bridge?", [("Old Bridge", "A film directed by Ivo."), ("Ivo", "He.")]
-)
-NESTED = ReturnedPassages(
-    "Where was the director of the film Old Bridge born?", [("Mostar", "A town."), ("Ivo", "He.")]
-)
-
-
-def test_a_router_decides_by_what_was_returned() -> None:
-    feature = "returned_names_title_1"
-    scorer = Scorer(
-        names=(feature,),
-        columns=np.array([PASSAGE_COLUMNS.index(feature)]),
-        width=len(PASSAGE_COLUMNS),
-        standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(line([-1], 0.5),),
-    )
-    points = {"fast": Thresholds(0.9, 1.0)}
-    policy = Policy(Thresholds(0.5, 1.0), Route.HYBRID, points=points)
-    model = RoutingModel("passages/v1", scorer, policy, None)
-    found, missing = (decide_by_passages(model, one, explain=True) for one in (ASKED, NESTED))
-    assert (found.logit, missing.logit) == (-0.5, 0.5)
-    assert (found.route, missing.route) == (Route.HYBRID, Route.FUSION)
-    assert sum(part.logit for part in found.contributions) == pytest.approx(found.logit)
-    assert "speak" in found.summary
-    assert decide_by_passages(model, NESTED, point="fast").route == Route.HYBRID
-    with pytest.raises(QuestionError):
-        decide_by_passages(model, ASKED, point="slow")
-
-
-def test_a_router_of_an_index_is_refused() -> None:
-    with pytest.raises(ModelFileError, match="feature schema"):
-        load_passage_router(MODELS / "router-en/v1")

@@ -1,4 +1,4 @@
-"""A corpus that two servers of others search: one finds what is named, one what is meant."""
+"""A corpus of which a server of others finds what is meant, and text search what is named."""
 
 import json
 from collections.abc import Callable
@@ -40,10 +40,6 @@ def write_dataset(folder: Path) -> Path:
     return folder
 
 
-def simple(asked: Any) -> Any:  # noqa: ANN401 - JSON
-    return {"found": {"hits": _found(asked, lambda n: bridge(n) if n % 2 else maker(n))}}
-
-
 def graph(asked: Any) -> Any:  # noqa: ANN401 - JSON
     return {"found": {"hits": _found(asked, lambda n: maker(n) if n % 2 else bridge(n))}}
 
@@ -54,10 +50,16 @@ def _found(asked: Any, first: Callable[[int], Hit]) -> list[Hit]:  # noqa: ANN40
     return [first(number), *others]
 
 
-def write_arms(folder: Path, cheap: Remote, dear: Remote, *, price: float = 0.02) -> Path:
-    cheap.reply, dear.reply = simple, graph
-    return arms_file(
-        folder,
-        table(cheap.url, "cheap", role="simple", price=0.0, timeout_ms=2000),
-        table(dear.url, "dear", price=price, same_ids=True, timeout_ms=2000),
-    )
+def write_corpus(folder: Path) -> Path:
+    """The passages as JSON lines."""
+    rows = [one(number) for number in range(BRIDGES) for one in (bridge, maker)]
+    lines = [json.dumps({"_id": r["key"], "title": r["name"], "text": r["body"]}) for r in rows]
+    path = folder / "corpus.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def write_arms(folder: Path, dear: Remote, *, price: float = 0.02) -> Path:
+    dear.reply = graph
+    options = {"price": price, "same_ids": True, "timeout_ms": 2000}
+    return arms_file(folder, table(dear.url, "dear", **options))

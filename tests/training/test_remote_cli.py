@@ -1,6 +1,7 @@
 """`wye train` and `wye tune` on remote arms: told, asked for, kept, and learned from."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,39 +13,45 @@ import pytest
 
 from tests.live import inside
 from tests.service.arms.fakes import Remote
-from tests.training.remote_town import BRIDGES, question, write_arms, write_dataset
-from wye.router.remote import load_passage_router
+from tests.training.remote_town import BRIDGES, question, write_arms, write_corpus, write_dataset
 from wye.service.app import build
 from wye.service.cli import run
 from wye.service.settings import ServiceSettings
 
 
 @pytest.fixture
-def servers() -> Iterator[tuple[Remote, Remote]]:
-    made = Remote(), Remote()
+def dear() -> Iterator[Remote]:
+    made = Remote()
     yield made
-    for one in made:
-        one.close()
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("town")
+    assert run(["index", str(write_corpus(folder)), "--index", str(folder / "index")]) == 0
+    return folder / "index"
 
 
 @pytest.fixture
-def town(
-    tmp_path: Path, servers: tuple[Remote, Remote], monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
-    """Options of a command over the arms."""
+def town(tmp_path: Path, index: Path, dear: Remote, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Options of a command over the index and the arm."""
     monkeypatch.chdir(tmp_path)
-    arms = write_arms(tmp_path, *servers)
+    arms = write_arms(tmp_path, dear)
     data = write_dataset(tmp_path / "town")
-    return ["--questions", str(data), "--arms", str(arms), "--cache", str(tmp_path / "cache")]
+    cache = index.parent / "cache"
+    shutil.rmtree(cache / "remote", ignore_errors=True)  # what the index replies is kept
+    options = ["--questions", str(data), "--arms", str(arms), "--index", str(index)]
+    return [*options, "--cache", str(cache)]
 
 
 def test_a_router_is_learned_and_serves_the_same_arms(
     town: list[str],
-    servers: tuple[Remote, Remote],
+    index: Path,
+    dear: Remote,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _, dear = servers
     code = run(["train", *town, "--yes", "--no-elsewhere", "--name", "town"])
     told = capsys.readouterr()
     assert code in {0, 1}, told.err
@@ -52,8 +59,8 @@ def test_a_router_is_learned_and_serves_the_same_arms(
     assert "A price of 0.02 counts as 2000 ms" in told.err
     assert len(dear.asked) == BRIDGES
     folder = tmp_path / "models" / "town" / "v1"
-    assert load_passage_router(folder).policy.simple == "hybrid"
     settings = ServiceSettings(
+        index=index,
         arms=tmp_path / "wye.toml",
         router={"model": str(folder)},  # type: ignore[arg-type]
     )
@@ -72,23 +79,22 @@ def test_a_router_is_learned_and_serves_the_same_arms(
 @pytest.mark.parametrize(("price", "told"), [(0.02, "costs 1.2"), (0.0, "has no known price")])
 def test_nobody_to_be_asked_agrees_to_nothing(
     town: list[str],
-    servers: tuple[Remote, Remote],
+    dear: Remote,
     capsys: pytest.CaptureFixture[str],
     price: float,
     told: str,
 ) -> None:
-    write_arms(Path(), *servers, price=price)
+    write_arms(Path(), dear, price=price)
     assert run(["train", *town]) == 2
     err = capsys.readouterr().err
     assert f"'dear' 60 questions: that {told}." in err
     assert "agree with --yes" in err
-    assert [one.asked for one in servers] == [[], []]
+    assert dear.asked == []
 
 
 def test_what_fails_is_not_learned_from_and_asked_again(
-    town: list[str], servers: tuple[Remote, Remote], capsys: pytest.CaptureFixture[str]
+    town: list[str], dear: Remote, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, dear = servers
     dear.modes = [500, "garbled"] * 3
     assert run(["train", *town, "--yes", "--no-elsewhere"]) in {0, 1}
     told = capsys.readouterr().err
@@ -100,15 +106,14 @@ def test_what_fails_is_not_learned_from_and_asked_again(
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(
-    town: list[str], servers: tuple[Remote, Remote], tmp_path: Path
+    town: list[str], dear: Remote, tmp_path: Path
 ) -> None:
     program = "import sys; from wye.service.cli import run; sys.exit(run(sys.argv[1:]))"
-    for one in servers:
-        one.mode, one.seconds = "slow", 0.5
+    dear.mode, dear.seconds = "slow", 0.5
     options = ["train", *town, "--yes"]
     command = [sys.executable, "-c", program, *options]
     running = subprocess.Popen(command, cwd=tmp_path, env={**os.environ}, stderr=subprocess.PIPE)
-    kept = tmp_path / "cache" / "remote" / "answers.jsonl"
+    kept = Path(town[-1]) / "remote" / "answers.jsonl"
     try:
         patience = time.monotonic() + 60
         while not kept.is_file() or kept.read_bytes().count(b"\n") < 5:
@@ -121,12 +126,11 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
     done = kept.read_bytes().count(b"\n")
     with kept.open("ab") as file:
         file.write(b'{"key": "half a li')
-    before = sum(len(one.asked) for one in servers)
+    before = len(dear.asked)
     assert before - done <= 16  # what was under way
-    for one in servers:
-        one.mode = "ok"
+    dear.mode = "ok"
     assert run(["train", *town, "--yes", "--no-elsewhere"]) in {0, 1}
-    assert sum(len(one.asked) for one in servers) - before == 2 * BRIDGES - done
+    assert len(dear.asked) - before == BRIDGES - done
 
 
 @pytest.mark.parametrize(
@@ -134,8 +138,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
     [
         (["train"], "Give --questions"),
         (["train", "--questions", "town"], "Which index answers"),
-        (["train", "--questions", "town", "--arms", "none.toml"], "cannot be read"),
-        (["train", "--questions", "town", "--arms", "wye.toml", "--features", "all"], "leave"),
+        (["train", "--questions", "town", "--index", "none", "--arms", "no.toml"], "cannot be"),
     ],
 )
 def test_what_cannot_be_is_said(

@@ -5,7 +5,7 @@ const KEPT = ["route", "k", "collection", "filter"];
 // {view, asked}: `asked` is a body for the API, or null.
 export function read() {
   const hash = location.hash.slice(1);
-  if (hash === "live" || hash === "documents") return { view: hash, asked: null };
+  if (hash === "documents") return { view: hash, asked: null };
   const fields = new URLSearchParams(hash);
   if (!fields.get("q")) return { view: "ask", asked: null };
   const asked = { question: fields.get("q") };

@@ -5,10 +5,9 @@ import { askForKey, get, keepKey } from "./api.js";
 import { ask, current, installAsk, showExamples } from "./ask.js";
 import { $, el } from "./dom.js";
 import { installDocuments, showDocuments } from "./documents.js";
-import { watch } from "./live.js";
 import { count } from "./text.js";
 
-const VIEWS = ["ask", "documents", "live"];
+const VIEWS = ["ask", "documents"];
 const SOON = 1000;
 const LATER = 15000;
 const selects = document.querySelectorAll("[data-collections]");
@@ -25,7 +24,6 @@ function reveal(view) {
     $(`tab-${name}`).tabIndex = isShown ? 0 : -1;
   }
   shown = view;
-  watch(view === "live");
   if (view === "ask") $("question").focus();
   if (view === "documents") showDocuments();
 }

@@ -76,7 +76,7 @@ def test_a_line_of_the_keys_file_that_cannot_be_read_is_told(
     path.write_text(f"{ada_key}\ngarbage\n", encoding="utf-8")
     # The file is empty for a moment while it is written, so a refused key alone says too little.
     until(lambda: "keys" in client.get("/ready", headers=headers).json())
-    assert client.get("/v1/stats", headers={"x-api-key": boss}).status_code == 401
+    assert client.get("/v1/jobs", headers={"x-api-key": boss}).status_code == 401
     for path_ in ("/ready", "/health"):
         said = client.get(path_, headers=headers).json()["keys"]
         assert said.startswith("Line 2 of the keys file is not a hashed API key")

@@ -12,7 +12,6 @@ from tests.live import until
 from tests.service.fakes import Library, Serve
 from wye.backends.types import Passage
 from wye.router.evidence import COLUMNS
-from wye.router.remote import PASSAGE_COLUMNS
 from wye.router.types import Route
 from wye.service.settings import LONGEST_DEADLINE_MS
 
@@ -259,7 +258,7 @@ def test_an_explained_reply_says_why_in_words(client: TestClient) -> None:
 
 def test_every_feature_that_a_router_can_name_has_a_meaning(client: TestClient) -> None:
     rows = client.get("/v1/features").json()["data"]
-    assert [row["name"] for row in rows] == [*COLUMNS, *PASSAGE_COLUMNS]
+    assert [row["name"] for row in rows] == [*COLUMNS]
     assert all(row["meaning"].endswith(".") for row in rows)
     assert [row["group"] for row in rows if row["name"] == "seed_coverage"] == ["names"]
 

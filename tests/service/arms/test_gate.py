@@ -298,8 +298,6 @@ def test_money_is_added_up(gateway: Callable[..., TestClient], remote: Remote, l
         ask(client, question)
     remote.mode = 500
     ask(client)
-    stats = client.get("/v1/stats").json()
-    assert (stats["spent"], stats["saved"]) == (pytest.approx(0.04), pytest.approx(0.04))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["spent"], line["saved"]) for line in lines] == [
         (0.0, 0.02),
@@ -325,7 +323,6 @@ def test_a_key_that_sees_another_collection_sees_no_arm(
     client = serve(engines=engines, arms=path, keys=(str(key),))
     headers = {"authorization": f"Bearer {secret}"}
     assert "arms" not in client.get("/ready", headers=headers).json()
-    assert client.get("/v1/stats", headers=headers).json()["spent"] is None
 
 
 def test_many_at_once_are_all_answered(gateway: Callable[..., TestClient], remote: Remote) -> None:

@@ -55,17 +55,6 @@ def delete(page: "Page") -> None:
     page.click("[data-document] button")
 
 
-def live(page: "Page") -> None:
-    page.ask(GRAPH)
-    page.click("#tab-live")
-    page.wait(lambda: page.all("#questions a") and page.all("#routes"))
-
-
-def idle(page: "Page") -> None:
-    page.click("#tab-live")
-    page.wait(lambda: "No question yet" in page.text("#live-now"))
-
-
 def refused(page: "Page") -> None:
     page.run("document.querySelector('.filter').open = true")
     page.one("#filter").send_keys("{nonsense")
@@ -82,7 +71,7 @@ def steps(page: "Page") -> None:
     page.unfold()
 
 
-VIEWS = [start, ask, unfold, steps, compare, documents, delete, live, idle, refused]
+VIEWS = [start, ask, unfold, steps, compare, documents, delete, refused]
 
 
 @pytest.mark.parametrize("width", [1400, 390])

@@ -108,7 +108,7 @@ def test_a_link_carries_a_question_and_how_it_was_asked(visit: Visit, question: 
     assert page.run(form, fields) == [question, "dense", "2", "other"]
     assert (page.text("#path"), len(page.all("#passages > li"))) == ("dense", 2)
     assert json.loads(page.run("return document.querySelector('#filter').value"))["value"] == 1
-    page.click("#tab-live")
+    page.click("#tab-documents")
     page.browser.back()
     page.wait(lambda: page.run("return location.hash") == link)
     assert page.one("#view-ask").is_displayed()
@@ -123,18 +123,6 @@ def test_a_link_that_names_what_is_not_here_asks_nothing_else_instead(
     name, value = wrong.split("=")
     assert f"There is no {name} '{value}' here; use one of " in page.text("#problem")
     assert page.text("#result") == ""
-
-
-def test_recent_questions_of_the_server_can_be_asked_again(
-    visit: Visit, library: Library, log: Path
-) -> None:
-    page = visit(library, request_log=log)
-    page.ask(HARD)
-    page.click("#tab-live")
-    page.click("#questions a")
-    page.wait(lambda: page.one("#view-ask").is_displayed())
-    page.settle()
-    assert page.run("return document.querySelector('#question').value") == HARD
 
 
 @pytest.mark.parametrize("name", ["demo", "mine"])
