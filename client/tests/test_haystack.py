@@ -32,11 +32,6 @@ def test_filters_hold(url: str) -> None:
     assert all(each.meta["topic"] == "bridges" for each in documents)
 
 
-async def test_it_can_be_awaited(url: str) -> None:
-    result = await WyeRetriever(url, top_k=1).run_async("Who designed the Iron Bridge?")
-    assert len(result["documents"]) == 1
-
-
 def test_a_key_is_stored_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "wye_secret")
     retriever = WyeRetriever("http://127.0.0.1:1", Secret.from_env_var("MY_KEY"))

@@ -5,7 +5,7 @@
 ...     hits = wye.search("Who designed the Iron Bridge?", k=3)
 ...     print(hits.route, [passage.title for passage in hits.passages])
 
-`AsyncClient` has the same methods as coroutines. The modules `wye_client.langchain`,
+The modules `wye_client.langchain`,
 `wye_client.llama_index` and `wye_client.haystack` have retrievers for those frameworks.
 """
 
@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from wye_client.client import (
     Answer,
     AnswerOptions,
-    AsyncClient,
     Client,
     Decision,
     Document,
@@ -29,7 +28,6 @@ from wye_client.client import (
 __all__ = [
     "Answer",
     "AnswerOptions",
-    "AsyncClient",
     "Client",
     "Decision",
     "Document",

@@ -1,10 +1,9 @@
-"""A client of the HTTP API, synchronous and asynchronous."""
+"""A client of the HTTP API."""
 
-import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any, Self, TypedDict, TypeVar, Unpack
@@ -199,11 +198,11 @@ class Written:
     version: int
 
 
-class AsyncClient:
-    """A client of one server.
+class Client:
+    """A client of one server, for any threads.
 
     Requests that are refused under load or whose connection fails are sent again after a while;
-    sending any of them twice does no harm.
+    sending any of them twice does no harm. A request that fails is a `WyeError` in every method.
     """
 
     def __init__(
@@ -221,66 +220,61 @@ class AsyncClient:
         self._url = url
         self._retries = retries
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._connect(base_url=url, headers=headers, timeout=timeout)
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout)
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close its connections."""
-        await self._http.aclose()
+        self._http.close()
 
-    async def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
-        """Find passages for a question; a request that fails is a `WyeError` in every method."""
-        body = {"question": question, **options}
-        return await self._send("POST", "/v1/retrieve", _hits, json=body)
+    def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
+        """Find passages for a question."""
+        return self._send("POST", "/v1/retrieve", _hits, json={"question": question, **options})
 
-    async def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
+    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
         """Answer a question from passages, with citations."""
-        body = {"question": question, **options}
-        return await self._send("POST", "/v1/answer", _answer, json=body)
+        return self._send("POST", "/v1/answer", _answer, json={"question": question, **options})
 
-    async def route(self, question: str, *, collection: str | None = None) -> Decision:
+    def route(self, question: str, *, collection: str | None = None) -> Decision:
         """Decide which route a question would take."""
         body = {"question": question, "collection": collection, "explain": True}
-        return await self._send(
-            "POST", "/v1/route", lambda reply: _decision(reply["route"]), json=body
-        )
+        return self._send("POST", "/v1/route", lambda reply: _decision(reply["route"]), json=body)
 
-    async def collections(self) -> list[str]:
+    def collections(self) -> list[str]:
         """Names of the collections that the key may see; the first is the default."""
-        return await self._send(
+        return self._send(
             "GET", "/v1/vector_stores", lambda reply: [each["id"] for each in reply["data"]]
         )
 
-    async def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
+    def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
         """Read a stored document; its passages are joined by empty lines."""
         params = {} if collection is None else {"collection": collection}
-        path = f"/v1/documents/{quote(id, safe='')}"
-        return await self._send("GET", path, _document, params=params)
+        return self._send("GET", f"/v1/documents/{quote(id, safe='')}", _document, params=params)
 
-    async def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
+    def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
         """Store documents, and wait until they are written."""
         values = [asdict(document) for document in documents]
         body = {"documents": values, "collection": collection}
-        reply: Any = await self._send("POST", "/v1/documents", dict, json=body)
+        reply: Any = self._send("POST", "/v1/documents", dict, json=body)
         while (written := _written(reply)) is None:
-            await self._pause(_POLL_SECONDS)
-            reply = await self._send("GET", f"/v1/jobs/{reply['id']}", dict)
+            time.sleep(_POLL_SECONDS)
+            reply = self._send("GET", f"/v1/jobs/{reply['id']}", dict)
         return written
 
-    async def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
+    def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
         """Delete documents by id, and return how many passages they had."""
         several = [documents] if isinstance(documents, str) else list(documents)
         body = {"documents": several, "collection": collection}
-        return await self._send(
+        return self._send(
             "POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), json=body
         )
 
-    async def _send(
+    def _send(
         self,
         method: str,
         path: str,
@@ -291,100 +285,17 @@ class AsyncClient:
         for attempt in count():
             outcome: httpx2.Response | httpx2.TransportError
             try:
-                outcome = await self._request(method, path, **content)
+                outcome = self._http.request(method, path, **content)
             except httpx2.TransportError as error:
                 outcome = error
             wait = _wait(outcome, attempt)
             if wait is None or attempt >= self._retries:
                 break
-            await self._pause(wait)
+            time.sleep(wait)
         if isinstance(outcome, httpx2.Response):
             return _result(outcome, parse)
         why = str(outcome) or type(outcome).__name__
         raise WyeError(f"{self._url} cannot be reached ({why}).") from outcome
-
-    def _connect(self, **options: Any) -> None:  # noqa: ANN401 - as of httpx2
-        self._http = httpx2.AsyncClient(**options)
-
-    async def _request(self, method: str, path: str, **content: Any) -> httpx2.Response:  # noqa: ANN401
-        return await self._http.request(method, path, **content)
-
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class _Blocking(AsyncClient):
-    """Blocks instead of waiting in an event loop, so that its coroutines end at the first step."""
-
-    def _connect(self, **options: Any) -> None:  # noqa: ANN401 - as of httpx2
-        self._connections = httpx2.Client(**options)
-
-    async def _request(self, method: str, path: str, **content: Any) -> httpx2.Response:  # noqa: ANN401
-        return self._connections.request(method, path, **content)
-
-    async def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    async def close(self) -> None:
-        """Close its connections."""
-        self._connections.close()
-
-
-class Client:
-    """A synchronous client with the arguments and methods of `AsyncClient`, for any threads."""
-
-    def __init__(
-        self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2
-    ) -> None:
-        self._blocking = _Blocking(url, key, timeout=timeout, retries=retries)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close its connections."""
-        return _run(self._blocking.close())
-
-    def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
-        """Find passages for a question; a request that fails is a `WyeError`."""
-        return _run(self._blocking.search(question, **options))
-
-    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
-        """Answer a question from passages, with citations."""
-        return _run(self._blocking.answer(question, **options))
-
-    def route(self, question: str, *, collection: str | None = None) -> Decision:
-        """Decide which route a question would take."""
-        return _run(self._blocking.route(question, collection=collection))
-
-    def collections(self) -> list[str]:
-        """Names of the collections that the key may see; the first is the default."""
-        return _run(self._blocking.collections())
-
-    def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
-        """Read a stored document; its passages are joined by empty lines."""
-        return _run(self._blocking.document(id, collection=collection))
-
-    def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
-        """Store documents, and wait until they are written."""
-        return _run(self._blocking.add(documents, collection=collection))
-
-    def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
-        """Delete documents by id, and return how many passages they had."""
-        return _run(self._blocking.delete(documents, collection=collection))
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for no event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise RuntimeError("the coroutine waits for an event loop")
 
 
 def _wait(outcome: httpx2.Response | httpx2.TransportError, attempt: int) -> float | None:

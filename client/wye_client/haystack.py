@@ -7,7 +7,7 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret, deserialize_secrets_inplace
 
 from wye_client import COMPARISONS
-from wye_client.client import AsyncClient, Client, Hits, SearchOptions
+from wye_client.client import Client, Hits, SearchOptions
 
 
 @component
@@ -55,14 +55,6 @@ class WyeRetriever:
         """
         with Client(self.url, self._secret, timeout=self.timeout) as client:
             return _documents(client.search(query, **self._search_options(filters, top_k)))
-
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Do the same as `run`, as a coroutine."""
-        async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
-            return _documents(await client.search(query, **self._search_options(filters, top_k)))
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise the component; a key only as the name of its variable."""

@@ -3,15 +3,12 @@
 from functools import cached_property
 from typing import Any, cast
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForRetrieverRun,
-    CallbackManagerForRetrieverRun,
-)
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, SecretStr
 
-from wye_client.client import AsyncClient, Client, Hits, SearchOptions
+from wye_client.client import Client, Hits, SearchOptions
 
 
 class WyeRetriever(BaseRetriever):
@@ -38,11 +35,8 @@ class WyeRetriever(BaseRetriever):
 
     @cached_property
     def _client(self) -> Client:
-        return Client(self.url, self._secret, timeout=self.timeout)
-
-    @property
-    def _secret(self) -> str | None:
-        return None if self.key is None else self.key.get_secret_value()
+        key = None if self.key is None else self.key.get_secret_value()
+        return Client(self.url, key, timeout=self.timeout)
 
     def _get_relevant_documents(
         self,
@@ -51,21 +45,8 @@ class WyeRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
         **options: Any,  # noqa: ANN401
     ) -> list[Document]:
-        return _documents(self._client.search(query, **self._search_options(options)))
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
-        **options: Any,  # noqa: ANN401
-    ) -> list[Document]:
-        # One client for each call, since its connections belong to the caller's event loop.
-        async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
-            return _documents(await client.search(query, **self._search_options(options)))
-
-    def _search_options(self, options: dict[str, Any]) -> SearchOptions:
-        return cast("SearchOptions", {"k": self.k, **self.options, **options})
+        wanted = cast("SearchOptions", {"k": self.k, **self.options, **options})
+        return _documents(self._client.search(query, **wanted))
 
 
 def _documents(hits: Hits) -> list[Document]:

@@ -1,5 +1,6 @@
 """A retriever for LlamaIndex; needs the extra `llama-index`."""
 
+import asyncio
 from typing import Any, Unpack
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -7,7 +8,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import FilterCondition, MetadataFilter, MetadataFilters
 
 from wye_client import COMPARISONS
-from wye_client.client import AsyncClient, Client, Hits, SearchOptions
+from wye_client.client import Client, Hits, SearchOptions
 
 
 class WyeRetriever(BaseRetriever):
@@ -37,7 +38,6 @@ class WyeRetriever(BaseRetriever):
         Raises:
             ValueError: Wye has no such filter.
         """
-        self._where = (url, key, timeout)
         self._options = options
         if filters is not None:
             self._options["filter"] = wye_filter(filters)
@@ -48,10 +48,7 @@ class WyeRetriever(BaseRetriever):
         return _nodes(self._client.search(query_bundle.query_str, **self._options))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        url, key, timeout = self._where
-        # One client for each call, since its connections belong to the caller's event loop.
-        async with AsyncClient(url, key, timeout=timeout) as client:
-            return _nodes(await client.search(query_bundle.query_str, **self._options))
+        return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
 def wye_filter(filters: MetadataFilters) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The client beside a server of a real index, and beside servers that misbehave."""
 
-import asyncio
-import inspect
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from wye_client import AsyncClient, Client, Document, Turn, Written, WyeError
+from wye_client import Client, Document, Turn, Written, WyeError
 
 from tests.live import listening, until
 from wye.backends.store.ingest import ingest
@@ -52,14 +50,6 @@ def url(folder: Path, secret: tuple[str, str]) -> Iterator[str]:
         yield url
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    def methods(kind: type) -> dict[str, str]:
-        hits = inspect.getmembers(kind, inspect.isfunction)
-        return {n: str(inspect.signature(each)) for n, each in hits if not n.startswith("_")}
-
-    assert methods(Client) == methods(AsyncClient)
-
-
 def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> None:
     with Client(url, secret[0]) as wye:
         assert wye.collections() == ["default"]
@@ -89,24 +79,6 @@ def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> 
             wye.document("d/3 #")
         assert error.value.status == 404
         assert error.value.request_id
-
-
-def test_the_other_one_gives_the_same(url: str, secret: tuple[str, str]) -> None:
-    async def ask_all() -> None:
-        async with AsyncClient(url, secret[0]) as wye:
-            hits = await wye.search(QUESTION, route="lexical")
-            assert hits.passages == there.passages
-            assert await wye.collections() == ["default"]
-            assert await wye.add([Document("a", "A."), Document("b", "B."), Document("c", "C.")])
-            assert (await wye.document("a")).text == "A."
-            assert await wye.delete(["a", "b", "c"]) == 3
-            assert (await wye.answer(QUESTION, route="dense")).text
-            with pytest.raises(WyeError, match="at least 1 character"):
-                await wye.search("")
-
-    with Client(url, secret[0]) as wye:
-        there = wye.search(QUESTION, route="lexical")
-    asyncio.run(ask_all())
 
 
 def test_a_key_comes_from_the_environment(
