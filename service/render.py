@@ -1,8 +1,8 @@
 """What commands print: decisions, explanations and hits, for people and as JSON."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -11,9 +11,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from wye.backends.files import plain, rounded_json
-from wye.backends.types import RankedHit
+from wye.backends.types import RankedHit, Source
 from wye.hits import Hit, Hits
-from wye.router.types import ChainStep, Contribution, Decision, Route, Thresholds
+from wye.router.types import (
+    Answered,
+    ChainStep,
+    Contribution,
+    Decision,
+    Route,
+    Thresholds,
+    answered,
+)
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import EntityNote, Explanation
@@ -25,6 +33,7 @@ SHOWN_ENTITIES = 15
 SHOWN_NAMES = 5
 EXCERPT = 240
 INDENT = 14
+HIT_FIELDS = ("id", "rank", "score", "relevance", "title", "text", "metadata")
 STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow", Route.STEPS: "green"}
 SIMPLE_STYLE = "cyan"
 Cell = str | Text
@@ -161,10 +170,8 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
         show_decision(console, hits.reply.decision)
         show_plan(console, hits.question, hits.reply.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
-        console.print(_line_of(hit, ranked))
-        text = _flat(hit.text)
-        excerpt = text if len(text) <= EXCERPT else text[:EXCERPT].rsplit(" ", 1)[0] + " ..."
-        console.print(Padding(Text(excerpt), (0, 0, 0, INDENT)))
+        console.print(_line_of(hit, ranked.sources))
+        _show_excerpt(console, hit.text)
     if explain and hits.reply.chain:
         show_chain(console, hits.reply.chain)
     if hits.explanation is not None:
@@ -172,12 +179,38 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
     console.print()
 
 
+def show_reply(console: Console, reply: Mapping[str, Any]) -> None:
+    """Print the passages of a reply of `/v1/retrieve`, and why its route was taken if it says so.
+
+    Raises:
+        KeyError, TypeError: It is no such reply.
+    """
+    route, chance = reply["route"], reply["answerability"]
+    notes = _notes(reply["degraded"], answered(chance), chance, len(reply["passages"]))
+    facts = f"{route['path']}, {reply['timings_ms']['total']:.1f} ms"
+    console.print(Text(reply["question"], style="bold"), _with_notes(facts, notes))
+    if route["summary"]:
+        console.print(Text(route["summary"]))
+    for passage in reply["passages"]:
+        hit = Hit(**{name: passage[name] for name in HIT_FIELDS})
+        sources = [Source(*each.values()) for each in passage["sources"]]
+        console.print(_line_of(hit, sources if len(sources) > 1 else ()))
+        _show_excerpt(console, hit.text)
+    console.print()
+
+
+def _show_excerpt(console: Console, text: str) -> None:
+    text = _flat(text)
+    excerpt = text if len(text) <= EXCERPT else text[:EXCERPT].rsplit(" ", 1)[0] + " ..."
+    console.print(Padding(Text(excerpt), (0, 0, 0, INDENT)))
+
+
 def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
     """Print the route and one line for each hit; hits in `gold` are marked."""
     route = f"{Route.AUTO}, which takes {hits.route}" if hits.reply.decision else str(hits.route)
     console.print(Text(route, style="bold cyan"), _facts(hits, route=False))
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
-        console.print(_line_of(hit, ranked, marked=hit.id in gold))
+        console.print(_line_of(hit, ranked.sources, marked=hit.id in gold))
 
 
 def hits_json(replies: Sequence[Hits], *, explain: bool) -> str:
@@ -196,21 +229,27 @@ _DOUBTS = {"no": "probably not in this corpus", "unsure": "not sure that this is
 
 def _facts(hits: Hits, *, route: bool = True) -> Text:
     total = f"{1000 * sum(hits.seconds.values()):.1f} ms"
-    facts = Text(f"{hits.route}, {total}" if route else total, style="dim")
-    notes = [f"note: {hits.degraded}"] if hits.degraded else []
-    if hits.answered in _DOUBTS:
-        chance = f"(probability of an answer {hits.answerability:.2f})"
-        notes.append(f"{_DOUBTS[hits.answered]} {chance}")
-    if not hits:
-        notes.append("nothing found")
+    notes = _notes(hits.degraded, hits.answered, hits.answerability, len(hits))
     if folded := sum(map(len, hits.reply.duplicates.values())):
         notes.append(f"{folded} near-duplicates were put behind the other passages")
+    return _with_notes(f"{hits.route}, {total}" if route else total, notes)
+
+
+def _notes(degraded: str, verdict: Answered | None, chance: float | None, count: int) -> list[str]:
+    notes = [f"note: {degraded}"] if degraded else []
+    if verdict in _DOUBTS:
+        notes.append(f"{_DOUBTS[verdict]} (probability of an answer {chance:.2f})")
+    return notes if count else [*notes, "nothing found"]
+
+
+def _with_notes(facts: str, notes: Iterable[str]) -> Text:
+    text = Text(facts, style="dim")
     for note in notes:
-        facts.append(f"\n  {note}", style="yellow not dim")
-    return facts
+        text.append(f"\n  {note}", style="yellow not dim")
+    return text
 
 
-def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
+def _line_of(hit: Hit, sources: Sequence[Source], *, marked: bool = False) -> Text:
     line = Text(f"{hit.rank:>3}  ")
     line.append(f"{hit.score:.4f} ", style="cyan")
     line.append("* " if marked else "  ", style="bold green")
@@ -218,8 +257,8 @@ def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     line.append(f"  {_flat(hit.id)}", style="dim")
     if hit.relevance is not None:
         line.append(f"  relevance {hit.relevance:.2f}", style="dim")
-    if ranked.sources:
-        ranks = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
+    if sources:
+        ranks = ", ".join(f"{source.retriever} {source.rank}" for source in sources)
         line.append(f"  ({ranks})", style="dim")
     return line
 
@@ -250,7 +289,6 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
 
 
 def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
-    names = ("id", "rank", "score", "relevance", "title", "text")
     sources = {"sources": [*map(plain, ranked.sources)]} if ranked.sources else {}
-    values = {name: getattr(hit, name) for name in names}
+    values = {name: getattr(hit, name) for name in HIT_FIELDS}
     return {**values, "metadata": dict(hit.metadata), **sources}

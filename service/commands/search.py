@@ -42,7 +42,7 @@ def search(
         str | None,
         typer.Option(
             help="URL of a running `wye serve` to ask, with the API key in WYE_KEY, if set. No "
-            "model is loaded here, and --json prints its replies."
+            "model is loaded here, and --json prints its replies, explanations included."
         ),
     ] = None,
     collection: Annotated[
@@ -131,8 +131,15 @@ def _ask_server(
     if as_json:
         typer.echo(rounded_json(replies))
         return
-    hits = [_hits_of(address, reply) for reply in replies]
-    _show(hits, explain=bool(params["explain"]), as_json=False)
+    from wye.service.render import show_reply
+
+    for reply in replies:
+        try:
+            show_reply(output(), reply)
+        except (KeyError, TypeError) as error:
+            raise ServiceError(
+                f"{address} answered, but not as this version's `wye serve` does (see {error})."
+            ) from None
 
 
 def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
@@ -159,61 +166,6 @@ def _post(url: str, body: Mapping[str, object]) -> dict[str, Any]:
         raise ServiceError(
             f"No `wye serve` answers at {url} ({cause}). Start it, or give --index DIR."
         ) from None
-
-
-def _hits_of(address: str, value: object) -> "wye.Hits":
-    """The hits of a server's reply, or a `ServiceError`; without the plan, which it lacks."""
-    from pydantic import ValidationError
-
-    from wye.backends.types import RankedHit, Ranking, Source
-    from wye.hits import Hit, Hits
-    from wye.router.types import Decision, Reply, Route, Thresholds
-    from wye.service.api.replies import RetrieveReply
-
-    try:
-        body = RetrieveReply.model_validate(value)
-    except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ServiceError(
-            f"{address} answered, but not as this version's `wye serve` does (see `{field}`)."
-        ) from None
-    hits, ranked = [], []
-    for passage in body.passages:
-        id_, rank, score = passage.id, passage.rank, passage.score
-        content = (passage.title, passage.text, passage.metadata, passage.relevance)
-        hits.append(Hit(id_, rank, score, *content))
-        sources = tuple(
-            Source(source.arm, source.rank, source.score, source.share)
-            for source in passage.sources
-            if source.share is not None  # it is None if nothing was fused
-        )
-        ranked.append(RankedHit(id_, score, rank, sources))
-    route = body.route
-    limits = route.thresholds
-    decision = Decision(
-        route.path,
-        route.score,
-        logit=None,
-        thresholds=Thresholds(limits["low"], limits["high"]) if limits else None,
-        reason=route.reason,
-        model=route.model,
-        contributions=tuple(route.contributions or ()),
-        nearest_change=route.nearest_change,
-        summary=route.summary,
-    )
-    reply = Reply(
-        body.question,
-        route.path,
-        Ranking(route.path, ranked, degraded=body.degraded),
-        arms={},
-        seconds={"total": body.timings_ms["total"] / 1000},
-        version=body.index.version,
-        explanation=body.explanation,
-        decision=decision if route.asked == Route.AUTO else None,
-        chain=body.steps or (),
-        answerability=body.answerability,
-    )
-    return Hits(hits, reply)
 
 
 def route(
