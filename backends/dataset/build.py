@@ -251,16 +251,18 @@ def fill(writer: Writer, rows: pa.RecordBatch, gone: Sequence[str]) -> pa.Record
         rows: Rows with empty columns; none where passages are only deleted.
         gone: Ids of the passages that the same commit replaces or deletes.
     """
-    filled, counts = with_columns(writer.index, rows)
+    filled, counts = with_columns(writer.index, rows, writer.version)
     count(writer, counts, gone)
     return filled
 
 
-def with_columns(index: PassageStore, rows: pa.RecordBatch) -> "tuple[pa.RecordBatch, Counts]":
+def with_columns(
+    index: PassageStore, rows: pa.RecordBatch, version: int | None = None
+) -> "tuple[pa.RecordBatch, Counts]":
     """Rows with the engine's columns, and what `count` has to add once they are written."""
     if not rows.num_rows:
         return rows, Counts()
-    table = WordTable.of(index)
+    table = WordTable.of(index, version)
     new = _rows(table, corpus_of(index, rows))
     counts = Counts.of(new)
     columns = to_columns(_completed(new, table, counts))
@@ -275,14 +277,13 @@ def count(writer: Writer, more: "Counts", gone: Sequence[str]) -> None:
         gone: Ids of those that are deleted.
     """
     writer.check_newest()  # since the table is written before the passages
-    _count(WordTable.of(writer.index), more, _counts_of(writer, gone))
-
-
-def _count(table: WordTable, more: "Counts", fewer: "Counts") -> None:
+    table = WordTable.of(writer.index, writer.version)
+    fewer, about = _counts_of(writer, gone), table.about
     about = replace(
-        table.about,
-        passages=table.about.passages + more.passages - fewer.passages,
-        terms=table.about.terms + more.terms - fewer.terms,
+        about,
+        passages=about.passages + more.passages - fewer.passages,
+        terms=about.terms + more.terms - fewer.terms,
+        version=writer.version + 1,
     )
     table.changed(about, chain(more.words(), fewer.words(sign=-1)))
 

@@ -1,14 +1,16 @@
 """`words.lance`: how often each name, word and label occurs, looked up by hash.
 
 It stands beside the passages and only holds counts that can be counted again. Each write adds what
-it writes and subtracts what it replaces or deletes. The table has versions of its own: a process
-that is killed in between leaves counts that are off by its last commit.
+it writes and subtracts what it replaces or deletes. The table has versions of its own, each of
+which says what version of the passages it counts: one whose commit failed is passed over.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import lance
@@ -16,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from wye.backends.dataset.columns import hashed, spelling
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import KEEP_VERSIONS, PassageStore
 from wye.backends.store.schema import any_of
 from wye.backends.text import is_informative
 from wye.backends.trigraph.names import MAX_WORDS
@@ -64,6 +66,7 @@ class About:
         settings: Digest of the settings that the columns depend on; see `build.pins`.
         lexical: The fields of `LexicalSettings`.
         assembly: The fields of `AssemblySettings`.
+        version: The first version of the passages that has these counts.
     """
 
     passages: int
@@ -72,6 +75,7 @@ class About:
     settings: str
     lexical: Mapping[str, Any]
     assembly: Mapping[str, Any]
+    version: int = 0
 
 
 def entry_of_name(key: str, passages: int, titles: int, *, is_phrase: bool) -> tuple[Pair, Word]:
@@ -107,9 +111,15 @@ class WordTable:
         self.about = About(**json.loads(self.find([(ABOUT, "")])[ABOUT, ""].text))
 
     @classmethod
-    def of(cls, index: PassageStore) -> "WordTable":
-        """The newest version beside the passages of an index."""
-        return cls(index.beside(WORDS))
+    def of(cls, index: PassageStore, version: int | None = None) -> "WordTable":
+        """The table of a version of the passages, by default of the one that an index has in view.
+
+        Later ones are of commits that are under way, or have failed.
+        """
+        table = cls(index.beside(WORDS))
+        while table.about.version > (version or index.version):
+            table = cls(table._dataset.checkout_version(table._dataset.version - 1))
+        return table
 
     def find(self, pairs: Iterable[Pair]) -> dict[Pair, Word]:
         """What is known of some words, for those that some passage has."""
@@ -148,12 +158,20 @@ class WordTable:
         more = _summed(several)
         known = self.find(more)
         more.update((pair, _sum(word, more[pair])) for pair, word in known.items())
+        base = self._dataset.version
+        if self._dataset.latest_version != base:
+            self._dataset.restore()  # type: ignore[no-untyped-call]
         merge = self._dataset.merge_insert("hash")
         merge.when_matched_update_all().when_not_matched_insert_all().execute(_table(about, more))
         newest = lance.dataset(self._dataset.uri)
         if len(newest.get_fragments()) > _MOST_FRAGMENTS:
             newest.optimize.compact_files()
             newest.optimize.optimize_indices()
+            before = datetime.now() - KEEP_VERSIONS  # in local time, as Lance's are
+            ends = pairwise((each["version"], each["timestamp"]) for each in newest.versions())
+            old = [number for (number, _), (_, end) in ends if number < base and end < before]  # type: ignore[operator]
+            if old:
+                newest.cleanup_old_versions(versions=old)
 
 
 def _summed(several: Iterable[tuple[Pair, Word]]) -> dict[Pair, Word]:

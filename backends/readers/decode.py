@@ -28,6 +28,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 def known_encoding(name: str) -> str:
     """The usual name of an encoding, "" for none; a `LookupError` if it is not known."""
+    try:
+        "".encode(name or "utf-8")
+    except ValueError as error:  # a NUL in the name, or a codec that encodes nothing
+        raise LookupError(name) from error
     return codecs.lookup(name).name if name else ""
 
 
@@ -58,7 +62,7 @@ def decoded(content: bytes, encoding: str = "") -> tuple[str, str]:
     guess, is_sure = (encoding, True) if encoding else _guessed(content)
     if guess and not is_sure:
         reason = f"{reason}. It may be {guess}; then give --encoding {guess}"
-    with suppress(UnicodeDecodeError):
+    with suppress(UnicodeError):
         if is_sure:
             note = "" if encoding else f"read as {guess}, since it is not UTF-8"
             return content.decode(guess), note

@@ -42,6 +42,8 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
             form = await _CompleteFormParser(request, stream, files, fields).parse()
         except MultiPartException as error:
             raise HTTPException(400, error.message) from error
+        except KeyError as error:  # the header content-type
+            raise HTTPException(415, "Send multipart/form-data with the file.") from error
         except ValueError as error:  # UnicodeError as well
             raise HTTPException(
                 400, "The charset of the form cannot be read; leave it out, it is UTF-8."

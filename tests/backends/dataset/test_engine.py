@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -239,8 +240,9 @@ def test_a_deleted_passage_is_in_no_reply_and_leads_nowhere(folder: Path) -> Non
 
 def counts(folder: Path) -> dict[str, int]:
     """Number of passages of each term and label, and the numbers of all passages and terms."""
-    about = WordTable.of(PassageStore.open(folder)).about
-    rows = lance.dataset(folder / "words.lance").to_table(["kind", "word"]).to_pylist()
+    table = WordTable.of(PassageStore.open(folder))
+    about = table.about
+    rows = table._dataset.to_table(["kind", "word"]).to_pylist()
     words = [json.loads(row["word"]) for row in rows if row["kind"] in ("term", "label")]
     known = {text: passages for text, passages, *_ in words if passages}
     return {**known, "all passages": about.passages, "all terms": about.terms}
@@ -261,6 +263,25 @@ def test_what_is_replaced_or_deleted_is_neither_found_nor_counted(folder: Path) 
     for engine in ("memory", "dataset"):
         assert {*ids(opened(folder, engine), "quagga zebra", Route.LEXICAL)} == {*replaced}
     PassageStore.open(folder).check_content()
+
+
+def test_a_commit_that_fails_counts_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = counts(folder)
+
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("wye.backends.store.index.flush_files", full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="no space"):
+                opened(folder).ingest([NEW])
+            with pytest.raises(OSError, match="no space"):
+                remove(folder, Removal(tuple(all_ids(folder)[:100])))
+    assert counts(folder) == before
+    opened(folder).ingest([NEW])
+    remove(folder, Removal((NEW.id,)))
+    assert counts(folder) == before
 
 
 def test_a_version_does_not_change_under_its_reader(folder: Path) -> None:

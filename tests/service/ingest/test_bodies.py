@@ -260,7 +260,10 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
         ({"as_text": "conf"}, "'conf' is no suffix, as in .conf"),
         ({"modified": "yesterday"}, "send a day, as in 2026-03-01"),
         ({"header": "maybe"}, "send true or false"),
-        ({"encoding": "klingon"}, "it is not known, as cp1252 is"),
+        *(
+            ({"encoding": name}, "it is not known, as cp1252 is")
+            for name in ("klingon", "hex", "undefined", "\0")
+        ),
         ({"metadata": "[1]"}, "flat JSON object"),
         ({"metadata": '{"a": [{"b": 1}]}'}, "flat JSON object"),
         ({"metadata": "{"}, "flat JSON object"),
@@ -279,6 +282,7 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
     assert client.post(
         "/v1/documents", content=b"x", headers={"content-type": "multipart/form-data"}
     ).status_code in (400, 422)
+    assert client.post("/v1/files", content=b"x").status_code == 415
 
 
 FORM = b"".join(
