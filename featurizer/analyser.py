@@ -17,7 +17,6 @@ import numpy as np
 from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, open_decoder
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.layers import OneThread
 from wye.featurizer.spacy.parser import QUESTION_CHARACTERS, QUESTION_TOKENS, SpacyParser
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
 from wye.featurizer.types import (
@@ -123,7 +122,6 @@ class Analyser:
         self._begun: tuple[_Begun, _Begun] = ({}, {})
         self._syntax: SyntaxParser | None = None
         self._clock = Stopwatch("parsing", "encoding")
-        self._one_thread = OneThread()
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -283,8 +281,7 @@ class Analyser:
             ModelError: Trees are wanted, and the constituency model is missing or damaged.
         """
         if trees:
-            with self._one_thread():
-                return self.syntax.build(parses)
+            return self.syntax.build(parses)
         return [Syntax(p.tokens, p.token_sentences) for p in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:

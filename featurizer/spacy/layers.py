@@ -114,7 +114,6 @@ class WindowEncoder:
         (self._mix,) = _maxouts(embed)
         self._layers = _maxouts(encode)
         self._outputs: dict[bytes, bytes] = {}
-        self._one_thread = OneThread()
         self._window = _named(encode, "expand_window")[0].attrs["window_size"]
 
     def as_layer(self) -> "Model[Any, Any]":
@@ -131,9 +130,8 @@ class WindowEncoder:
 
     def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
         """Vectors (tokens, width) of each document."""
-        with self._one_thread():
-            batches = map(self._encode, chunks(docs, TOKENS_AT_ONCE))
-            return [vectors for batch in batches for vectors in batch]
+        batches = map(self._encode, chunks(docs, TOKENS_AT_ONCE))
+        return [vectors for batch in batches for vectors in batch]
 
     def _encode(self, docs: Sequence["Doc"]) -> list[Float32]:
         lengths = np.array([len(doc) for doc in docs], np.int64)

@@ -131,7 +131,8 @@ class SpacyParser:
             for offset, doc in _pieces(pipeline.nlp, text):
                 for component in pipeline.components:
                     yield
-                    doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
+                    with pipeline.one_thread():
+                        doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
                 yield
                 pieces.append((offset, _extract(doc, offset)))
             parses.append(_join(text, pieces))

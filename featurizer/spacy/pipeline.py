@@ -121,7 +121,7 @@ class Pipeline:
 
     def __init__(self, name: str, *, fast: bool = True) -> None:
         """Load a pipeline as `load_pipeline` does; if `fast`, replace its slow parts."""
-        self.name = name
+        self.name, self.one_thread = name, OneThread()
         self.nlp = load_pipeline(name)
         self._words_at_first = len(self.nlp.vocab.strings)
         self.components: list[Any] = [component for _, component in self.nlp.pipeline]
@@ -167,14 +167,15 @@ class Pipeline:
         """
         return len(self.nlp.vocab.strings) - self._words_at_first > NEW_WORDS
 
-    def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterable["Doc"]:
-        """Apply all components to documents, in order."""
-        for component in self.components:
-            if hasattr(component, "pipe"):
-                docs = component.pipe(docs, batch_size=batch_size)
-            else:
-                docs = map(component, docs)
-        return docs
+    def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+        """Apply all components to documents, in order, `batch_size` at a time."""
+        remaining = iter(docs)
+        while batch := [*islice(remaining, batch_size)]:
+            with self.one_thread():
+                for component in self.components:
+                    has_pipe = hasattr(component, "pipe")
+                    batch = [*(component.pipe(batch) if has_pipe else map(component, batch))]
+            yield from batch
 
 
 def _unknown(nlp: "Language") -> str:
@@ -203,21 +204,15 @@ def _replace_model(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any
 class Faster(ABC):
     """Replaces a pipeline component, for documents without annotations of its kind."""
 
-    def __init__(self) -> None:
-        self._one_thread = OneThread()
-
-    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+    def pipe(self, docs: Sequence["Doc"]) -> Sequence["Doc"]:
         """Annotate documents, in order."""
-        remaining = iter(docs)
-        while batch := [*islice(remaining, batch_size)]:
-            for chunk in chunks([doc for doc in batch if len(doc)], SIDE_BY_SIDE):
-                with self._one_thread():
-                    self._annotate(chunk)
-            yield from batch
+        for chunk in chunks([doc for doc in docs if len(doc)], SIDE_BY_SIDE):
+            self._annotate(chunk)
+        return docs
 
     def __call__(self, doc: "Doc") -> "Doc":
         """Annotate one document."""
-        return next(self.pipe([doc], 1))
+        return self.pipe([doc])[0]
 
     @abstractmethod
     def _annotate(self, docs: Sequence["Doc"]) -> None:
@@ -233,7 +228,6 @@ class Tags(Faster):
         return LinearLayer.fits(tagger.model)
 
     def __init__(self, tagger: Any) -> None:  # noqa: ANN401
-        super().__init__()
         self._scores = LinearLayer(tagger.model)
         self._tags = np.array([tagger.vocab.strings[label] for label in tagger.labels], np.uint64)
 
@@ -265,7 +259,6 @@ class _Moves(Faster):
         )
 
     def __init__(self, component: Any) -> None:  # noqa: ANN401
-        super().__init__()
         lower, upper = component.model.get_ref("lower"), component.model.get_ref("upper")
         self._vectors = LinearLayer(component.model.get_ref("tok2vec"))
         # From (positions, hidden, pieces, inputs) to the two sums of each unit side by side.

@@ -227,7 +227,7 @@ def test_heads_are_those_of_spacy_wherever_sentences_begin(
         return [*part(fast.nlp, "tok2vec").pipe(made, batch_size=64)]
 
     parser = part(fast.nlp, "parser")
-    together = Dependencies(parser).pipe(docs(), batch_size=64)
+    together = Dependencies(parser).pipe(docs())
     assert attached([*together]) == attached([parser(doc) for doc in docs()])
 
 
@@ -238,4 +238,4 @@ def test_heads_depend_on_nothing_beside(fast: Pipeline, monkeypatch: pytest.Monk
     docs = [vectors(fast.nlp.make_doc(text)) for text in texts]
     # A text that is longer by itself, and others a few at a time.
     monkeypatch.setattr(wye.featurizer.spacy.pipeline, "SIDE_BY_SIDE", 50)
-    assert attached([*heads.pipe(docs, batch_size=30)]) == attached(alone)
+    assert attached([*heads.pipe(docs)]) == attached(alone)
