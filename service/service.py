@@ -100,11 +100,11 @@ class Service:
                 models=self.batcher,
                 refresher=self.refresher,
                 threads=self._threads,
-                metrics=metrics.documents,
+                metrics=metrics,
             )
             for name, collection in collections.items()
         }
-        self.jobs = JobRunner(self.writers, documents, metrics.documents)
+        self.jobs = JobRunner(self.writers, documents, metrics)
         self._ledger = open_ledger(settings, ring.keys) if arms else None
         by_scores = settings.fusion.method != "rrf"
         self._gates = {
@@ -292,15 +292,15 @@ class Service:
 
     def _count_arms(self, remote: RemoteOutcome) -> None:
         """Count the calls of remote arms and what they cost."""
-        metrics = self.metrics.arms
+        metrics = self.metrics
         for name, call in remote.calls.items():
-            metrics.calls.labels(name, call.outcome).inc()
-            metrics.state.labels(name).set([*BreakerState].index(call.state))
+            metrics.arm_calls.labels(name, call.outcome).inc()
+            metrics.arm_state.labels(name).set([*BreakerState].index(call.state))
             if call.calls:
-                metrics.seconds.labels(name).observe(call.seconds)
-            metrics.spent.labels(name).inc(call.spent)
+                metrics.arm_seconds.labels(name).observe(call.seconds)
+            metrics.arm_spent.labels(name).inc(call.spent)
         for name, saved in remote.saved_by.items():
-            metrics.saved.labels(name).inc(saved)
+            metrics.arm_saved.labels(name).inc(saved)
 
     def log(self, kind: str, request_id: str, values: Callable[[], Mapping[str, Any]]) -> bool:
         """Write a line to the request log, if there is one; if that fails, the line is lost.

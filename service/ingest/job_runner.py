@@ -19,7 +19,7 @@ from wye.featurizer.errors import FeaturizerError
 from wye.service.collections import Collection
 from wye.service.errors import ServiceError
 from wye.service.http.edge import ASKING
-from wye.service.http.metrics import DocumentMetrics
+from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, reason_of
 from wye.service.ingest.jobs import Job, JobStore, State
 from wye.service.ingest.writer import CollectionWriter, StoppedError
@@ -82,7 +82,7 @@ class JobRunner:
         self,
         writers: Mapping[str, CollectionWriter],
         settings: DocumentSettings,
-        metrics: DocumentMetrics,
+        metrics: Metrics,
     ) -> None:
         self._writers = writers
         self._settings = settings

@@ -30,7 +30,7 @@ from wye.featurizer.analyser import Analyser
 from wye.featurizer.types import Steps
 from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import Collection, Refresher
-from wye.service.http.metrics import DocumentMetrics
+from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
 from wye.service.ingest.jobs import FOLDER, Job, JobStore
 from wye.service.settings import DocumentSettings, ServiceSettings
@@ -102,7 +102,7 @@ class CollectionWriter:
         models: Batcher[Any, Any, Any],
         refresher: Refresher,
         threads: Executor,
-        metrics: DocumentMetrics,
+        metrics: Metrics,
     ) -> None:
         """Keep the parts; the collection need not be loaded yet.
 
@@ -126,7 +126,7 @@ class CollectionWriter:
         )
         self._stopping = threading.Event()
         self._jobs: JobStore | None = None
-        metrics.begin(collection.name)
+        metrics.unfinished(collection.name, ())  # so that they are listed
 
     @property
     def jobs(self) -> JobStore:
