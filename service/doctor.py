@@ -19,7 +19,7 @@ from wye.router.session import ModelCache, Session
 from wye.router.settings import RoutingSettings
 from wye.service.app import indexes
 from wye.service.arms.file import read_arms
-from wye.service.collections import Collection, check_router
+from wye.service.collections import IndexCollection, check_router
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing, others_write, refuse_open_server
 from wye.service.ingest.jobs import JobStore
@@ -68,7 +68,9 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
         folders = index_folders(serve.indexes, settings.index)
         routers = router_settings(settings, list(folders))
         for name, opener in openers.items():
-            check = partial(_index, Collection(name, opener), folders[name], routers[name], serve)
+            check = partial(
+                _index, IndexCollection(name, opener), folders[name], routers[name], serve
+            )
             yield _look(f"index {name}", check)
 
 
@@ -134,7 +136,7 @@ def _arms(settings: ServiceSettings, collections: list[str]) -> tuple[str, list[
 
 
 def _index(
-    collection: Collection, folder: Path, routing: RoutingSettings, serve: ServeSettings
+    collection: IndexCollection, folder: Path, routing: RoutingSettings, serve: ServeSettings
 ) -> tuple[str, list[str]]:
     name, started = collection.name, perf_counter()
     check_router(name, routing)

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import monotonic, perf_counter
@@ -19,7 +19,7 @@ from wye.router.session import Session
 from wye.router.types import Ask, Reply, Route
 from wye.service.arms.arm import RemoteOutcome
 from wye.service.batching import Entry, Later
-from wye.service.collections import Collection
+from wye.service.http.problems import Problem, reason_of
 from wye.service.logs import LOG
 
 # Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
@@ -101,6 +101,76 @@ class SearchResult:
         if not self.fallback:
             return "arm" if self.degraded else ""
         return "failed" if " failed (" in self.fallback else "late"
+
+
+INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
+"""What of a collection can be at fault."""
+
+
+class Collection:
+    """A named index, with the version of it that is searched now.
+
+    A replaced session is freed with the last batch that holds it.
+
+    Attributes:
+        unavailable: Routes that the installation lacks, and why.
+        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
+        read_fault: Why the version that is searched can no longer be read; "" while it can.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
+        self.read_fault = ""
+        self.unavailable: dict[Route, str] = {}
+        self._session: Session | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is loaded."""
+        return self._session is not None
+
+    def require_ready(self) -> None:
+        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
+        _ = self.session
+        if self.read_fault:
+            raise Problem(503, "unavailable", reason_of(self.read_fault), retry_after=10)
+
+    def require_route(self, route: Route) -> None:
+        """Refuse (409) a route that the installation lacks."""
+        if reason := self.unavailable.get(route):
+            sentence = f"Route '{route}' is not available in '{self.name}': {reason_of(reason)}"
+            raise Problem(409, "no-such-route", sentence)
+
+    @property
+    def session(self) -> Session:
+        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
+        if self._session is None:
+            why = f" ({self.error})" if self.error else ""
+            sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+            raise Problem(503, "loading", sentence, retry_after=1)
+        return self._session
+
+    @property
+    def error(self) -> str:
+        """All present faults in one text for readers; the log has their paths. "" for none."""
+        faults = " ".join(filter(None, dict.fromkeys((self.read_fault, *self.faults.values()))))
+        return faults and reason_of(faults)
+
+    def facts(self) -> dict[str, object]:
+        """Name, version, passages, router, thresholds and faults, as plain values."""
+        session = self._session
+        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
+        if session is not None:
+            facts |= {"index_version": session.version, "passages": session.count}
+            if session.index.fault:
+                facts["note"] = reason_of(session.index.fault)
+            if session.policy is not None:
+                thresholds = asdict(session.policy.thresholds)
+                facts |= {"router": session.router_name, "thresholds": thresholds}
+        if self.error:
+            facts["error"] = self.error
+        return facts
 
 
 Results = list[SearchResult | Later | Exception]

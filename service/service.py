@@ -21,7 +21,7 @@ from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget, open_ledger
 from wye.service.arms.gate import Gate
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Collection, Refresher
+from wye.service.collections import IndexCollection, Refresher
 from wye.service.http.edge import ASKING
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
@@ -53,7 +53,7 @@ class Service:
     def __init__(
         self,
         settings: ServiceSettings,
-        collections: Mapping[str, Collection],
+        collections: Mapping[str, IndexCollection],
         *,
         arms: Mapping[str, Sequence[RemoteArm]],
         loaded: Callable[[], None],
@@ -115,7 +115,7 @@ class Service:
         metrics.queue_depth.set_function(lambda: self.batcher.depth)
 
     @property
-    def collections(self) -> Mapping[str, Collection]:
+    def collections(self) -> Mapping[str, IndexCollection]:
         """The collections that the asking key may see, by name; the first is the default."""
         key = ASKING.get()
         return {name: each for name, each in self._collections.items() if key.sees(name)}
@@ -136,7 +136,7 @@ class Service:
             "than a second. Restart this process if this continues."
         )
 
-    def collection(self, name: str | None) -> Collection:
+    def collection(self, name: str | None) -> IndexCollection:
         """A collection that the asking key may see, by name; without a name, the only one.
 
         Raises:

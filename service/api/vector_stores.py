@@ -26,12 +26,11 @@ from wye.service.api.retrieve import (
     headers,
     retrieve_reply,
 )
-from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.ingest.bodies import with_metadata
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import cut
-from wye.service.search import SearchParams
+from wye.service.search import Collection, SearchParams
 from wye.service.service import Served, Service, departure
 
 _QUERY = "Which bridge was built first?"

@@ -20,25 +20,26 @@ from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
-from wye.service.collections import BASE, INDEX, THRESHOLDS, Collection, check_router
+from wye.service.collections import IndexCollection, check_router
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
+from wye.service.search import BASE, INDEX, THRESHOLDS
 from wye.service.settings import ServeSettings
 
 
 @pytest.fixture
-def collection(library: Library) -> Collection:
+def collection(library: Library) -> IndexCollection:
     """Of `library`, loaded."""
-    made = Collection("c", lambda: library)
+    made = IndexCollection("c", lambda: library)
     made.load()
     return made
 
 
 def test_what_is_not_loaded_says_so(library: Library) -> None:
-    collection = Collection("c", lambda: library)
+    collection = IndexCollection("c", lambda: library)
     assert not collection.renew()
     assert "router" not in collection.facts()
     with pytest.raises(Problem, match="not loaded yet"):
@@ -51,7 +52,7 @@ def test_what_is_not_loaded_says_so(library: Library) -> None:
 
 
 def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
         raise OSError("the disk is gone")
@@ -63,7 +64,7 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
 
 
 def test_thresholds_that_were_replaced_are_those_of_later_questions(
-    library: Library, collection: Collection
+    library: Library, collection: IndexCollection
 ) -> None:
     assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
     assert not collection.renew()
@@ -80,7 +81,7 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(
 
 
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[str] = []
     monkeypatch.setattr(LOG, "error", lambda event, extra: errors.append(extra["error"]))
@@ -100,7 +101,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert "error" not in collection.facts()
 
 
-def test_both_may_be_newer_at_once(library: Library, collection: Collection) -> None:
+def test_both_may_be_newer_at_once(library: Library, collection: IndexCollection) -> None:
     library.newer, library.with_thresholds = Library(version=2), Thresholds(0.1, 0.2)
     assert collection.renew()
     assert collection.session.version == 2
@@ -122,9 +123,9 @@ def add(tmp_path: Path, fake_models: None) -> Add:
 
 
 @pytest.fixture
-def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
+def real(tmp_path: Path, add: Add) -> Iterator[IndexCollection]:
     """Of that index."""
-    made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
+    made = IndexCollection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
     yield made
     made.close()
 
@@ -147,7 +148,7 @@ class FakeDeriving:
 
 
 def test_a_later_base_is_made_once_one_is_due(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.service.collections, "start_deriving", FakeDeriving)
     FakeDeriving.started = 0
@@ -175,7 +176,7 @@ def test_a_later_base_is_made_once_one_is_due(
 
 
 def test_a_process_that_cannot_be_started_is_told_and_tried_again(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -199,7 +200,7 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(
 ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")
 
 
-def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collection) -> None:
+def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: IndexCollection) -> None:
     add(ADA)
     real.load()
     before = real.session
@@ -220,7 +221,7 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
 
 
 def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
-    add: Add, real: Collection, monkeypatch: pytest.MonkeyPatch
+    add: Add, real: IndexCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(ADA, BABBAGE)
     counts = []
@@ -234,7 +235,9 @@ def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
     assert (counts[0], real.session.count) == (2, 1)
 
 
-def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
+def test_a_version_that_is_searched_no_longer_takes_no_memory(
+    add: Add, real: IndexCollection
+) -> None:
     add(ADA)
     real.load()
     session = real.session
@@ -252,7 +255,7 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Co
     assert len(reply.ranking.hits) == 2
 
 
-def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -> None:
+def test_an_empty_index_is_served_and_filled_later(add: Add, real: IndexCollection) -> None:
     add()
     real.load()
     assert real.facts()["passages"] == 0
@@ -268,7 +271,7 @@ def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -
 def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
     serve: Serve, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Collection) -> bool:
+    def broken(self: IndexCollection) -> bool:
         raise RuntimeError("can't start new thread")
 
     file = tmp_path / "keys.txt"
@@ -282,7 +285,7 @@ def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
         return int(facts["index_version"])
 
     with monkeypatch.context() as patched:
-        patched.setattr(Collection, "renew", broken)
+        patched.setattr(IndexCollection, "renew", broken)
         library.newer = Library(version=2)
         file.write_text(f"{stays}\n")
         until(lambda: client.get("/v1/jobs", headers={"x-api-key": secret}).status_code == 401)
@@ -294,9 +297,9 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
     start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[bool] = []
-    renew = Collection.renew
+    renew = IndexCollection.renew
 
-    def noted(self: Collection) -> bool:
+    def noted(self: IndexCollection) -> bool:
         looks.append(renew(self))
         return looks[-1]
 
@@ -310,7 +313,7 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
         until(lambda: passage.id not in client.post("/v1/retrieve", json=body).text)
         return time.monotonic() - begun
 
-    monkeypatch.setattr(Collection, "renew", noted)
+    monkeypatch.setattr(IndexCollection, "renew", noted)
     client = start(ServeSettings())
     # A busy machine may be slower for one of them.
     assert min(map(takes, BRIDGES)) < 1
