@@ -24,7 +24,6 @@ class ArmFacts:
     """What is known of a remote arm before it is called.
 
     Attributes:
-        role: "graph" or "list".
         address: Digest of all that its answers depend on: where it is and how it is called.
         depth: Hits that a call requests.
         weight: Weight of its list in fusion.
@@ -32,7 +31,6 @@ class ArmFacts:
     """
 
     name: str
-    role: str
     address: str
     price: float
     depth: int

@@ -24,7 +24,6 @@ from wye.service.api import (
     operations,
     rerank,
     retrieve,
-    route,
     vector_stores,
 )
 from wye.service.arms.file import read_arms
@@ -43,7 +42,6 @@ CONSOLE = Path(__file__).parent / "ui"
 # Each group of addresses is a file in `service/api`; list a new one here.
 ROUTERS = (
     retrieve.router,
-    route.router,
     answer.router,
     chat.router,
     vector_stores.router,

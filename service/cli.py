@@ -44,6 +44,13 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     demo: "wye demo",
 }
 """Commands, each with an example."""
+REMOVED: Mapping[str, str] = {
+    "--from-log": "The option --from-log is gone: join the log's questions with your judgements "
+    "into a folder for `wye tune DATASET`; docs/guides/route-and-tune.md says how.",
+    "--workers": "The option --workers is gone: start several `wye serve`, each with its --port, "
+    "behind a proxy.",
+}
+"""Options of former versions, with what to do instead."""
 
 
 _KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
@@ -134,6 +141,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = end.code if isinstance(end.code, int) else 0
         if code == INTERRUPTED:
             say("Interrupted. What was committed is kept, and the same command goes on from there.")
+        if code == USER_ERROR:
+            for hint in filter(None, (REMOVED.get(word.partition("=")[0]) for word in words)):
+                say(hint)
         return code
     return 0
 

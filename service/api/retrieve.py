@@ -1,15 +1,29 @@
-"""`/v1/retrieve`: passages for a question; and the fields that other requests share with it."""
+"""`/v1/retrieve`, `/v1/route` and `/v1/features`: passages for a question, and its route.
 
-from dataclasses import asdict, fields
+Also the fields that other requests share with these.
+"""
+
+from dataclasses import asdict, fields, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+)
 
 from wye.backends.filters import as_json, parse_filter
 from wye.backends.text import is_blank
 from wye.backends.types import Ranking
+from wye.featurizer.registry import FEATURES
 from wye.router.errors import QuestionError
+from wye.router.evidence import COLUMNS, MEANINGS
+from wye.router.explain import Group, group_of
 from wye.router.policy import FORCED
 from wye.router.types import Decision, Route, route_named
 from wye.service.api.replies import (
@@ -25,7 +39,7 @@ from wye.service.api.replies import (
 )
 from wye.service.http.edge import READ, Strict
 from wye.service.search import SearchParams, SearchResult
-from wye.service.service import Served
+from wye.service.service import Served, request_id_of
 from wye.service.settings import LONGEST_QUESTION
 
 MOST_PASSAGES = 100
@@ -360,3 +374,66 @@ def headers(retrieval: RetrieveReply) -> dict[str, str]:
         line = " ".join(retrieval.degraded.split())
         values["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
     return values
+
+
+class RouteRequest(DecisionFields):
+    """A question to be scored but not answered."""
+
+    question: QuestionText
+    collection: CollectionName = None
+    explain: StrictBool = False
+    """Also return what each feature adds to the score."""
+
+    model_config = examples({"question": _QUESTION}, {"question": _QUESTION, "explain": True})
+
+
+class FeatureValue(BaseModel):
+    """A feature that a router can use."""
+
+    name: str = Field(description="Name of the feature, as in `route.contributions`.")
+    group: Group = Field(
+        description="What it is about: names in the question, the first passages, or syntax."
+    )
+    meaning: str
+
+
+class FeatureList(BaseModel):
+    """All features."""
+
+    data: list[FeatureValue]
+
+
+class RouteReply(BaseModel):
+    """The route that a question would take."""
+
+    request_id: str
+    question: str
+    route: RouteValue
+
+
+@router.post("/route", summary="Say which route a question would take", operation_id="route")
+async def route(
+    body: RouteRequest, request: Request, response: Response, service: Served
+) -> RouteReply:
+    """Scores a question and returns the route that it would take, but no passages."""
+    name = service.collection(body.collection).name
+    params = replace(body.params(name, Route.AUTO), k=1)
+    decision = await service.decide(request, params, body.question, body.deadline_ms)
+    response.headers["x-wye-route"] = str(decision.route)
+    return RouteReply(
+        request_id=request_id_of(request),
+        question=body.question,
+        route=route_value(decision, decision.route, params),
+    )
+
+
+@router.get("/features", summary="List the router's features", operation_id="list_features")
+async def features() -> FeatureList:
+    """Lists the features in `contributions`: of the question, and of what the corpus has for it."""
+    meanings = {**{feature.name: feature.doc for feature in FEATURES}, **MEANINGS}
+    return FeatureList(
+        data=[
+            FeatureValue(name=name, group=group_of(name), meaning=meanings[name])
+            for name in COLUMNS
+        ]
+    )

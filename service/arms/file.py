@@ -162,7 +162,6 @@ def _facts(arm: RemoteArm) -> ArmFacts:
     content = json.dumps(settings, sort_keys=True).encode()
     return ArmFacts(
         arm.name,
-        config.role,
         hashlib.blake2b(content, digest_size=16).hexdigest(),
         config.price,
         config.depth,

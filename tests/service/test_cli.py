@@ -441,6 +441,15 @@ def imported(*words: str) -> tuple[str, set[str]]:
     return done.stdout, {name.partition(".")[0] for name in done.stderr.splitlines()}
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [("tune --from-log=log", "into a folder for `wye tune"), ("serve --workers 2", "several `wye")],
+)
+def test_an_option_that_is_gone_says_what_to_do_instead(words: str, says: str, wye: Run) -> None:
+    code, _, err = wye(*words.split())
+    assert (code, says in err) == (2, True)
+
+
 def test_help_loads_nothing_heavy() -> None:
     out, packages = imported("--help")
     assert "eval" in out
