@@ -324,7 +324,7 @@ def test_a_damaged_job_stops_nothing(start: Serve, folder: Path) -> None:
     goes_on(client)
     assert client.get(f"/v1/jobs/{damaged}").json()["state"] == "failed"
     assert damaged in client.get("/ready").json()["jobs"]["default"]
-    (finding,) = [each for each in examine(settings_of(folder)) if each.subject == "jobs default"]
+    (finding,) = [each for each in examine(settings_of(folder)) if each.subject == "index default"]
     assert (finding.state, damaged in finding.says) == ("warning", True)
 
 
