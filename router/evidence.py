@@ -160,8 +160,6 @@ MEANINGS: Mapping[str, str] = {**_SEEDS, **_TITLES, **_DENSE, **TEXT_MEANINGS}
 """Signal of `CHEAP_SIGNALS` -> what it means."""
 
 TEXT_SIGNALS = tuple(TEXT_MEANINGS)
-LIST_SIGNALS = frozenset(_LISTS)
-"""Signals of the text arms' rankings."""
 NAME_SIGNALS = frozenset(_NAMES)
 """Signals of the names in the question."""
 QUESTION_SIGNALS = frozenset(_QUESTION)

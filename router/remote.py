@@ -61,12 +61,10 @@ class ArmAnswer:
 
     Attributes:
         ms: Time that the call took.
-        spent: Cost of the call.
     """
 
     hits: tuple[RemoteHit, ...]
     ms: float
-    spent: float
     reason: str = ""
 
 

@@ -58,7 +58,7 @@ class RemoteAnswers:
         for row in readable_lines(file):
             with suppress(KeyError, TypeError):
                 hits = tuple(RemoteHit(**hit) for hit in row["hits"])
-                self._answers[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
+                self._answers[row["key"]] = ArmAnswer(hits, row["ms"])
 
     @property
     def usual_weight(self) -> float:

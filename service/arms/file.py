@@ -208,7 +208,7 @@ class LocalArms:
             await asyncio.sleep(_POLL_SECONDS)
             patience -= _POLL_SECONDS
         call = await arm.search(question.text, config.depth, None, _SECONDS)
-        save(question, ArmAnswer(call.hits, 1000 * call.seconds, call.spent, call.reason))
+        save(question, ArmAnswer(call.hits, 1000 * call.seconds, call.reason))
 
     async def _encode(self, question: str) -> Sequence[float]:
         analyser = self._models.analyser(load_settings().analyser)
