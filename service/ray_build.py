@@ -1,51 +1,66 @@
-"""`wye index CORPUS --engine ray`: a Ray cluster reads and analyses, and one process writes.
+"""`wye index CORPUS --engine ray`: a Ray cluster reads, analyses, writes and builds the indices.
 
-Ray Data reads the sources, with a task for each file, and an actor pool analyses what is not stored
-yet. Rows return as Arrow batches, in the order of the sources, to the process of the command. It
-alone opens the index, and writes with `wye.backends.store.ingest`, so rows, commits and resumption
-are those of a local build.
+Ray Data reads the sources, with a task for each file. Their passages go, in the order of the
+sources, to the process of the command, which chooses what is to be written. Actors analyse that and
+write it as fragments of the dataset, which the process commits. Then tasks fill the columns that
+Lance searches by, and lance-ray builds the indices.
 
 Ray restarts tasks and actors after processes or nodes were lost. Every machine needs this version
-of Wye, its models, and the sources under the same paths.
+of Wye, its models, and the sources and the index under the same paths, or in an object store.
 """
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
+from itertools import chain
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-import numpy as np
+import lance
+import lance_ray
 import pyarrow as pa
 import ray
-from numpy.typing import NDArray
-from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
+from ray.data import DataContext, Dataset, TaskPoolStrategy
 from ray.exceptions import RayError
+from ray.util import ActorPool
 
+from wye.backends.dataset.build import (
+    SCALAR_INDICES,
+    VECTOR_INDEX,
+    Counts,
+    count,
+    make_searchable,
+    optimise,
+    vector_lists,
+    with_columns,
+)
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
-from wye.backends.store.index import PassageStore
-from wye.backends.store.ingest import IngestReport, ingest
-from wye.backends.store.schema import (
-    content_hash,
-    metadata_json,
-    passage_schema,
-    to_analyses,
-    to_batch,
-    to_passages,
+from wye.backends.store.index import PassageStore, Writer, new_fragments
+from wye.backends.store.ingest import (
+    COMMIT_SECONDS,
+    COMPACT_FROM,
+    Choice,
+    Clock,
+    Ingest,
+    IngestReport,
+    to_rows,
+    whole_documents,
 )
-from wye.backends.store.versions import reading
-from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser, Progress
+from wye.backends.store.schema import has_columns, metadata_json, to_passages
+from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser, AnalyserSettings
-from wye.featurizer.types import PassageAnalysis
 from wye.router.session import Session
 from wye.router.settings import Settings
 from wye.service.commands.options import folder_of
 from wye.service.errors import ServiceError
 
 ROWS_PER_TASK = 64
-"""Passages that an actor analyses at once; if it dies, so many are done again."""
+"""Passages that a task returns at once."""
 _READ = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("id", "document", "title", "text", "metadata")),
@@ -54,7 +69,6 @@ _READ = pa.schema(
         pa.field("bad", pa.string()),
     ]
 )
-_HASH = "S16"
 
 
 def build(
@@ -67,7 +81,7 @@ def build(
     actors: int | None = None,
     progress: Progress | None = None,
 ) -> IngestReport:
-    """Bring the settings' index up to date with files; see `wye.backends.store.ingest.ingest`.
+    """Bring the settings' index up to date with files, and have Lance index it.
 
     Args:
         files: Sources of one file each.
@@ -80,24 +94,80 @@ def build(
         BackendError: The index cannot be written.
         ModelError: A model is missing or damaged.
     """
-    ingest_settings = settings.ingest
+    start, progress = perf_counter(), progress or Silent()
     with _cluster(address), Session.create(settings, folder_of(settings)) as session:
-        models = settings.analyser, session.analyser.fingerprint, _stored_hashes(session.index)
-        rows = _analyse(_read(files, options), models, actors)
-        source = _ClusterPassages(rows, session.analyser, on_bad, ingest_settings.batch_passages)
-        report = ingest(
-            session.index,
-            source.passages(),
-            source,
-            batch_passages=ingest_settings.batch_passages,
-            entity_vectors=ingest_settings.entity_vectors,
-            progress=progress,
+        index, size = session.index, settings.ingest.batch_passages
+        models = settings.analyser, session.analyser.fingerprint, settings.ingest.entity_vectors
+        workers = [_Worker.remote(index.path, *models) for _ in range(actors or _processors())]
+        progress.start(None, "passages")
+        try:
+            with index.writer() as writer:
+                run = _ClusterIngest(writer, session.analyser, Clock(), progress, workers)
+                try:
+                    passages = Ids().first(_passages(_read(files, options), on_bad), on_bad)
+                    for window in whole_documents(passages, size):
+                        run.add(window)
+                    run.finish()
+                except KeyboardInterrupt:
+                    run.store()
+                    run.report = replace(run.report, interrupted=True)
+        finally:
+            progress.close()
+            for worker in workers:
+                ray.kill(worker)
+        index.refresh()
+        analysed = perf_counter()
+        if not run.report.interrupted:
+            _make_searchable(index, settings, progress)
+    seconds = {"cluster": analysed - start, "indices": perf_counter() - analysed}
+    return replace(run.report, version=index.version, seconds=seconds)
+
+
+def _make_searchable(index: PassageStore, settings: Settings, progress: Progress) -> None:
+    """Have Lance index what is not indexed yet, on the cluster where that is everything."""
+    if has_columns(index.snapshot().schema):
+        optimise(index)
+    else:
+        recipe = settings.lexical, settings.graph.assembly
+        make_searchable(index, *recipe, over=_over, build=_build_indices, progress=progress)
+    index.refresh()
+
+
+def _over(task: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[Any]:
+    """As `map`, with a task of the cluster for each number."""
+    waiting: deque[Any] = deque()
+    for number in numbers:
+        waiting.append(_run.remote(task, number))
+        if len(waiting) > 2 * _processors():
+            yield ray.get(waiting.popleft())
+    while waiting:
+        yield ray.get(waiting.popleft())
+
+
+@ray.remote
+def _run(task: Callable[[int], Any], number: int) -> object:
+    return task(number)
+
+
+def _build_indices(dataset: lance.LanceDataset) -> None:
+    """As `build_indices`, by lance-ray, with a part of each index on each processor."""
+    workers = _processors()
+    for column, kind, options in SCALAR_INDICES:
+        if kind == "LABEL_LIST":  # lance-ray 0.5 cannot; labels of filters are few
+            dataset.create_scalar_index(column, kind, **options)
+            continue
+        lance_ray.create_scalar_index(
+            dataset.uri, column=column, index_type=kind, num_workers=workers, **options
         )
-        if not report.interrupted:
-            session.keep_derived()
-    seconds = report.seconds
-    stages = {"cluster": seconds["read"] + seconds["analyse"], "write": seconds["write"]}
-    return replace(report, seconds=stages)
+    if lists := vector_lists(dataset):
+        lance_ray.create_index(
+            dataset.uri,
+            "vector",
+            VECTOR_INDEX,
+            metric="dot",
+            num_partitions=lists,
+            num_workers=workers,
+        )
 
 
 @contextmanager
@@ -141,19 +211,6 @@ def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Datase
     )
 
 
-def _analyse(rows: Dataset, models: tuple[Any, ...], actors: int | None) -> Dataset:
-    """Analyse rows of passages; the result has the index's columns."""
-    settings, fingerprint, hashes = models
-    return rows.repartition(target_num_rows_per_block=ROWS_PER_TASK).map_batches(
-        _Analyse,
-        fn_constructor_args=(settings, fingerprint, hashes),
-        batch_size=ROWS_PER_TASK,
-        batch_format="pyarrow",
-        num_cpus=1,
-        compute=ActorPoolStrategy(min_size=1, max_size=actors or _processors()),
-    )
-
-
 def _processors() -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
@@ -185,95 +242,102 @@ def _row(p: Passage, file: str = "", bad: str = "") -> dict[str, object]:
     return dict(zip(_READ.names, (*values, file, bad), strict=True))
 
 
-class _Analyse:
-    """An actor with models, which turns rows of passages into rows of an index."""
+def _passages(rows: Dataset, on_bad: OnBad) -> Iterator[tuple[str, Passage]]:
+    """File and passage of each row, in the order of the sources."""
+    for block in rows.iter_batches(batch_size=None, batch_format="pyarrow"):
+        columns = (block[name].to_pylist() for name in ("file", "bad"))
+        for passage, file, bad in zip(to_passages(block), *columns, strict=True):
+            if bad:
+                on_bad(BadLine(*json.loads(bad)))
+            else:
+                yield file, passage
+
+
+@ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)
+class _Worker:
+    """An actor with models, which writes fragments."""
 
     def __init__(
         self,
+        folder: Path,
         settings: AnalyserSettings,
         fingerprint: Mapping[str, str],
-        hashes: NDArray[np.bytes_],
+        has_entity_vectors: bool,
     ) -> None:
         single = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
-        self._analyser = Analyser(single)
+        self._analyser, self._index = Analyser(single), PassageStore.open(folder)
+        self._encoder = self._analyser if has_entity_vectors else None
         if self._analyser.fingerprint != fingerprint:
             raise RuntimeError("a machine of the cluster has other models than this machine")
-        self._hashes = hashes
-        self._schema = passage_schema(self._analyser.dimension, fingerprint)
 
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        passages = to_passages(rows)
-        good = [row for row, bad in enumerate(rows["bad"].to_pylist()) if not bad]
-        hashes = _hash_array([content_hash(passages[row]) for row in good])
-        new = [row for row, item in zip(good, hashes, strict=True) if not self._has(item)]
-        nothing = PassageAnalysis(np.zeros(self._analyser.dimension, np.float32), ())
-        analysed = [nothing] * len(passages)
-        analyses = self._analyser.analyse([passages[row] for row in new])
-        for row, item in zip(new, analyses, strict=True):
-            analysed[row] = item
-        table = pa.Table.from_batches([to_batch(passages, analysed, self._schema)])
-        is_new = np.isin(np.arange(len(passages)), new)
-        for name in ("file", "bad"):
-            table = table.append_column(name, rows[name])
-        return table.append_column("is_new", pa.array(is_new))
-
-    def _has(self, hash_: np.bytes_) -> bool:
-        row = int(np.searchsorted(self._hashes, hash_))
-        return row < len(self._hashes) and self._hashes[row] == hash_
+    def write(
+        self, passages: Sequence[Passage], lengths: Mapping[str, int]
+    ) -> tuple[list[lance.FragmentMetadata], Counts]:
+        """Write passages to files that no version names yet; also counts their words."""
+        if not passages:
+            return [], Counts()
+        dataset, analysed = self._index.snapshot(), [*self._analyser.analyse(passages)]
+        rows, counts = to_rows(passages, analysed, dataset.schema, lengths, self._encoder), Counts()
+        if has_columns(dataset.schema):
+            rows, counts = with_columns(self._index, rows)
+        return new_fragments(rows, dataset), counts
 
 
-class _ClusterPassages:
-    """Adapts the cluster's rows to `ingest`, as its passages and their analyser.
+class _ClusterIngest(Ingest):
+    """An ingest whose windows are analysed and written by actors, each by one of them."""
 
-    A passage that was stored when the build began but is not any more was analysed by no actor, so
-    it is analysed here.
-    """
+    def __init__(
+        self,
+        writer: Writer,
+        analyser: Analyser,
+        clock: Clock,
+        progress: Progress,
+        workers: Sequence[Any],
+    ) -> None:
+        super().__init__(writer, analyser, clock, progress, entity_vectors=False)
+        self._pool, self._most = ActorPool([*workers]), 2 * len(workers)
+        self._waiting: deque[Choice] = deque()
+        self._written: list[tuple[Choice, list[lance.FragmentMetadata], Counts]] = []
 
-    def __init__(self, rows: Dataset, local: PassageAnalyser, on_bad: OnBad, window: int) -> None:
-        self._rows = rows
-        self._local = local
-        self._on_bad = on_bad
-        self._window = window
-        self._ready: dict[tuple[str, str], AnalysedPassage] = {}
+    def add(self, window: Sequence[Passage]) -> None:
+        """Have a window written, once an actor has time for it."""
+        choice = self.choose(window)
+        if choice.fresh or choice.stale:
+            self._waiting.append(choice)
+            self._pool.submit(
+                lambda actor, work: actor.write.remote(work.fresh, work.lengths), choice
+            )
+        if len(self._waiting) > self._most:
+            self._take()
 
-    @property
-    def fingerprint(self) -> Mapping[str, str]:
-        return self._local.fingerprint
+    def finish(self) -> None:
+        """Wait for all windows, and commit them."""
+        while self._waiting:
+            self._take()
+        self.store()
+        if rows := self._writer.size_to_merge(COMPACT_FROM):
+            self._writer.compact(rows=rows, groups=1)
 
-    def passages(self) -> Iterator[Passage]:
-        """All passages, in the order of the sources; of documents with one id the first."""
-        return Ids().first(self._with_files(), self._on_bad)
+    def _take(self) -> None:
+        fragments, counts = self._pool.get_next()
+        choice = self._waiting.popleft()
+        self._written.append((choice, fragments, counts))
+        self._progress.advance(len(choice.fresh))
+        if perf_counter() - self._committed > COMMIT_SECONDS:
+            self.store()
 
-    def _with_files(self) -> Iterator[tuple[str, Passage]]:
-        for rows in self._rows.iter_batches(batch_size=None, batch_format="pyarrow"):
-            columns = (rows[name].to_pylist() for name in ("file", "bad", "is_new", "content_hash"))
-            for passage, analysis, file, bad, is_new, hash_ in zip(
-                to_passages(rows), to_analyses(rows), *columns, strict=True
-            ):
-                if bad:
-                    self._on_bad(BadLine(*json.loads(bad)))
-                    continue
-                if is_new:
-                    self._ready[passage.id, hash_] = analysis
-                    if len(self._ready) > self._window:  # drop the oldest; its window skipped it
-                        del self._ready[next(iter(self._ready))]
-                yield file, passage
-
-    def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
-        for passage in passages:
-            analysis = self._ready.pop((passage.id, content_hash(passage)), None)
-            yield analysis if analysis is not None else next(iter(self._local.analyse([passage])))
-
-    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        return self._local.encode_surfaces(surfaces)
-
-
-def _stored_hashes(index: PassageStore) -> NDArray[np.bytes_]:
-    """Content hashes of the current version, ascending."""
-    with reading(index.path):
-        column = index.snapshot().to_table(columns=["content_hash"])["content_hash"]
-    return np.sort(_hash_array(column.to_pylist()))
-
-
-def _hash_array(hashes: Sequence[str]) -> NDArray[np.bytes_]:
-    return np.frombuffer(b"".join(map(bytes.fromhex, hashes)), _HASH)
+    def store(self) -> None:
+        """Commit the windows that are written, whole ones only."""
+        written, self._written = self._written, []
+        changes: dict[str, str] = {}
+        for choice, _, _ in written:
+            changes.update(choice.changes)
+        stale = {*chain.from_iterable(choice.stale for choice, _, _ in written)}
+        former = [*stale, *(id_ for id_, change in changes.items() if change != "added")]
+        if has_columns(self._writer.dataset.schema):
+            count(self._writer, Counts.sum(counts for _, _, counts in written), former)
+        fragments = [*chain.from_iterable(new for _, new, _ in written)]
+        if fragments or former:
+            removed = self._writer.replace(fragments, former)
+            self.count(**Counter(changes.values()), removed=len(removed & stale))
+        self._committed = perf_counter()

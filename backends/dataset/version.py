@@ -32,7 +32,7 @@ from wye.backends.types import Float32, Passage
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_PROBES = 80
+_PROBES = 40
 """Lists of the vector index that are compared with a question."""
 CACHED_ROWS = 20_000
 """Rows that are kept in memory, 7 kB each, and up to 15 with what was read of their words."""

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from time import perf_counter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
 
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
@@ -26,7 +28,7 @@ from wye.backends.store.schema import (
     to_passages,
 )
 from wye.backends.store.source import IndexedPassage, stored_analyses
-from wye.backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser, Progress, Silent
+from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
 
 _T = TypeVar("_T")
 
@@ -97,13 +99,13 @@ def ingest(
             to be stored; earlier windows are stored.
     """
     index.check(analyser.fingerprint)
-    clock = _Clock()
+    clock = Clock()
     progress = progress or Silent()
     progress.start(None, "passages")
     interrupted = False
     try:
         with index.writer() as writer:
-            run = _Ingest(writer, analyser, clock, progress, entity_vectors=entity_vectors)
+            run = Ingest(writer, analyser, clock, progress, entity_vectors=entity_vectors)
             try:
                 for window in whole_documents(clock.timed("read", passages), batch_passages):
                     run.add(window)
@@ -118,7 +120,22 @@ def ingest(
     )
 
 
-class _Clock:
+class Choice(NamedTuple):
+    """What is to be written of a window.
+
+    Attributes:
+        changes: Id of each fresh passage -> "added", "updated" or, written again, "unchanged".
+        stale: Ids to be deleted.
+        lengths: Document -> its number of chunks.
+    """
+
+    fresh: Sequence[Passage]
+    changes: Mapping[str, str]
+    stale: Sequence[str]
+    lengths: Mapping[str, int]
+
+
+class Clock:
     """Wall time by stage."""
 
     def __init__(self) -> None:
@@ -144,14 +161,14 @@ class _Clock:
             yield item
 
 
-class _Ingest:
+class Ingest:
     """The state of a running ingest: ids so far, and the current document."""
 
     def __init__(
         self,
         writer: Writer,
         analyser: PassageAnalyser,
-        clock: _Clock,
+        clock: Clock,
         progress: Progress,
         *,
         entity_vectors: bool,
@@ -162,7 +179,7 @@ class _Ingest:
         self._clock = clock
         self._progress = progress
         self._analysed: list[tuple[Passage, AnalysedPassage, str]] = []  # with what is counted
-        self._lengths: dict[str, int] = {}  # documents of the window -> their numbers of chunks
+        self._lengths: Mapping[str, int] = {}  # documents of the window -> their numbers of chunks
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
         self._document_of_id: dict[str, str] = {}  # id -> document
@@ -170,19 +187,22 @@ class _Ingest:
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
         if entity_vectors:
-            self._require(NAMES)
+            self.require(NAMES)
 
-    def add(self, window: Sequence[Passage]) -> None:
-        """Analyse and store a window."""
+    def choose(self, window: Sequence[Passage]) -> "Choice":
+        """Which passages of a window are to be written; those that are stored already are counted.
+
+        Raises:
+            SourceError: A passage has an id of another document's.
+        """
         new = list(self._first(window))
-        indexed = [passage for passage in new if isinstance(passage, IndexedPassage)]
         with self._clock.stage("write"):
             stored = self._look_up(new)
         hashes = {id_: hash_ for ids in stored.values() for id_, hash_ in ids.items()}
         stale = [id_ for id_ in hashes if id_ not in self._document_of_id]
-        self._lengths = _lengths(new)
+        lengths = _lengths(new)
         # Each chunk states how many there are: all are written again if that changes.
-        resized = {id_ for id_, n in self._lengths.items() if len(stored[id_]) not in (0, n)}
+        resized = {id_ for id_, n in lengths.items() if len(stored[id_]) not in (0, n)}
         fresh: list[Passage] = []
         changes: dict[str, str] = {}
         for passage in new:
@@ -191,11 +211,17 @@ class _Ingest:
                 fresh.append(passage)
                 is_new = passage.id not in hashes
                 changes[passage.id] = "unchanged" if is_same else "added" if is_new else "updated"
-        self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
+        self.count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
+        return Choice(fresh, changes, stale, lengths)
+
+    def add(self, window: Sequence[Passage]) -> None:
+        """Analyse and store a window."""
+        fresh, changes, stale, self._lengths = self.choose(window)
         with self._clock.stage("write"):
-            analyses = self._unchanged([passage for passage in fresh if passage.id in hashes])
-        if indexed:
+            known = [passage for passage in fresh if changes[passage.id] != "added"]
+            analyses = self._unchanged(known)
+        if any(isinstance(passage, IndexedPassage) for passage in fresh):
             with self._clock.stage("read"):
                 rest = [passage for passage in fresh if passage.id not in analyses]
                 analyses |= stored_analyses(rest, self._analyser.fingerprint)
@@ -226,7 +252,7 @@ class _Ingest:
 
     def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
         if any(passage.statements for passage in lacking):
-            self._require(STATEMENTS)
+            self.require(STATEMENTS)
         for has_statements, group in groupby(lacking, lambda passage: bool(passage.statements)):
             passages = [*group]
             if not has_statements:
@@ -236,7 +262,8 @@ class _Ingest:
                 window = passages[start : start + _WINDOW_OF_STATEMENTS]
                 yield from _with_statements(window, self._analyser)
 
-    def _require(self, column: str) -> None:
+    def require(self, column: str) -> None:
+        """Check that the index has a column, or raise a `SourceError`."""
         if column not in self._writer.dataset.schema.names:
             raise SourceError(
                 f"This index was made before passages had {column}. Copy it with "
@@ -251,9 +278,10 @@ class _Ingest:
         """
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [analysis for _, analysis, _ in self._analysed]
-        vectors = self._encode_names(passages, analysed) if self._entity_vectors else None
+        schema = self._writer.dataset.schema
+        encoder = self._analyser if self._entity_vectors else None
+        rows = to_rows(passages, analysed, schema, self._lengths, encoder)
         with self._clock.stage("write"):
-            rows = to_batch(passages, analysed, self._writer.dataset.schema, self._lengths, vectors)
             replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
             if has_columns(rows.schema) and (passages or stale):
                 written = [passage.id for passage in passages] if is_repeated else replaced
@@ -261,11 +289,12 @@ class _Ingest:
         with self._clock.stage("write"):
             removed = self._writer.upsert(rows, stale, None if is_repeated else replaced)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
-        self._count(**Counter(change for _, _, change in self._analysed), removed=removed)
+        self.count(**Counter(change for _, _, change in self._analysed), removed=removed)
         self._analysed = []
         self._committed = perf_counter()
 
-    def _count(self, **more: int) -> None:
+    def count(self, **more: int) -> None:
+        """Add to the numbers of the report."""
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}
         self.report = replace(self.report, **counts)
 
@@ -315,13 +344,25 @@ class _Ingest:
             rows = self._writer.dataset.to_table(columns=columns, filter=condition)
             return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
-    def _encode_names(
-        self, passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]
-    ) -> dict[str, Float32]:
-        """Name -> vector."""
-        names = [*dict.fromkeys(chain.from_iterable(map(names_of, passages, analysed)))]
-        with self._clock.stage("analyse"):
-            return dict(zip(names, self._analyser.encode_surfaces(names), strict=True))
+
+def to_rows(
+    passages: Sequence[Passage],
+    analysed: Sequence[AnalysedPassage],
+    schema: pa.Schema,
+    lengths: Mapping[str, int],
+    encoder: PassageAnalyser | None,
+) -> pa.RecordBatch:
+    """Rows for passages and their analyses, in order.
+
+    Args:
+        lengths: Document -> its number of chunks, as far as that is known.
+        encoder: Also stores a vector of each name, if given.
+    """
+    if encoder is None:
+        return to_batch(passages, analysed, schema, lengths)
+    names = [*dict.fromkeys(chain.from_iterable(map(names_of, passages, analysed)))]
+    vectors = dict(zip(names, encoder.encode_surfaces(names), strict=True))
+    return to_batch(passages, analysed, schema, lengths, vectors)
 
 
 def _analysed_of(passage: Passage) -> tuple[object, ...]:

@@ -36,6 +36,7 @@ from wye.service import ray_build
 
 index, source, address = sys.argv[1:]
 ray_build.ROWS_PER_TASK = 16
+ray_build.COMMIT_SECONDS = 0.0
 settings = load_settings(index=index)
 settings = settings.model_copy(update={"ingest": replace(settings.ingest, batch_passages=32)})
 files = DocumentSource(source).split()
@@ -51,6 +52,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("local") / "index"
     with Session.create(load_settings(index=folder), folder) as session:
         session.ingest(DocumentSource(DEMO).passages())
+        session.build_indices()
     return folder
 
 
@@ -91,7 +93,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def rankings(folder: Path) -> list[object]:
-    with Session.open(load_settings(index=folder), folder) as session:
+    with Session.open(load_settings(engine="dataset"), folder) as session:
         replies = session.gateway.search(QUESTIONS, Ask(Route.FUSION, 10))
         return [reply.ranking for reply in replies]
 
@@ -105,7 +107,7 @@ def kill_actors() -> int:
     killed = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            is_actor = b"ray::MapWorker" in (folder / "cmdline").read_bytes()
+            is_actor = b"ray::_Worker" in (folder / "cmdline").read_bytes()
             of_test = parent(parent(int(folder.name))) == os.getpid()  # its raylet's
         except OSError:
             continue
