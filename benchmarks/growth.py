@@ -17,7 +17,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from contextlib import AbstractContextManager
+from itertools import count, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
@@ -31,8 +32,9 @@ import pyarrow as pa
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Server, Table
 from benchmarks.load import LoadClient, closed_loop
+from wye.backends.errors import IndexNotFoundError
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import content_hash, metadata_json, vector_array
+from wye.backends.store.schema import content_hash, has_columns, metadata_json, vector_array
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
 from wye.router.session import Session
@@ -46,6 +48,8 @@ MOVED = 0.3
 FILTER = {"type": "eq", "key": "copy", "value": 0}
 _LIST = pa.list_(pa.string())
 QUESTIONS = 200
+DELAY = 0.03
+"""Seconds that each search, and each look-up of rows, may take longer in an object store."""
 _ANONYMOUS = re.compile(r"^Anonymous: *(\d+) kB", re.MULTILINE)
 
 
@@ -53,7 +57,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, sizes and durations."""
     harness.add_data(parser)
     parser.add_argument("--times", type=int, default=20, help="copies of each row (default 20)")
-    parser.add_argument("--to", type=Path, help="folder to keep the larger index in")
+    parser.add_argument("--to", type=Path, help="folder or address to keep the larger index in")
+    engines = ("memory", "dataset")
+    parser.add_argument("--engine", choices=engines, default="memory", help="what searches it")
     parser.add_argument("--seconds", type=float, default=20.0, help="per sample (default 20)")
 
 
@@ -61,15 +67,22 @@ def run(args: argparse.Namespace) -> None:
     """Make the index and print the tables."""
     questions = harness.read_questions(args.dataset)
     np.random.default_rng(args.seed).shuffle(questions)
+    os.environ["WYE_ENGINE"] = args.engine  # of other processes, too
     room = args.to and args.to.absolute().parent
     with harness.index_of(args) as source, tempfile.TemporaryDirectory(dir=room) as scratch:
         folder = args.to or Path(scratch) / "index"
-        if not folder.is_dir():
-            grow(source, folder, args.times, args.seed)
-        count = PassageStore.open(folder).count()
-        data = f"{harness.data_name(args)} x {args.times}, {count:,} passages"
+        try:
+            store = PassageStore.open(folder)
+        except IndexNotFoundError:
+            store = grow(source, folder, args.times, args.seed)
+        data = f"{harness.data_name(args)} x {args.times}, {store.count():,} passages"
         harness.print_header("What grows with an index", seed=args.seed, data=data)
+        if args.engine == "dataset" and not has_columns(store.snapshot().schema):
+            session = Session(load_settings(), store)
+            print(f"Indices built in {harness.timed(session.build_indices):.0f} s.")
         print_opening(folder, questions[:QUESTIONS])
+        if store.is_remote:
+            return
         print()
         # Written to, so links to its files, which no write changes: a copy would have cold pages.
         written = Path(scratch) / "written"
@@ -79,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         asyncio.run(print_service(written, questions[:QUESTIONS], args.seconds))
 
 
-def grow(source: Path, folder: Path, times: int, seed: int) -> None:
+def grow(source: Path, folder: Path, times: int, seed: int) -> PassageStore:
     """Write an index of `times` copies of another's rows.
 
     Raises:
@@ -92,7 +105,8 @@ def grow(source: Path, folder: Path, times: int, seed: int) -> None:
     target = PassageStore.create(folder, store.dimension, store.fingerprint)
     with target.writer() as writer:
         for batch in copies(rows, times, seed):
-            writer.upsert(batch)
+            writer.upsert(batch, replaced=())
+    return PassageStore.open(folder)
 
 
 def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
@@ -225,12 +239,15 @@ def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
         _ = session.models.router, session.models.relevance
         gc.collect()
         before = own_memory(process)
+        figures = {"opened, s": harness.timed(lambda: session.snapshot)}
         start = time.perf_counter()
         session.gateway.search(questions[:1], Ask(Route.AUTO, k=10))
-        figures = {"first auto answer, s": time.perf_counter() - start}
+        figures["first auto answer, s"] = time.perf_counter() - start
         figures |= _milliseconds(session, "fusion", questions[1:], Route.FUSION, None)
         figures |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
         figures |= _milliseconds(session, "auto", questions[1:], Route.AUTO, None)
+        if session.settings.engine == "dataset":
+            figures |= _reads(session, questions[1:])
         gc.collect()
         figures["memory of its own, MB"] = own_memory(process) - before
     return figures
@@ -246,6 +263,32 @@ def _milliseconds(
         seconds.append(harness.search_seconds(reply))
     p50, p95, _ = harness.percentiles(seconds)
     return {f"{name} p50, ms": p50, f"{name} p95, ms": p95}
+
+
+def _reads(session: Session, questions: Sequence[str]) -> dict[str, float]:
+    """What fusion reads of the passages, and its times if each search of Lance's takes longer."""
+    index = PassageStore.open(session.folder)
+    fresh = Session(session.settings, index)
+    fresh.models = session.models
+    several = questions[: QUESTIONS // 4]
+    _milliseconds(fresh, "", several, Route.FUSION, None)
+    stats = index.snapshot().io_stats_incremental()
+    figures = {
+        "reads of a fusion question": stats.read_iops / len(several),
+        "kB read for it": stats.read_bytes / len(several) / 1000,
+    }
+    guard, searches = index.reading, count()
+
+    def slow(*also: type[Exception]) -> AbstractContextManager[None]:
+        next(searches)
+        time.sleep(DELAY)
+        return guard(*also)
+
+    vars(index)["reading"] = slow
+    further = questions[QUESTIONS // 4 : QUESTIONS // 2]
+    name = f"fusion, {DELAY * 1e3:.0f} ms more a search"
+    figures |= _milliseconds(fresh, name, further, Route.FUSION, None)
+    return {**figures, "searches of a fusion question": next(searches) / len(further)}
 
 
 def own_memory(process: psutil.Process) -> float:

@@ -98,7 +98,8 @@ def build(
     with _cluster(address), Session.create(settings, folder_of(settings)) as session:
         index, size = session.index, settings.ingest.batch_passages
         models = settings.analyser, session.analyser.fingerprint, settings.ingest.entity_vectors
-        workers = [_Worker.remote(index.path, *models) for _ in range(actors or _processors())]
+        actor: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
+        workers = [actor.remote(index.path, *models) for _ in range(actors or _processors())]
         progress.start(None, "passages")
         try:
             with index.writer() as writer:
@@ -135,16 +136,16 @@ def _make_searchable(index: PassageStore, settings: Settings, progress: Progress
 
 def _over(task: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[Any]:
     """As `map`, with a task of the cluster for each number."""
+    remote: Any = ray.remote(_run)
     waiting: deque[Any] = deque()
     for number in numbers:
-        waiting.append(_run.remote(task, number))
+        waiting.append(remote.remote(task, number))
         if len(waiting) > 2 * _processors():
             yield ray.get(waiting.popleft())
     while waiting:
         yield ray.get(waiting.popleft())
 
 
-@ray.remote
 def _run(task: Callable[[int], Any], number: int) -> object:
     return task(number)
 
@@ -181,7 +182,10 @@ def _cluster(address: str) -> Iterator[None]:
     try:
         if is_ours:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # sends usage data otherwise
-            ray.init(address or None, log_to_driver=False, logging_level="error")
+            try:
+                ray.init(address or None, log_to_driver=False, logging_level="error")
+            except Exception as error:  # on a busy machine, Ray raises just that
+                raise ConnectionError(f"It did not start: {error}") from error
         yield
     except (RayError, ConnectionError) as error:
         why = str(error).strip().splitlines()[-1:]
@@ -253,7 +257,6 @@ def _passages(rows: Dataset, on_bad: OnBad) -> Iterator[tuple[str, Passage]]:
                 yield file, passage
 
 
-@ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)
 class _Worker:
     """An actor with models, which writes fragments."""
 

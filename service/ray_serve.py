@@ -8,16 +8,15 @@ read from the replica's environment (WYE_…), and may be given as arguments.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
 from ray import serve
-from ray.serve import Application
 
 from wye.service.app import build
 from wye.service.arms.file import settings_with_arms
 
-_CHECKS = {"health_check_period_s": 5.0, "health_check_timeout_s": 30.0}
 _ONGOING = 32
 """Requests that a replica works on; more wait in front of it, or in another one."""
 _TARGET = 8
@@ -44,8 +43,6 @@ class Arguments(BaseModel):
     processors: float = 1
 
 
-@serve.deployment(name="wye", max_ongoing_requests=_ONGOING, **_CHECKS)
-@serve.ingress()
 class Server:
     """A replica."""
 
@@ -76,11 +73,12 @@ def web_app(index: str, host: str) -> FastAPI:
         ServiceError: Other machines could ask without an API key, or no index is named.
     """
     settings = settings_with_arms(None, None)
-    values: dict[str, object] = {"host": host} | ({"indexes": (index,)} if index else {})
-    return build(settings.model_copy(update={"serve": replace(settings.serve, **values)}))
+    indexes = (index,) if index else settings.serve.indexes
+    served = replace(settings.serve, host=host, indexes=indexes)
+    return build(settings.model_copy(update={"serve": served}))
 
 
-def app(arguments: Mapping[str, str]) -> Application:
+def app(arguments: Mapping[str, str]) -> Any:  # noqa: ANN401 - an `Application` of Ray's
     """The application, for `serve run` and `serve deploy`.
 
     Raises:
@@ -88,14 +86,18 @@ def app(arguments: Mapping[str, str]) -> Application:
     """
     chosen = Arguments.model_validate(arguments)
     web_app(chosen.index, chosen.host)
-    deployment = Server.options(
+    deployment: Any = serve.deployment(
+        name="wye",
         ray_actor_options={"num_cpus": chosen.processors},
         autoscaling_config={
             "min_replicas": chosen.replicas,
             "max_replicas": max(chosen.replicas, chosen.most_replicas),
             "target_ongoing_requests": _TARGET,
         },
+        max_ongoing_requests=_ONGOING,
+        health_check_period_s=5,
+        health_check_timeout_s=30,
         # More than WYE_SERVE__SHUTDOWN_SECONDS, so that accepted requests are finished.
         graceful_shutdown_timeout_s=40,
     )
-    return deployment.bind(chosen.index, chosen.host)
+    return deployment(serve.ingress()(Server)).bind(chosen.index, chosen.host)

@@ -91,8 +91,8 @@ def index(
         Literal["local", "ray", "dataset"],
         typer.Option(
             metavar="ENGINE",
-            help="local; ray to read and analyse on a Ray cluster; dataset to have Lance index the "
-            "result, for corpora that do not fit into memory. Without SOURCE, dataset makes the "
+            help="local; dataset to have Lance index the result, for corpora that do not fit into "
+            "memory; ray to do all that on a Ray cluster. Without SOURCE, dataset makes the "
             "indices of what is there, anew.",
         ),
     ] = "local",
