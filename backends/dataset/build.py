@@ -295,6 +295,7 @@ class Counts:
 
     Attributes:
         proper: Names that are not only known as noun phrases.
+        shown: Name -> its spelling where most passages have it, and how many these are.
         phrases: Noun phrase -> how many passages have it.
         tagged: Number of mentions of named entities.
         untagged: Number of mentions of noun phrases.
@@ -305,6 +306,7 @@ class Counts:
     names: Counter[str] = field(default_factory=Counter)
     titles: Counter[str] = field(default_factory=Counter)
     proper: set[str] = field(default_factory=set)
+    shown: dict[str, tuple[int, str]] = field(default_factory=dict)
     tokens: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     phrases: Counter[str] = field(default_factory=Counter)
@@ -329,9 +331,16 @@ class Counts:
             total.tagged += counts.tagged
             total.untagged += counts.untagged
             total.proper |= counts.proper
+            total.show(counts.shown.items())
             for name in ("names", "titles", "tokens", "labels", "phrases"):
                 getattr(total, name).update(getattr(counts, name))
         return total
+
+    def show(self, spellings: Iterable[tuple[str, tuple[int, str]]]) -> None:
+        """Take the spellings that more passages have than those that are known."""
+        for key, shown in spellings:
+            both = self.shown.get(key, shown), shown
+            self.shown[key] = max(both, key=lambda one: (one[0], -len(one[1]), one[1]))
 
     def keep_phrases(self, settings: AssemblySettings) -> bool:
         """Take recurring noun phrases as names, where noun phrases are; returns whether."""
@@ -352,6 +361,8 @@ class Counts:
         self.names.update(name.key for name in names)
         self.titles.update({names[position].key for position in row.titles})
         self.proper.update(name.key for name in names if not name.is_phrase)
+        spellings = ((name.key, (name.passages, name.shown)) for name in names)
+        self.show((key, shown) for key, shown in spellings if shown[1] != key)
         self.tokens.update({*tokens.split()})
         self.labels.update({canonical_json([*pair]) for pair in pairs_of(metadata)})
 
@@ -363,7 +374,11 @@ class Counts:
         """
         names = [
             entry_of_name(
-                key, sign * count, sign * self.titles[key], is_phrase=key not in self.proper
+                key,
+                sign * count,
+                sign * self.titles[key],
+                is_phrase=key not in self.proper,
+                shown=self.shown.get(key, (0, ""))[1],
             )
             for key, count in sorted(self.names.items())
         ]
@@ -423,6 +438,7 @@ def _completed(
         if (word := known.get(name.key)) is None:
             return name
         return name._replace(
+            shown=word.shown or name.shown,
             passages=word.passages + more.names[name.key],
             titles=word.titles + more.titles[name.key],
             is_phrase=name.is_phrase and bool(word.bits & PHRASE),

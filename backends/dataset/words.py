@@ -47,12 +47,14 @@ class Word(NamedTuple):
         passages: How many passages have it.
         titles: Of a name, how many passages have it as their title.
         bits: `PHRASE`, `LINKED`.
+        shown: Of a name, its most frequent spelling, if that is not its key.
     """
 
     text: str
     passages: int
     titles: int = 0
     bits: int = 0
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,14 @@ class About:
     version: int = 0
 
 
-def entry_of_name(key: str, passages: int, titles: int, *, is_phrase: bool) -> tuple[Pair, Word]:
+def entry_of_name(
+    key: str, passages: int, titles: int, *, is_phrase: bool, shown: str
+) -> tuple[Pair, Word]:
     """A name as it is looked up."""
     spelt = spelling(key)
     is_linked = is_informative(key) and not is_phrase and spelt.count(" ") < MAX_WORDS
     bits = PHRASE * is_phrase | LINKED * is_linked
-    return (NAME, spelt), Word(key, passages, titles, bits)
+    return (NAME, spelt), Word(key, passages, titles, bits, shown)
 
 
 def write(uri: str, about: About, words: Iterable[tuple[Pair, Word]]) -> None:
@@ -186,4 +190,5 @@ def _sum(one: Word, other: Word) -> Word:
     if one.text != other.text:
         return one
     bits = one.bits & other.bits & PHRASE | (one.bits | other.bits) & LINKED
-    return Word(one.text, one.passages + other.passages, one.titles + other.titles, bits)
+    shown = one.shown or other.shown
+    return Word(one.text, one.passages + other.passages, one.titles + other.titles, bits, shown)

@@ -50,7 +50,7 @@ Row = Mapping[str, object]
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of a local build."""
     folder = tmp_path_factory.mktemp("local") / "index"
-    with Session.create(load_settings(index=folder), folder) as session:
+    with Session.create(small(load_settings(index=folder)), folder) as session:
         session.ingest(DocumentSource(DEMO).passages())
         session.build_indices()
     return folder
@@ -65,7 +65,11 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def there(tmp_path: Path) -> Settings:
-    settings = load_settings(index=tmp_path / "ray")
+    return small(load_settings(index=tmp_path / "ray"))
+
+
+def small(settings: Settings) -> Settings:
+    """Settings with several fragments for 199 passages."""
     return settings.model_copy(update={"ingest": replace(settings.ingest, batch_passages=32)})
 
 
