@@ -202,7 +202,7 @@ class Snapshot:
     def _defined_in(self, row: int, sentence: int) -> list[str]:
         """Names in a sentence that other passages define."""
         graph, names = self.graph.graph, []
-        for entity in graph.mentions.entities_of(sentence):
+        for entity in graph.mentions.one(sentence).tolist():
             titled = graph.titled.one(entity)
             if len(titled) and row not in titled:
                 names.append(graph.display_names.of(entity))

@@ -101,8 +101,7 @@ def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]
     narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
     entities = np.flatnonzero(narrow).tolist()
     for entity in sorted(entities, key=lambda row: (not titles[row], order(graph.keys[row]))):
-        mentioning, _, _ = graph.passages_of(np.array([entity]))
-        rows = sorted(mentioning.tolist(), key=lambda r: order(corpus.ids[r]))
+        rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: order(corpus.ids[r]))
         titled = graph.titled.one(entity).tolist()
         last = titled[0] if titled else rows[0]
         first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]

@@ -474,7 +474,7 @@ def _names_of(corpus: Corpus, graph: TriGraph, row: int, titles: Sequence[int]) 
     """The last fields of `NewRow`, of one passage of a graph."""
     first, last = np.searchsorted(corpus.sentence_passage, [row, row + 1]).tolist()
     sentences = np.arange(first, last, dtype=np.int64)
-    owners, entities = graph.mentions.entities.pairs(sentences)
+    owners, entities = graph.mentions.pairs(sentences)
     of_title: list[int] = graph.titles.one(row).tolist()
     keys = {entity: graph.keys[entity] for entity in {*entities.tolist(), *of_title}}
     by_hash = sorted(keys, key=lambda entity: hashed(keys[entity]))

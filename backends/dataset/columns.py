@@ -24,7 +24,7 @@ from wye.backends.notations import notations
 from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, engine_fields
 from wye.backends.text import singular, starts_like_a_name, terms, tokenise
 from wye.backends.trigraph.names import MAX_WORDS
-from wye.backends.types import Float16, Int32, Metadata
+from wye.backends.types import Float16, Int32, Int64, Metadata
 
 UInt64 = NDArray[np.uint64]
 
@@ -209,6 +209,12 @@ class Row:
     def tagged(self, sentence: int) -> list[str]:
         """The named entities of a sentence, as they are written there."""
         return [*self._texts[2][sentence]]
+
+    @cached_property
+    def times(self) -> Int64:
+        """(e,) in how many of its sentences each name is, and once more in its title."""
+        in_sentences = np.bincount(self.mentions[:, 1], minlength=len(self.hashes))
+        return in_sentences + np.bincount(self.titles, minlength=len(self.hashes))
 
     @cached_property
     def terms(self) -> Counter[str]:

@@ -1,15 +1,14 @@
-"""The graph of one question: the few rows that it needs, and the walk that all graphs have.
+"""A dataset as a source of the graph of a question; see `trigraph.question`.
 
-Some 150 rows rank as the whole corpus does: the best by vector and by words, passages of the names
-in the question, passages of the names that bridging reached from there, and those titled by names
-in the first text hits. Finding and reading them takes three rounds; the small graph is assembled
-from the names stored in the rows, and from then on everything is what it is in memory.
+The rows that a question needs are found and read in two rounds, and what ranking needs of them is
+stored in them. Names are looked up by what may be one in a question's words.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -23,194 +22,47 @@ from wye.backends.dataset.arms import (
     Narrowed,
     narrowed,
 )
-from wye.backends.dataset.columns import (
-    MENTIONED,
-    TITLED,
-    Row,
-    UInt64,
-    hashed,
-    spelling,
-    spellings,
-)
+from wye.backends.dataset.columns import MENTIONED, TITLED, Row, hashed, spelling, spellings
+from wye.backends.dataset.small import SmallIndex
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import LINKED, NAME, PHRASE, Word
-from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.errors import BackendError
-from wye.backends.store.corpus import Corpus, Mentions
-from wye.backends.trigraph.explanation import Explanation
-from wye.backends.trigraph.graph import FilteredGraph, MentionGraph, PlainLists, TriGraph
-from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
-from wye.backends.trigraph.retriever import TriGraphBatch, TriGraphRetriever
+from wye.backends.numerics import distinct, located, products_of, top_rows
+from wye.backends.trigraph.explanation import Trace
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.trigraph.names import Link, NameTrie
+from wye.backends.trigraph.question import (
+    MOST_NAMING,
+    Edges,
+    Scale,
+    Sentences,
+    Source,
+    consecutive,
+    union,
+)
+from wye.backends.trigraph.retriever import TriGraphBatch, TriGraphRetriever, reason_of
 from wye.backends.trigraph.seeds import Seed, SeedFinder
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.trigraph.walk import MOST_NAMING
-from wye.backends.types import Int64, Mask, NameCoverage, Query, Ranking, Scores, bits
+from wye.backends.trigraph.walk import Promoted
+from wye.backends.types import (
+    Float32,
+    Int32,
+    Int64,
+    Mask,
+    NameCoverage,
+    Query,
+    RankedHit,
+    Ranking,
+    Scores,
+    bits,
+)
 
-NEAR, WORDED, SEEDED, REACHED, TITLES = 50, 50, 50, 50, 10
-"""Rows by vector, by words, of the seeds' names, of names that bridging reached, and of titles."""
-_FIRST = 10
-"""How many of the first hits by vector and by words have names whose passages are read."""
 _KEYED = 300
 """Rows with some of the names that are looked at, to choose the best of them."""
 MOST_KEYS = 200
 """Names whose passages are looked for at a time."""
 COUNTED = 2_000
 """Under a filter a name's passages are counted up to here."""
-
-
-class _Names(DisplayNames):
-    """The names in some rows as the keys of a graph and their spellings, read when needed."""
-
-    def __init__(self, hashes: UInt64, rows: Sequence[Row], owners: Int64, places: Int64) -> None:
-        """Number names.
-
-        Args:
-            hashes: (e,) hashes of their keys, ascending.
-            owners: (e,) position of a row with each name.
-            places: (e,) position of the name in it.
-        """
-        self.hashes, self._rows, self._size = hashes, rows, len(hashes)
-        self._places: list[tuple[int, int]] = [*zip(owners.tolist(), places.tolist(), strict=True)]
-
-    def of(self, entity: int) -> str:
-        """See `DisplayNames`."""
-        row, place = self._places[entity]
-        return self._rows[row].name(place).shown
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, entity: int) -> str:
-        row, place = self._places[entity]
-        return self._rows[row].name(place).key
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(self._size))
-
-    def find(self, key: str) -> int:
-        """The name with a key, -1 if there is none."""
-        hash_ = np.uint64(hashed(key))
-        at = int(np.searchsorted(self.hashes, hash_))
-        return at if at < self._size and self.hashes[at] == hash_ else -1
-
-
-class _Tagged(Mentions):
-    """The named entities of sentences as they are written."""
-
-    def __init__(self, rows: Sequence[Row], starts: Int64) -> None:
-        self._rows, self._starts = rows, starts
-
-    def of(self, sentence: int) -> list[str]:
-        """See `Mentions`."""
-        row = int(np.searchsorted(self._starts, sentence, side="right")) - 1
-        return self._rows[row].tagged(sentence - int(self._starts[row]))
-
-
-class _Texts(Sequence[str]):
-    """The texts of rows, each read when it is needed."""
-
-    def __init__(self, version: DatasetVersion, rows: Sequence[Row]) -> None:
-        self._version, self._rows = version, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, row: Any) -> Any:  # noqa: ANN401 - a slice would be a list
-        return self._version.passages([self._rows[row].id])[0].text
-
-
-class SmallIndex:
-    """Some rows as a corpus of their own, with arms whose counts are those of the whole corpus."""
-
-    def __init__(
-        self,
-        version: DatasetVersion,
-        rows: Sequence[Row],
-        lexical: CountedLexical,
-        *,
-        is_filtered: bool = False,
-    ) -> None:
-        """Take rows, ascending by id.
-
-        Args:
-            lexical: The lexical arm over these rows.
-            is_filtered: Whether the rows are only those that a filter lets through, which then are
-                all that counts.
-        """
-        self.version, self.rows, self.lexical = version, rows, lexical
-        self._is_filtered = is_filtered
-
-    def retriever(self, settings: TriGraphSettings) -> TriGraphRetriever:
-        """The graph arm over the rows."""
-        corpus, lexical = self.corpus, self.lexical.score if settings.weighs_lexical else None
-        dense = DenseRetriever(corpus.ids, corpus.vectors, DenseSettings(kind="exact"))
-        return TriGraphRetriever(corpus, settings, lexical, self.graph, near=dense.scores)
-
-    @cached_property
-    def corpus(self) -> Corpus:
-        """The rows as a corpus, without metadata."""
-        rows, version = self.rows, self.version
-        nothing = np.empty((0, version.dimension), np.float16)
-        return Corpus(
-            version=version.index.version,
-            ids=[row.id for row in rows],
-            titles=[row.title for row in rows],
-            documents=[row.document for row in rows],
-            chunks=np.array([row.chunk for row in rows], np.int32),
-            vectors=np.concatenate([nothing, *(row.vector[None] for row in rows)], dtype="f4"),
-            sentence_vectors=np.concatenate([nothing, *(row.sentences for row in rows)]),
-            sentence_passage=np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(self._starts)),
-            entities=_Tagged(rows, self._starts),
-            phrases=_Tagged([], self._starts),
-            hashes=[],
-            two=None,
-            metadata=[],
-            _texts=_Texts(version, rows),
-            addresses=np.array([row.address for row in rows], np.int64),
-            _fragments={},
-            _dataset=version.dataset,
-            _index=version.index,
-        )
-
-    @cached_property
-    def _starts(self) -> Int64:
-        """(n + 1,) where the sentences of each row begin, and where those of the last end."""
-        return np.cumsum([0, *(len(row.sentences) for row in self.rows)], dtype=np.int64)
-
-    @cached_property
-    def graph(self) -> TriGraph:
-        """The graph of the rows, assembled from the names that are stored in them."""
-        rows = self.rows
-        sizes = [len(row.hashes) for row in rows]
-        titled = [len(row.titles) for row in rows]
-        several = [len(row.mentions) for row in rows]
-        starts = np.cumsum([0, *sizes], dtype=np.int64)
-        owners = np.repeat(np.arange(len(rows)), sizes)
-        stored = np.concatenate([np.empty(0, np.uint64), *(row.hashes for row in rows)])
-        hashes, first, entities = np.unique(stored, return_index=True, return_inverse=True)
-        e, names = len(hashes), _Names(hashes, rows, owners[first], first - starts[owners[first]])
-        counts = np.zeros((e, 3), np.int32)  # the highest of several is the newest
-        stated = np.concatenate([np.empty((0, 3), np.int32), *(row.counts for row in rows)])
-        np.maximum.at(counts, entities, stated)
-        pairs = np.concatenate([np.empty((0, 2), np.int32), *(row.mentions for row in rows)])
-        sentence = pairs[:, 0] + np.repeat(self._starts[:-1], several)
-        entity = entities[pairs[:, 1] + np.repeat(starts[:-1], several)]
-        places = np.concatenate([np.empty(0, np.int32), *(row.titles for row in rows)])
-        titles = entities[places + np.repeat(starts[:-1], titled)]
-        passage = np.repeat(np.arange(len(rows), dtype=np.int32), titled)
-        order = np.lexsort((passage, titles))
-        degrees = np.bincount(entities, minlength=e) if self._is_filtered else counts[:, 0]
-        return TriGraph(
-            keys=names,
-            is_phrase=counts[:, 2] > 0,
-            degrees=degrees.astype(np.int32),
-            mentions=MentionGraph.of(sentence, entity, (int(self._starts[-1]), e)),
-            titled=PlainLists.from_owners(titles[order], passage[order], e),
-            titles=PlainLists.from_lengths(np.array(titled, np.int64), titles.astype(np.int32)),
-            owners=self.corpus.sentence_passage,
-            names=NameTrie.of([]),  # seeds are found among all names of the corpus
-            display_names=names,
-        )
 
 
 class NameNumbers:
@@ -297,28 +149,172 @@ class _Counts(FilteredGraph):
         return self._counts[entity]
 
 
-class _OneQuestion(TriGraphBatch):
-    """A batch of one question over the graph of a few rows, with seeds that are known already."""
+class InDataset:
+    """A dataset as a source; see `Source`. Entities are hashes of their keys, passages addresses.
+
+    Rows are read in two rounds: the text hits with those of the seeds, and what these lead to.
+    """
 
     def __init__(
-        self,
-        small: SmallIndex,
-        settings: TriGraphSettings,
-        query: Query,
-        seeds: Iterable[tuple[str, Seed]],
+        self, arm: "DatasetGraph", query: Query, allowed: Narrowed, named: Sequence[int]
     ) -> None:
-        super().__init__(small.retriever(settings), [query], FilteredGraph(small.graph))
-        self._graph = small.graph
-        in_rows = (replace(seed, entity=small.graph.keys.find(key)) for key, seed in seeds)
-        self._seeds[0] = tuple(seed for seed in in_rows if seed.entity >= 0)
+        """Begin to search for what a question needs first.
 
-    def active(self) -> list[int]:
-        """Hashes of the active names, the most active first."""
-        (trace,) = self.traces([0])
-        order = np.argsort(-trace.activation.value, kind="stable")
-        names = cast("_Names", self._graph.keys)
-        hashes: list[int] = names.hashes[trace.activation.entities[order]].tolist()
-        return hashes
+        Args:
+            named: The entities that the question names.
+        """
+        self._arm, self._query, self._predicate = arm, query, allowed.predicate
+        self._rows: dict[int, Row] = {}
+        self._sentences: list[tuple[Row, int]] = []
+        self._closeness: dict[int, float] = {}
+        self.scale = Scale(np.empty(0, np.float32), np.empty(0, np.float32))
+        self._worded = arm.lexical_arm.begin(query.text, DEPTH, allowed)
+        self._near = arm.dense.searches.begin(query, DEPTH, allowed)
+        self._seeded = self._begin(named, [MENTIONED, TITLED])
+
+    def _begin(self, names: Sequence[int], kinds: Sequence[str]) -> Future[dict[int, float]]:
+        hashes = np.array(names[:MOST_KEYS], np.int64).view(np.uint64).tolist()
+        return POOL.submit(self._arm.version.with_keys, hashes, kinds, _KEYED, self._predicate)
+
+    def text_hits(self, most: int) -> Int64:
+        """See `Source`."""
+        near, worded = self._near.result(), self._worded.result()
+        self._closeness = _closeness(near, worded)
+        addresses = [match.address for match in (*near[:most], *worded[:most])]
+        hits = distinct(np.array(addresses, np.int64))
+        self.scale = Scale(*self.scores(hits))
+        return hits
+
+    def mentioning(self, entities: Int64, most: int) -> Int64:
+        """See `Source`."""
+        return self._closest(self._seeded, most)
+
+    def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
+        """See `Source`."""
+        rarest = names[np.argsort(self.degree(names), kind="stable")]
+        titles = rarest[self.title_counts(rarest) > 0].tolist()
+        both = [MENTIONED, TITLED]
+        begun = [
+            self._begin(reached.tolist(), both),
+            self._begin(rarest.tolist(), both),
+            self._begin(titles, [TITLED]),
+        ]
+        return union(*(self._closest(each, most) for each in begun))
+
+    def _closest(self, begun: Future[dict[int, float]], most: int) -> Int64:
+        return np.array(_closest(begun.result(), self._closeness, most), np.int64)
+
+    def _read(self, passages: Int64) -> list[Row]:
+        """Some rows, ascending by id."""
+        rows = self._arm.version.rows(passages.tolist())
+        if any(row.address not in self._rows for row in rows):
+            vars(self).pop("_table", None)
+            self._rows |= {row.address: row for row in rows}
+        return rows
+
+    @cached_property
+    def _table(self) -> tuple[Int64, Int64, Int64]:
+        """The names in all rows that were read, ascending; passages and titles of each."""
+        rows = [*self._rows.values()]
+        names, position = np.unique(_joined(_entities(row) for row in rows), return_inverse=True)
+        counts = np.zeros((len(names), 2), np.int32)
+        if self._predicate is None:  # the highest of several is the newest
+            stated = np.concatenate([counts[:0], *(row.counts[:, :2] for row in rows)])
+            np.maximum.at(counts, position, stated)
+        else:
+            titles = _joined(_entities(row)[row.titles] for row in rows)
+            counts[:, 0] = np.bincount(position, minlength=len(names))
+            np.add.at(counts[:, 1], np.searchsorted(names, titles), 1)
+        return names, *counts.T.astype(np.int64)
+
+    def degree(self, entities: Int64) -> Int64:
+        """See `Source`; under a filter, among the rows that were read."""
+        names, passages, _ = self._table
+        position, is_known = located(entities, names)
+        return np.where(is_known, passages[position], 0) if len(names) else 0 * entities
+
+    def title_counts(self, entities: Int64) -> Int64:
+        """See `Source`; under a filter, among the rows that were read."""
+        names, _, titles = self._table
+        position, is_known = located(entities, names)
+        return np.where(is_known, titles[position], 0) if len(names) else 0 * entities
+
+    def sentences(self, passages: Int64) -> Sentences:
+        """See `Source`."""
+        rows, query = self._read(passages), self._query
+        sizes = [len(row.sentences) for row in rows]
+        starts = np.cumsum([0, *sizes], dtype=np.int64)
+        first = len(self._sentences)
+        self._sentences += [(row, n) for row in rows for n in range(len(row.sentences))]
+        nothing = np.empty((0, self._arm.version.dimension), np.float16)
+        vectors = np.concatenate([nothing, *(row.sentences for row in rows)])
+        return Sentences(
+            first + np.arange(starts[-1]),
+            _joined(start + row.mentions[:, 0] for start, row in zip(starts, rows)),
+            _joined(_entities(row)[row.mentions[:, 1]] for row in rows),
+            lambda positions: products_of(vectors, positions, query.vector),
+        )
+
+    def edges(self, passages: Int64) -> Edges:
+        """See `Source`."""
+        rows = self._read(passages)
+        position = np.arange(len(rows))
+        chunks = np.array([row.chunk for row in rows], np.int64)
+        return Edges(
+            np.array([row.address for row in rows], np.int64),
+            position.repeat([len(row.hashes) for row in rows]),
+            _joined(_entities(row) for row in rows),
+            _joined(row.times for row in rows).astype(np.float64),
+            _joined(row.counts[:, 0] for row in rows),
+            position.repeat([len(row.titles) for row in rows]),
+            _joined(_entities(row)[row.titles] for row in rows),
+            consecutive([row.document for row in rows], chunks),
+        )
+
+    def scores(self, passages: Int64) -> tuple[Float32, Float32]:
+        """See `Source`."""
+        row_of = {row.address: row for row in self._read(passages)}
+        rows = [row_of[address] for address in passages.tolist()]
+        vectors = np.array([row.vector for row in rows], np.float32)
+        similar = np.vecdot(vectors.reshape(len(rows), -1), self._query.vector) if rows else None
+        lexical = np.zeros(len(rows), np.float32)
+        if self._arm.settings.weighs_lexical:
+            lexical = self._arm.lexical_arm.score(self._query, rows)
+        return np.zeros(0, np.float32) if similar is None else similar, lexical
+
+    def ids(self, passages: Int64) -> list[str]:
+        """See `Source`."""
+        return [self._rows[address].id for address in passages.tolist()]
+
+    def numbers(self, ids: Sequence[str]) -> Int64:
+        """See `Source`."""
+        addresses = self._arm.version.addresses(ids)
+        numbers = np.array([addresses[id_] for id_ in ids if id_ in addresses], np.int64)
+        self._read(numbers)
+        return numbers
+
+    def name(self, entity: int) -> str:
+        """See `Source`."""
+        return next(
+            row.name(int(position)).shown
+            for row in self._rows.values()
+            for position in np.flatnonzero(_entities(row) == entity)
+        )
+
+    def statements(self, sentences: Int64) -> list[tuple[str, str]]:
+        """See `Source`."""
+        several = [self._sentences[sentence] for sentence in sentences.tolist()]
+        texts = self._arm.version.sentences([(row.address, n) for row, n in several])
+        return [(row.id, text) for (row, _), text in zip(several, texts, strict=True)]
+
+
+def _entities(row: Row) -> Int64:
+    """The names in a row as entities, ascending as hashes are."""
+    return row.hashes.view(np.int64)
+
+
+def _joined(arrays: Iterable[Int32 | Int64]) -> Int64:
+    return np.concatenate([np.empty(0, np.int64), *arrays], dtype=np.int64)
 
 
 class DatasetGraph(TriGraphRetriever):
@@ -343,7 +339,7 @@ class DatasetGraph(TriGraphRetriever):
                 "settings out."
             )
         self.version, self.settings = version, settings
-        self.dense, self.lexical_arm = dense, lexical
+        self.dense, self.lexical_arm, self.units = dense, lexical, None
         self.numbers = NameNumbers(version)
         vocabulary = _Vocabulary(
             self.numbers, _NamesInWords(self.numbers), version.about.has_phrases
@@ -379,7 +375,6 @@ class DatasetGraphBatch(TriGraphBatch):
     def __init__(self, arm: DatasetGraph, queries: Sequence[Query], allowed: Narrowed) -> None:
         super().__init__(arm, queries, _Counts(arm.numbers, allowed.predicate))
         self._graph_arm, self._allowed = arm, allowed
-        self._walks: dict[int, _OneQuestion] = {}
 
     def needs_parse(self, position: int) -> bool:
         """See `TriGraphBatch`. The encoder often runs now, so words are searched for meanwhile."""
@@ -408,58 +403,36 @@ class DatasetGraphBatch(TriGraphBatch):
     def _key(self, seed: Seed) -> str:
         return self._graph_arm.numbers.words[seed.entity].text
 
-    def search(
+    def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
+        best, count = top_rows(promoted.mass, k), self._graph_arm.version.count
+        rows = self._graph_arm.version.rows(trace.passages[best].tolist())
+        ids = {row.address: row.id for row in rows}
+        pairs = zip(trace.passages[best].tolist(), promoted.mass[best].tolist(), strict=True)
+        hits = (RankedHit(ids[row], score, n) for n, (row, score) in enumerate(pairs, start=1))
+        return Ranking(self._arm.name, tuple(hits), count, reason_of(trace))
+
+    def _sources(
         self,
         positions: Sequence[int],
-        k: int,
-        similarities: Mapping[int, Scores] | None = None,
-        lexical: Mapping[int, Scores] | None = None,
-    ) -> list[Ranking]:
-        """At most k passages for some of the questions; the text arms' scores are not needed."""
+        similarities: Mapping[int, Scores],
+        lexical: Mapping[int, Scores],
+    ) -> list[Source]:
+        """The dataset as each of some questions sees it; the text arms' scores are not needed."""
         del similarities, lexical
-        new = [position for position in positions if position not in self._walks]
-        arm = self._graph_arm
-        arm.lexical_arm.learn([self._queries[position].text for position in new])
-        for query in (self._queries[position] for position in new):
-            arm.dense.require(query.vector)
-            arm.lexical_arm.begin(query.text, DEPTH, self._allowed)
-            arm.dense.searches.begin(query, DEPTH, self._allowed)
-        self._walks.update((position, self._walk(position)) for position in new)
-        rankings = (self._walks[position].search([0], k)[0] for position in positions)
-        return [replace(ranking, candidates=arm.version.count) for ranking in rankings]
+        arm, sources = self._graph_arm, list[Source]()
+        arm.lexical_arm.learn([self._queries[position].text for position in positions])
+        for position in positions:
+            arm.dense.require(self._queries[position].vector)
+            named = sorted(seed.entity for seed in self._seeds_for_walk(position))
+            sources.append(InDataset(arm, self._queries[position], self._allowed, named))
+        return sources
 
-    def explain(self, position: int, ranking: Ranking) -> Explanation:
-        """Explain the ranks of a ranking's passages, as far as they are in the question's graph."""
-        return self._walks[position].explain(0, ranking)
-
-    def _walk(self, position: int) -> _OneQuestion:
-        """The graph of a question, of the rows that it needs."""
-        arm, query, predicate = self._graph_arm, self._queries[position], self._allowed.predicate
-        find, both = arm.version.with_keys, [MENTIONED, TITLED]
-        seeds = [(self._key(seed), seed) for seed in self._seeds_of(position)]
-        known = [hashed(key) for key, _ in seeds]
-        seeded = POOL.submit(find, known, both, _KEYED, predicate)
-        worded = arm.lexical_arm.begin(query.text, DEPTH, self._allowed).result()
-        near = arm.dense.searches.begin(query, DEPTH, self._allowed).result()
-        closeness = _closeness(near, worded)
-        addresses = [match.address for match in (*near[:NEAR], *worded[:WORDED])]
-        addresses += _closest(seeded.result(), closeness, SEEDED)
-        active = self._over(addresses, query, seeds).active()[:MOST_KEYS]
-        first = [match.address for match in (*near[:_FIRST], *worded[:_FIRST])]
-        titles = [*dict.fromkeys([*active, *titles_in(arm.version.rows(first))])][:MOST_KEYS]
-        titled = POOL.submit(find, titles, [TITLED], TITLES + len(active), predicate)
-        reached = find([name for name in active if name not in known], both, _KEYED, predicate)
-        more = [*_closest(reached, closeness, REACHED), *titled.result()]
-        return self._over([*addresses, *more], query, seeds)
-
-    def _over(
-        self, addresses: Sequence[int], query: Query, seeds: Sequence[tuple[str, Seed]]
-    ) -> _OneQuestion:
-        """A question over the graph of some rows."""
-        arm = self._graph_arm
-        is_filtered = self._allowed.predicate is not None
-        small = arm.small(arm.version.rows(addresses), is_filtered=is_filtered)
-        return _OneQuestion(small, arm.settings, query, seeds)
+    def _seeds_for_walk(self, position: int) -> tuple[Seed, ...]:
+        """The seeds with the hashes of their keys as entities."""
+        hashes = np.array([hashed(self._key(s)) for s in self._seeds_of(position)], np.uint64)
+        entities = hashes.view(np.int64).tolist()
+        pairs = zip(self._seeds_of(position), entities, strict=True)
+        return tuple(replace(seed, entity=entity) for seed, entity in pairs)
 
 
 def titles_in(rows: Sequence[Row]) -> list[int]:

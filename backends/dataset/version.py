@@ -206,6 +206,13 @@ class DatasetVersion:
 
         return [*self._passages.of(self.addresses(ids).values(), load).values()]
 
+    def sentences(self, chosen: Sequence[tuple[int, int]]) -> list[str]:
+        """Texts of sentences by the address of their row and their position in it."""
+        if not chosen:
+            return []
+        rows = self._take([address for address, _ in chosen], ["sentences"])["sentences"]
+        return [each[n]["text"].as_py() for each, (_, n) in zip(rows, chosen, strict=True)]
+
     def _take(self, addresses: Sequence[int], columns: list[str]) -> pa.Table:
         with self.index.reading():
             return self.dataset._take_rows(pa.array(addresses, pa.uint64()), columns)

@@ -20,14 +20,15 @@ import numpy as np
 
 from wye.backends.numerics import batches, distinct, products_of, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ClueSettings
-from wye.backends.papers.units import QUESTION, Set, Units
-from wye.backends.trigraph.bridging import HUB, Activation, Bridge
-from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
+from wye.backends.papers.units import Set, Units
+from wye.backends.trigraph.bridging import Activation, Bridge
+from wye.backends.trigraph.explanation import QUESTION, Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.question import HUB, InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed
-from wye.backends.trigraph.walk import Masses
-from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
+from wye.backends.trigraph.walk import walk
+from wye.backends.types import Float32, Float64, Mask, Query, Ranking, RowHits
 
 NO_CLUE = (
     "no sentence of the passages that may be found mentions an entity: ranked by similarity alone"
@@ -83,30 +84,35 @@ class ClueRetriever:
         require_k(k)
         rankings: list[Ranking] = []
         for group in batches(queries, len(self._corpus)):
-            batch = self._graph.batch(group, allowed)
-            traces = [self._trace(query, batch.filtered) for query in group]
-            for item in zip(group, traces, batch.run_pagerank(traces), strict=True):
-                rankings.append(self._rank(*item, k, allowed))
+            filtered = self._graph.batch(group, allowed).filtered
+            for query in group:
+                trace = self._trace(query, filtered)
+                mass = self._settled(trace, filtered)
+                rankings.append(self._rank(query, trace, mass, k, allowed))
         return rankings
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
         """Explain which units led to the passages of a ranking, of this or another arm."""
-        batch = self._graph.batch([query], allowed)
-        trace = self._trace(query, batch.filtered)
-        (settled,) = batch.run_pagerank([trace])
-        graph, degree = self._graph.graph, batch.filtered.degree
-        return explain_walk(graph, self._corpus, trace, settled, ranking, degree)
+        filtered = self._graph.batch([query], allowed).filtered
+        trace = self._trace(query, filtered)
+        source = InMemory(self._corpus, self._graph.graph, filtered)
+        return explain_walk(source, trace, self._settled(trace, filtered), ranking)
+
+    def _settled(self, trace: Trace, filtered: FilteredGraph) -> Float64:
+        """The mass that settles on the passages of a trace."""
+        edges = InMemory(self._corpus, self._graph.graph, filtered).edges(trace.passages)
+        restart = trace.activation.entities, trace.restart
+        return walk(edges, trace.prior, restart, self._graph.settings.damping)
 
     def _rank(
-        self, query: Query, trace: Trace, settled: Masses, k: int, allowed: Mask | None
+        self, query: Query, trace: Trace, mass: Float64, k: int, allowed: Mask | None
     ) -> Ranking:
         ids = self._corpus.ids
         if not len(trace.passages):
             similarity = np.vecdot(self._corpus.vectors, query.vector)
             rows = None if allowed is None else np.flatnonzero(allowed)
             return rank_rows(self.name, ids, similarity, rows, k, degraded=NO_CLUE)
-        passages, mass = settled
-        rows, mass = passages[mass > 0], mass[mass > 0]
+        rows, mass = trace.passages[mass > 0], mass[mass > 0]
         best = top_rows(mass, k)
         return Ranking(self.name, RowHits(ids, rows[best], mass[best]), len(rows))
 
@@ -125,7 +131,7 @@ class ClueRetriever:
         prior = np.exp(SHARPNESS * (scores - scores.max(initial=-np.inf)))
         activation = self._activation(query, anchors, followed)
         entities = activation.entities
-        reached, _, _ = filtered.mentions(entities[filtered.degree(entities) <= HUB])
+        reached, _ = filtered.mentions(entities[filtered.degree(entities) <= HUB])
         passages = distinct(np.concatenate([rows, reached])) if len(rows) else rows
         restart = np.zeros(len(passages))
         restart[np.searchsorted(passages, rows)] = prior
@@ -140,7 +146,7 @@ class ClueRetriever:
         if self.settings.units:
             k = self.settings.nearest
             for unit in self._units.nearest(query.vector, k, filtered.allowed).tolist():
-                for entity in self._graph.graph.mentions.entities_of(unit):
+                for entity in self._graph.graph.mentions.one(unit).tolist():
                     anchors.setdefault(entity, (unit, QUESTION))
         if self.settings.names:
             seeds = self._graph.finder.find(query, filtered.degree)
@@ -158,7 +164,7 @@ class ClueRetriever:
             for (units, state), residual in zip(beam, self._residuals(query, beam), strict=True):
                 for way in self._closest(sorted(state.entities), units, residual, allowed):
                     reached = entities_of_set.setdefault(tuple(sorted((*units, way[0]))), {})
-                    for entity in mentions.entities_of(way[0]):
+                    for entity in mentions.one(way[0]).tolist():
                         reached[entity] = min(way, reached.get(entity, way))
             by = self.settings.score
             sets = self._units.narrowed(query, sorted(entities_of_set), by, allowed)
@@ -194,10 +200,10 @@ class ClueRetriever:
     ) -> set[_Way]:
         """The units closest to `residual` from each entity, with that entity."""
         corpus, closest = self._corpus, set[_Way]()
-        lists = [self._graph.graph.mentions.sentences.one(entity) for entity in entities]
+        lists = [self._graph.graph.sentences_with(entity) for entity in entities]
         if not lists:
             return closest
-        rows = np.concatenate(lists).astype(np.int64)
+        rows = np.concatenate(lists)
         similarity = products_of(corpus.sentence_vectors, rows, residual)
         free = ~np.isin(rows, units)
         if allowed is not None:

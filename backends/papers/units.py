@@ -28,7 +28,8 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.strings import Words
 from wye.backends.text import content_terms
 from wye.backends.trigraph.bridging import Activation, Bridge
-from wye.backends.trigraph.graph import MentionGraph
+from wye.backends.trigraph.explanation import QUESTION
+from wye.backends.trigraph.graph import Lists
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
 
 Set = tuple[int, ...]
@@ -172,7 +173,7 @@ class Units:
 POOL = 200
 FACTS = 5
 ENTITIES = 20
-QUESTION = -1
+
 """Source of a bridge that leads from the question itself."""
 
 
@@ -196,7 +197,7 @@ def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64,
 
 
 def activate(
-    graph: MentionGraph,
+    mentions: Lists,
     facts: Int64,
     scores: Float64,
     degree: Callable[[Int64], Int64],
@@ -212,7 +213,7 @@ def activate(
     """
     bridges: dict[int, Bridge] = {}
     for sentence, score in zip(facts.tolist(), scores.tolist(), strict=True):
-        for entity in graph.entities_of(sentence):
+        for entity in mentions.one(sentence).tolist():
             if score > 0 and (entity not in bridges or score > bridges[entity].similarity):
                 bridges[entity] = Bridge(sentence, score, QUESTION)
     named = sorted(bridges)

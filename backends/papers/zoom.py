@@ -34,7 +34,8 @@ from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph
+from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, Ranking
@@ -121,9 +122,8 @@ class ZoomRetriever:
         activation = Activation(entities, value, value, np.where(first, 1, 2).astype(np.int64))
         rows = np.arange(n, dtype=np.int64)
         trace = Trace(seeds, activation, rows, edges[0, :n], edges[0, n + entities])
-        settled = rows, mass[:n]
-        graph, degree = self.graph.graph, filtered.degree
-        return explain_walk(graph, self._corpus, trace, settled, ranking, degree)
+        source = InMemory(self._corpus, self.graph.graph, filtered)
+        return explain_walk(source, trace, mass[:n], ranking)
 
     def score_sentences(
         self, query: Query, ids: Sequence[str], allowed: Mask | None = None
@@ -145,7 +145,7 @@ class ZoomRetriever:
         )
         if not len(rows):
             return [[] for _ in ids]
-        sentence, mentioned = graph.mentions.entities.pairs(rows)
+        sentence, mentioned = graph.mentions.pairs(rows)
         entities = np.unique(mentioned).astype(np.int64)
         mentions = np.zeros((len(rows), len(entities)))
         mentions[sentence, np.searchsorted(entities, mentioned)] = 1
@@ -211,7 +211,7 @@ def shared_graph(
 
     n = len(corpus)
     rows = _allowed_rows(filtered.allowed, n)
-    passage, entity, _ = counted(*graph.entities_of(rows), len(graph))
+    passage, entity = graph.entities.pairs(rows)
     entities = len(np.unique(entity))
     ones = np.ones(len(entity))
     _rescale(ones, len(rows) * entities)

@@ -1,21 +1,22 @@
 """Explanations of the graph arm's rankings, by the numbers that produced them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.numerics import located
 from wye.backends.types import Float64, Int64, Ranking
 
 if TYPE_CHECKING:
-    from wye.backends.store.corpus import Corpus
-    from wye.backends.trigraph.bridging import Activation, Bridge
-    from wye.backends.trigraph.graph import TriGraph
+    from wye.backends.trigraph.bridging import Activation
+    from wye.backends.trigraph.question import Source
     from wye.backends.trigraph.seeds import Seed
-    from wye.backends.trigraph.walk import Masses
+
+QUESTION = -1
+"""Stands for the question as the source of a bridge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,89 +126,70 @@ class Explanation:
     passages: tuple[PassageNote, ...]
 
 
-def explain_walk(  # noqa: PLR0917 - what was walked, and what came of it
-    graph: "TriGraph",
-    corpus: "Corpus",
+def explain_walk(
+    source: "Source",
     trace: Trace,
-    settled: "Masses",
+    mass: Float64,
     ranking: Ranking,
-    degree: Callable[[Int64], Int64],
     named_in: Mapping[int, int] = MappingProxyType({}),
 ) -> Explanation:
     """Explain the ranks of a ranking's passages by the numbers of a walk.
 
     Args:
-        settled: Passages, ascending, and the mass on each.
+        mass: (c,) mass that settled on the passages of the trace.
         ranking: A ranking of any arm; passages that this version lacks are left out.
-        degree: From (a,) entities to (a,) numbers of allowed passages that mention them.
-        named_in: Row of a passage that was moved up -> row of the one that mentions its title.
+        named_in: A passage that was moved up -> the one that mentions its title.
     """
-    from wye.backends.trigraph.graph import counted  # noqa: PLC0415 - `wye search --url` needs none
-
-    name, activation = graph.display_names.of, trace.activation
+    name, activation = cache(source.name), trace.activation
     total = trace.prior.sum() + trace.restart.sum()
-    rows = np.array(corpus.rows([hit.id for hit in ranking.hits]), np.int64)
-    prior = _mass_on(rows, (trace.passages, trace.prior)) / (total or 1)
-    pagerank = _mass_on(rows, settled) / (settled[1].sum() or 1)
+    passages = source.numbers([hit.id for hit in ranking.hits])
+    shares = trace.prior / (total or 1), mass / (mass.sum() or 1)
+    prior, pagerank = (
+        dict(zip(trace.passages.tolist(), share.tolist(), strict=True)) for share in shares
+    )
     # The active entities, highest weight first, that each passage mentions.
     order = np.lexsort((activation.entities, -activation.weight))
     strength = {entity: n for n, entity in enumerate(activation.entities[order].tolist())}
-    position, entities, _ = counted(*graph.entities_of(rows), len(graph))
-    mentioned: list[list[int]] = [[] for _ in range(len(rows))]
-    for at, entity in zip(position.tolist(), entities.tolist(), strict=True):
+    mentioned: dict[int, list[int]] = {passage: [] for passage in passages.tolist()}
+    edges = source.edges(passages)
+    owners = edges.passages[edges.passage].tolist()
+    for passage, entity in zip(owners, edges.entity.tolist(), strict=True):
         if entity in strength:
-            mentioned[at].append(entity)
-    return Explanation(
-        tuple(SeedNote(s.mention, name(s.entity), s.value, s.origin) for s in trace.seeds),
-        _explain_entities(graph, corpus, activation, degree(activation.entities)),
-        tuple(
-            PassageNote(
-                corpus.ids[row],
-                before,
-                after,
-                tuple(map(name, sorted(of_row, key=strength.__getitem__))),
-                corpus.ids[named_in[row]] if row in named_in else "",
-            )
-            for row, before, after, of_row in zip(
-                rows.tolist(), prior.tolist(), pagerank.tolist(), mentioned, strict=True
-            )
-        ),
-    )
-
-
-def _mass_on(rows: Int64, masses: "Masses") -> Float64:
-    """(r,) mass on some passages."""
-    positions, exists = located(rows, masses[0])
-    return np.where(exists, masses[1][positions], 0.0) if len(masses[0]) else np.zeros(len(rows))
+            mentioned[passage].append(entity)
+    notes = [
+        PassageNote(
+            id_,
+            prior.get(passage, 0.0),
+            pagerank.get(passage, 0.0),
+            tuple(map(name, sorted(mentioned[passage], key=strength.__getitem__))),
+            source.ids(np.array([named_in[passage]]))[0] if passage in named_in else "",
+        )
+        for passage, id_ in zip(passages.tolist(), source.ids(passages), strict=True)
+    ]
+    seeds = (SeedNote(s.mention, name(s.entity), s.value, s.origin) for s in trace.seeds)
+    return Explanation(tuple(seeds), _explain_entities(source, name, activation), tuple(notes))
 
 
 def _explain_entities(
-    graph: "TriGraph", corpus: "Corpus", activation: "Activation", degrees: Int64
+    source: "Source", name: Callable[[int], str], activation: "Activation"
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by descending weight, with the sentences that led to them."""
-    name = graph.display_names.of
-    bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
+    bridges = activation.bridges
+    sentences = np.array([bridge.sentence for bridge in bridges.values()], np.int64)
+    led = {
+        entity: BridgeNote(
+            name(bridge.source) if bridge.source != QUESTION else "", *statement, bridge.similarity
+        )
+        for (entity, bridge), statement in zip(
+            bridges.items(), source.statements(sentences), strict=True
+        )
+    }
     columns = (activation.entities, activation.level, activation.value, activation.weight)
+    degrees = source.degree(activation.entities).tolist()
     notes = [
-        EntityNote(name(entity), level, value, weight, passages, bridges.get(entity))
+        EntityNote(name(entity), level, value, weight, passages, led.get(entity))
         for entity, level, value, weight, passages in zip(
-            *(column.tolist() for column in columns), degrees.tolist(), strict=True
+            *(column.tolist() for column in columns), degrees, strict=True
         )
     ]
     return tuple(sorted(notes, key=lambda note: (note.level, -note.weight, note.entity)))
-
-
-def _explain_bridges(
-    graph: "TriGraph", corpus: "Corpus", bridges: "Sequence[tuple[int, Bridge]]"
-) -> dict[int, BridgeNote]:
-    rows = np.array([bridge.sentence for _, bridge in bridges], np.int64)
-    texts = corpus.sentence_texts(rows) if len(rows) else []
-    return {
-        entity: BridgeNote(
-            graph.display_names.of(bridge.source) if bridge.source >= 0 else "",
-            corpus.ids[int(corpus.sentence_passage[bridge.sentence])],
-            text,
-            bridge.similarity,
-        )
-        for (entity, bridge), text in zip(bridges, texts, strict=True)
-    }

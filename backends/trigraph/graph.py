@@ -6,7 +6,7 @@ entities also depend on its base.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,11 +40,11 @@ MAX_PHRASE_SHARE = 0.02
 # "auto" includes noun phrases below this ratio of named entities to noun phrases.
 FEW_ENTITIES = 0.25
 
-Numbers = Int32 | Int64
+Numbers = NDArray[np.integer[Any]]
 
 
 class Lists(Protocol):
-    """m lists of numbers. Rows in a list are ascending."""
+    """m lists of numbers, such as the entities that each sentence mentions."""
 
     def __len__(self) -> int:
         """Number of lists."""
@@ -59,20 +59,6 @@ class Lists(Protocol):
         ...
 
 
-class RowLists(Lists, Protocol):
-    """The entities of rows, such as sentences."""
-
-    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
-        """The items of the lists begin[i] to end[i], for each i.
-
-        The rows of a span, such as the sentences of a passage, are all of one layer.
-
-        Returns:
-            Of each item its span, and the item; where there is a tail, in any order.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PlainLists:
     """Lists as two arrays.
@@ -82,18 +68,14 @@ class PlainLists:
         items: Items of all lists, end to end.
     """
 
-    starts: Numbers
+    starts: Int64
     items: Numbers
-
-    @classmethod
-    def from_lengths(cls, lengths: Numbers, items: Numbers) -> "PlainLists":
-        """Lists from their lengths and all items, end to end."""
-        return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items)
 
     @classmethod
     def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "PlainLists":
         """`size` lists from the list of each item, ascending, and the items."""
-        return cls.from_lengths(np.bincount(owners, minlength=size), items.astype(np.int32))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
+        return cls(starts, items.astype(np.int32))
 
     def __len__(self) -> int:
         """See `Lists`."""
@@ -105,12 +87,8 @@ class PlainLists:
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
-        return self.spans(chosen, chosen + 1)
-
-    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
-        """See `RowLists`."""
-        first, last = self.starts[begin], self.starts[end]
-        return np.arange(len(begin)).repeat(last - first), self.items[ranges(first, last)]
+        first, last = self.starts[chosen], self.starts[chosen + 1]
+        return np.arange(len(chosen)).repeat(last - first), self.items[ranges(first, last)]
 
 
 def plain(lists: Lists) -> PlainLists:
@@ -150,35 +128,8 @@ class Vocabulary(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MentionGraph:
-    """Mentions between sentences and entities, in both directions.
-
-    Attributes:
-        sentences: For each of e entities, rows of the sentences that mention it, ascending.
-        entities: For each of s sentences, the entities that it mentions, ascending.
-    """
-
-    sentences: Lists
-    entities: RowLists
-
-    @classmethod
-    def of(cls, sentence: Int64, entity: Int64, sizes: tuple[int, int]) -> "MentionGraph":
-        """From the pairs of a sentence and an entity, ascending by both.
-
-        Args:
-            sizes: s and e.
-        """
-        by_entity = np.argsort(entity, kind="stable")
-        return cls(
-            PlainLists.from_owners(entity[by_entity], sentence[by_entity], sizes[1]),
-            PlainLists.from_owners(sentence, entity, sizes[0]),
-        )
-
-    def entities_of(self, sentence: int) -> list[int]:
-        """Entities that a sentence mentions."""
-        members: list[int] = self.entities.one(sentence).tolist()
-        return members
+LISTS = ("passages", "entities", "counts", "mentions", "titled", "titles")
+"""The fields of `TriGraph` that are lists."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +143,10 @@ class TriGraph:
         keys: e entity keys, ascending.
         is_phrase: (e,) whether an entity is known only as a noun phrase.
         degrees: (e,) number of passages that mention an entity.
-        mentions: Which sentence mentions which entity.
+        passages: For each entity the passages that mention it, ascending.
+        entities: For each passage the entities that it mentions.
+        counts: How often it mentions each of these: in how many sentences, and once in the title.
+        mentions: For each sentence the entities that it mentions.
         titled: For each entity the passages whose title it is, ascending.
         titles: For each passage the entities of its title.
         owners: (s,) row of each sentence's passage, ascending.
@@ -201,9 +155,12 @@ class TriGraph:
     keys: Keys
     is_phrase: Mask
     degrees: Int32
-    mentions: MentionGraph
+    passages: Lists
+    entities: Lists
+    counts: Lists
+    mentions: Lists
     titled: Lists
-    titles: RowLists
+    titles: Lists
     owners: Int32
     names: NameTrie
     display_names: DisplayNames
@@ -223,40 +180,23 @@ class TriGraph:
         counts = np.bincount(self.owners, minlength=len(self.titles))
         return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
-    def passages_of(self, entities: Int64) -> tuple[Int64, Int64, Int64]:
-        """Passages that mention each of some entities, end to end, ascending for each.
+    def sentences_in(self, passages: Int64) -> Int64:
+        """Rows of the sentences of some passages, end to end."""
+        return ranges(self.sentence_starts[passages], self.sentence_starts[passages + 1])
 
-        Returns:
-            Their rows, how often each mentions the entity, and (a,) the number for each entity.
-        """
-        in_text, sentences = self.mentions.sentences.pairs(entities)
-        in_titles, titled = self.titled.pairs(entities)
-        rows = np.concatenate([self.owners[sentences], titled], dtype=np.int64)
-        owner = np.concatenate([in_text, in_titles])
-        position, passages, counts = counted(owner, rows, len(self.titles))
-        return passages, counts, np.bincount(position, minlength=len(entities))
-
-    def entities_of(self, passages: Int64) -> tuple[Int64, Int64]:
-        """Entities that some passages mention.
-
-        Returns:
-            For each mention its passage, as a position in `passages`, and the entity. A passage
-            mentions an entity once for each sentence that does, and once for its title.
-        """
-        starts = self.sentence_starts
-        in_sentences, entities = self.mentions.entities.spans(
-            starts[passages], starts[passages + 1]
-        )
-        in_titles, titles = self.titles.pairs(passages)
-        mentioned = np.concatenate([entities, titles], dtype=np.int64)
-        return np.concatenate([in_sentences, in_titles]), mentioned
+    def sentences_with(self, entity: int) -> Int64:
+        """Rows of the sentences that mention an entity, ascending."""
+        sentences = self.sentences_in(self.passages.one(entity).astype(np.int64))
+        position, mentioned = self.mentions.pairs(sentences)
+        has_entity: Int64 = sentences[position[mentioned == entity]]
+        return has_entity
 
     def to_arrays(self) -> Arrays:
         """All fields as arrays, for `from_arrays`. A graph with a tail has none."""
-        arrays: dict[str, NDArray[Any]] = {"is_phrase": self.is_phrase, "degrees": self.degrees}
-        for name, lists in self._lists().items():
-            arrays[f"{name}.starts"] = plain(lists).starts
-            arrays[f"{name}.items"] = plain(lists).items
+        arrays: dict[str, NDArray[Any]] = {"is_phrase": self.is_phrase}
+        for name in LISTS:
+            lists = plain(getattr(self, name))
+            arrays |= {f"{name}.starts": lists.starts, f"{name}.items": lists.items}
         arrays |= pack_strings("keys", self.keys)
         arrays |= pack_strings("words", self.names.words.strings)
         return {**arrays, **self.names.to_arrays(), **self.display_names.to_arrays()}
@@ -265,33 +205,22 @@ class TriGraph:
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The inverse of `to_arrays`, for the same corpus."""
         keys = unpack_strings("keys", arrays)
-
-        def lists(name: str) -> PlainLists:
-            return PlainLists(arrays[f"{name}.starts"], arrays[f"{name}.items"])
-
+        lists = {
+            name: PlainLists(arrays[f"{name}.starts"], arrays[f"{name}.items"]) for name in LISTS
+        }
         return cls(
             keys=keys,
             is_phrase=arrays["is_phrase"],
-            degrees=arrays["degrees"],
-            mentions=MentionGraph(lists("sentences"), lists("entities")),
-            titled=lists("titled"),
-            titles=lists("titles"),
+            degrees=np.diff(lists["passages"].starts).astype(np.int32),
+            **lists,
             owners=corpus.sentence_passage,
             names=NameTrie.from_arrays(Words(unpack_strings("words", arrays)), arrays),
             display_names=DisplayNames.from_arrays(corpus, keys, arrays),
         )
 
-    def _lists(self) -> dict[str, Lists]:
-        return {
-            "sentences": self.mentions.sentences,
-            "entities": self.mentions.entities,
-            "titled": self.titled,
-            "titles": self.titles,
-        }
-
 
 class FilteredGraph:
-    """The mentions of the allowed passages, counted on demand.
+    """A graph of which only the allowed passages count.
 
     Attributes:
         allowed: (n,) mask; None for all.
@@ -301,34 +230,25 @@ class FilteredGraph:
         self.allowed = allowed
         self._graph = graph
 
-    def mentions(self, entities: Int64) -> tuple[Int64, Int64, Int64]:
-        """`TriGraph.passages_of`, among the allowed passages."""
-        rows, counts, lengths = self._graph.passages_of(entities)
-        if self.allowed is None:
-            return rows, counts, lengths
-        is_left = self.allowed[rows]
-        return rows[is_left], counts[is_left], _left(lengths, is_left)
+    def mentions(self, entities: Int64) -> tuple[Numbers, Int64]:
+        """Passages that mention each entity, end to end: rows, and (a,) how many."""
+        return self._allowed(*self._graph.passages.pairs(entities), len(entities))
 
     def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
         """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
-        owners, rows = self._graph.titled.pairs(entities)
-        lengths = np.bincount(owners, minlength=len(entities))
-        if self.allowed is None:
-            return rows, lengths
-        is_left = self.allowed[rows]
-        return rows[is_left], _left(lengths, is_left)
+        return self._allowed(*self._graph.titled.pairs(entities), len(entities))
 
     def degree(self, entities: Int64) -> Int64:
         """(a,) number of allowed passages that mention each entity."""
         if self.allowed is None:
             return self._graph.degrees[entities].astype(np.int64)
-        return self.mentions(entities)[2]
+        return self.mentions(entities)[1]
 
-
-def _left(lengths: Int64, is_left: Mask) -> Int64:
-    """Lengths of lists, which are end to end, after a mask drops some items."""
-    owners = np.repeat(np.arange(len(lengths)), lengths)[is_left]
-    return np.bincount(owners, minlength=len(lengths))
+    def _allowed(self, owners: Int64, rows: Numbers, size: int) -> tuple[Numbers, Int64]:
+        if self.allowed is not None:
+            is_left = self.allowed[rows]
+            owners, rows = owners[is_left], rows[is_left]
+        return rows, np.bincount(owners, minlength=size)
 
 
 def counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
@@ -399,18 +319,29 @@ def assemble(
     pairs = np.sort(np.concatenate([tagged_pairs, untagged_pairs]), kind="stable")
     sentence, entity = np.divmod(pairs, max(size, 1))
     del pairs, tagged_pairs, untagged_pairs
-    titled_pairs = distinct(numbers.title_entity * max(len(corpus), 1) + numbers.title_passage)
-    title_entity, title_passage = np.divmod(titled_pairs, max(len(corpus), 1))
-    mentioned = entity * max(len(corpus), 1) + corpus.sentence_passage[sentence]
-    passages = distinct(np.concatenate([mentioned, titled_pairs])) // max(len(corpus), 1)
-    titles = np.bincount(numbers.title_passage, minlength=len(corpus))
+    n = max(len(corpus), 1)
+    titled_pairs = distinct(numbers.title_entity * n + numbers.title_passage)
+    title_entity, title_passage = np.divmod(titled_pairs, n)
+    passage, mentioned, counts = counted(
+        np.concatenate([corpus.sentence_passage[sentence].astype(np.int64), title_passage]),
+        np.concatenate([entity, title_entity]),
+        size,
+    )
+    by_entity, by_title = (np.argsort(each, kind="stable") for each in (mentioned, title_passage))
+    entities = PlainLists.from_owners(passage, mentioned, len(corpus))
+    passages = PlainLists.from_owners(mentioned[by_entity], passage[by_entity], size)
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
-        degrees=np.bincount(passages, minlength=size).astype(np.int32),
-        mentions=MentionGraph.of(sentence, entity, (len(corpus.sentence_passage), size)),
+        degrees=np.diff(passages.starts).astype(np.int32),
+        passages=passages,
+        entities=entities,
+        counts=replace(entities, items=counts.astype(np.min_scalar_type(counts.max(initial=0)))),
+        mentions=PlainLists.from_owners(sentence, entity, len(corpus.sentence_passage)),
         titled=PlainLists.from_owners(title_entity, title_passage, size),
-        titles=PlainLists.from_lengths(titles, numbers.title_entity.astype(np.int32)),
+        titles=PlainLists.from_owners(
+            title_passage[by_title], title_entity[by_title], len(corpus)
+        ),
         owners=corpus.sentence_passage,
         names=trie,
         display_names=DisplayNames(

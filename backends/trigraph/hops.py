@@ -113,7 +113,7 @@ def second_hops(
         return []
     head_of = np.repeat(np.arange(len(heads)), ends - starts)
     near = products_of(corpus.sentence_vectors, sentences, query.vector)
-    position, mentioned = graph.mentions.entities.pairs(sentences)
+    position, mentioned = graph.mentions.pairs(sentences)
     # Sentences are read from disk, which takes more time than all else, so only for days.
     texts = corpus.sentence_texts(sentences) if _TIMED.search(query.text) else ()
     days = [(n, graph.keys.find(key)) for n, text in enumerate(texts) for key in day_keys(text)]
@@ -175,7 +175,7 @@ def _named(filtered: FilteredGraph, entities: Int64, degree: Int64) -> tuple[Int
     """
     titled, counts = filtered.titles(entities)
     rare = np.flatnonzero(degree <= RARE)
-    mentioned, _, lengths = filtered.mentions(entities[rare])
+    mentioned, lengths = filtered.mentions(entities[rare])
     pair = [np.repeat(np.arange(len(entities)), counts), np.repeat(rare, lengths)]
     is_titled = np.arange(len(titled) + len(mentioned)) < len(titled)
     return np.concatenate(pair), np.concatenate([titled, mentioned], dtype=np.int64), is_titled

@@ -72,9 +72,10 @@ class TriGraphSettings:
         promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
             the first that mentions its title; less if many others mention it.
         damping: Probability of following an edge instead of restarting.
-        candidates: The walk is confined to so many passages with the best similarity, with the
-            best BM25, of those that mention an active entity, and of those whose title the first of
-            these mention. 0 takes all passages, as LinearRAG does.
+        candidates: A question's graph has about so many passages: up to a quarter each of those
+            with the best similarity, with the best BM25, of the names in the question, of names
+            that bridging reached, and of names in the first of these. 0 takes all passages, as
+            LinearRAG does.
     """
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)

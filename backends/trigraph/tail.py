@@ -10,6 +10,7 @@ Entities of the base keep their numbers, and those that are new follow, so nothi
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Literal
 
@@ -21,13 +22,10 @@ from wye.backends.store.corpus import TwoCorpora
 from wye.backends.trigraph.graph import (
     Keys,
     Lists,
-    MentionGraph,
     Numbers,
     PlainLists,
-    RowLists,
     TriGraph,
     assemble,
-    counted,
     plain,
     wants_phrases,
 )
@@ -57,22 +55,19 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
     is_phrase = np.concatenate([remaining.is_phrase, np.ones(len(new), bool)])
     is_phrase[entities] = tail.is_phrase & ~is_named[entities]
     size = len(keys)
+    rows = partial(EntitiesOfRows, two.passages)
     return TriGraph(
         keys=keys,
         is_phrase=is_phrase,
         degrees=degrees,
-        mentions=MentionGraph(
-            RowsOfEntities(
-                two.sentences, base.mentions.sentences, tail.mentions.sentences, entities, size
-            ),
-            EntitiesOfRows(
-                two.sentences,
-                base.mentions.entities,
-                _renumbered(tail.mentions.entities, entities),
-            ),
+        passages=RowsOfEntities(two.passages, base.passages, tail.passages, entities, size),
+        entities=rows(base.entities, _renumbered(tail.entities, entities)),
+        counts=rows(base.counts, tail.counts),
+        mentions=EntitiesOfRows(
+            two.sentences, base.mentions, _renumbered(tail.mentions, entities)
         ),
         titled=RowsOfEntities(two.passages, base.titled, tail.titled, entities, size),
-        titles=EntitiesOfRows(two.passages, base.titles, _renumbered(tail.titles, entities)),
+        titles=rows(base.titles, _renumbered(tail.titles, entities)),
         owners=two.owners(),
         names=TailedTrie(remaining.names, tail.names, entities),
         display_names=TailedNames(size, remaining, tail, entities),
@@ -81,8 +76,7 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
 
 def _without_deleted(base: TriGraph, deleted: Int64) -> TriGraph:
     """A base whose degrees and names leave out some passages; its lists still have them."""
-    passage, entity = base.entities_of(deleted)
-    _, entity, _ = counted(passage, entity, len(base))
+    _, entity = base.entities.pairs(deleted)
     degrees = base.degrees.copy()
     np.subtract.at(degrees, entity, 1)
     dead = entity[degrees[entity] == 0]
@@ -94,9 +88,9 @@ def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
 
 
 class EntitiesOfRows:
-    """The entities of each row of two layers, such as sentences."""
+    """What is listed for each row of two layers, such as the entities of sentences."""
 
-    def __init__(self, rows: Layers, base: RowLists, tail: RowLists) -> None:
+    def __init__(self, rows: Layers, base: Lists, tail: Lists) -> None:
         """Join the lists of the base's rows, and those of the added rows."""
         self._rows, self._base, self._tail = rows, base, tail
 
@@ -111,22 +105,15 @@ class EntitiesOfRows:
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
-        owners, items = self.spans(chosen, chosen + 1)
+        is_added, rows = self._rows.split(chosen)
+        of_base, of_tail = np.flatnonzero(~is_added), np.flatnonzero(is_added)
+        owners, items = self._base.pairs(rows[of_base])
+        if not len(of_tail):
+            return owners, items
+        tail_owners, tail_items = self._tail.pairs(rows[of_tail])
+        owners = np.concatenate([of_base[owners], of_tail[tail_owners]])
         by_owner = np.argsort(owners, kind="stable")
-        return owners[by_owner], items[by_owner]
-
-    def spans(self, begin: Int64, end: Int64) -> tuple[Int64, Numbers]:
-        """See `RowLists`."""
-        filled = np.flatnonzero(end > begin)
-        is_added, rows = self._rows.split(begin[filled])
-        owners: list[Int64] = []
-        items: list[Numbers] = []
-        for lists, which in ((self._base, ~is_added), (self._tail, is_added)):
-            chosen, first = filled[which], rows[which]
-            position, of_layer = lists.spans(first, first + (end - begin)[chosen])
-            owners.append(chosen[position])
-            items.append(of_layer)
-        return np.concatenate(owners), np.concatenate(items, dtype=np.int64)
+        return owners[by_owner], np.concatenate([items, tail_items])[by_owner]
 
 
 class RowsOfEntities:

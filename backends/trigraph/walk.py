@@ -1,4 +1,4 @@
-"""Personalized PageRank on the graph of a question: its candidate passages and what they mention.
+"""Personalized PageRank on the graph of a question: its passages and what they mention.
 
 A walk with damping d from restart distribution r settles at x = (1 - d) r + d P x, where P moves
 mass from a node to its neighbours in proportion to edge weight. The graph is bipartite, so the
@@ -8,11 +8,7 @@ entities can be eliminated:
 
 A B is symmetric with eigenvalues in [0, 1], so I - d^2 A B has its in [1 - d^2, 1], and Chebyshev
 iteration (Saad, Iterative Methods for Sparse Linear Systems, algorithm 12.1) needs five steps where
-repeating the equation needs nine. Passages that are no candidates are not in the graph, so a walk
-costs the same in any corpus, and a filter or a deletion leaves nothing to undo.
-
-The graphs of several questions are the parts of one graph without edges between them, which takes
-as many array operations as one question's.
+repeating the equation needs nine.
 
 After the walk, a passage moves up if one of the first passages mentions its title. The walk shares
 out the mass of a passage among all that it mentions, so the passage about one of the names in it
@@ -21,19 +17,17 @@ if few others name it.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from wye.backends.numerics import first_of_each, located, ranges, sums, top_rows
-from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph, counted
+from wye.backends.trigraph.question import MOST_NAMING, Edges, Source
 from wye.backends.types import Float64, Int64
 
 Masses = tuple[Int64, Float64]
-"""Distinct nodes of one side, entities or passages, ascending, and the mass on each."""
+"""Distinct entities or passages, ascending or in order of ids, and the mass on each."""
 
 TOLERANCE = 1e-5
 """Share of the mass that is not followed any further."""
@@ -41,121 +35,62 @@ TOLERANCE = 1e-5
 PROMOTING = 5
 """How many of the first passages promote others."""
 
-MOST_NAMING = 100
-"""Passages may mention a title before it promotes none: at .5 it would move them by a twentieth."""
 
+def walk(edges: Edges, prior: Float64, restart: Masses, damping: float) -> Float64:
+    """(c,) probability mass on the passages of a graph.
 
-@dataclass(frozen=True, slots=True)
-class QuestionGraphs:
-    """The graphs of q questions: c passages, the e nodes that tie them, and x edges between them.
+    Consecutive chunks of one document are tied as by an entity that both mention once. All entities
+    that one passage alone mentions count as one: what it sends there comes back from any of them.
 
-    A node is an entity, a pair of consecutive chunks of one document, or all entities that a
-    passage alone mentions: what it sends there comes back from any of them.
+    Args:
+        prior: (c,) non-negative restart mass of the passages.
+        restart: Restart mass of some entities, ascending; that of an entity without a mention here
+            is left out. Both are normalised together; without any mass all stays zero. What would
+            move on from a passage without entities is lost.
+        damping: Probability in [0, 1) of following an edge rather than restarting.
 
-    Attributes:
-        question: (c,) the question of each passage, ascending.
-        entities: The first nodes: each question's entities, ascending, as the question's position
-            times `stride` plus the entity.
-        stride: Number of entities in the whole graph, at least 1.
-        passage: (x,) position of each edge's passage.
-        starts: (e + 1,) offsets: the edges of node i are starts[i]:starts[i + 1].
-        count: (x,) how often the passage mentions the entity; 1 for a pair of chunks.
+    Raises:
+        ValueError: The damping is out of range.
     """
+    if not 0 <= damping < 1:
+        raise ValueError(f"damping must be in [0, 1), not {damping}")
+    c = len(prior)
+    by_passage = sums(edges.passage, edges.count, c)
+    by_passage += np.bincount(edges.chunks.ravel(), minlength=c)
+    _, is_active = located(edges.entity, restart[0])
+    shared = np.flatnonzero((edges.degree > 1) | is_active)
+    shared = shared[np.argsort(edges.entity[shared], kind="stable")]
+    first = first_of_each(edges.entity[shared])
+    lengths = np.diff(first, append=len(shared))
+    # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
+    passage = edges.passage[shared]
+    share = edges.count[shared] / by_passage[passage]
+    by_entity = np.add.reduceat(share, first) if len(first) else share
+    position, is_here = located(restart[0], edges.entity[shared[first]])
+    entities, mass = position[is_here], restart[1][is_here]
+    starting = ranges(first[entities], first[entities] + lengths[entities])
+    on_edges = share[starting] * np.repeat(mass / by_entity[entities], lengths[entities])
+    total = float(prior.sum() + mass.sum())
+    source = prior + damping * sums(passage[starting], on_edges, c)
+    source *= (1 - damping) / total if total > 0 else 0
+    # What a passage sends to an entity that no other mentions comes back at once.
+    is_tie = np.repeat(lengths > 1, lengths)
+    left = by_passage - sums(passage[is_tie], edges.count[shared[is_tie]], c)
+    left -= np.bincount(edges.chunks.ravel(), minlength=c)
+    returned = np.divide(left, by_passage, out=np.zeros(c), where=by_passage > 0)
+    tied = edges.chunks.ravel()
+    passage = np.concatenate([passage[is_tie], tied])
+    share = np.concatenate([share[is_tie], 1 / by_passage[tied]])
+    lengths = np.concatenate([lengths[lengths > 1], np.full(len(edges.chunks), 2)])
+    owner, starts = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
+    if len(lengths):
+        share = share / np.sqrt(np.add.reduceat(share, starts))[owner]
 
-    question: Int64
-    entities: Int64
-    stride: int
-    passage: Int64
-    starts: Int64
-    count: Float64
+    def followed(mass: Float64) -> Float64:
+        on_entities = np.add.reduceat(share * mass[passage], starts) if len(starts) else share
+        return returned * mass + sums(passage, share * on_entities[owner], c)
 
-    @classmethod
-    def of(
-        cls, graph: TriGraph, corpus: Corpus, passages: Sequence[Int64], starts: Sequence[Int64]
-    ) -> "QuestionGraphs":
-        """The graphs of some passages.
-
-        Args:
-            passages: Rows of each question's passages, ascending.
-            starts: Entities that each question's walk may start from, which are nodes of their own.
-        """
-        lengths = np.array([len(rows) for rows in passages], np.int64)
-        question, stride = np.repeat(np.arange(len(passages)), lengths), max(len(graph), 1)
-        rows = np.concatenate([np.empty(0, np.int64), *passages])
-        passage, entity = graph.entities_of(rows)
-        is_node, entity = graph.degrees[entity] > 1, question[passage] * stride + entity
-        for number, each in enumerate(starts):  # another question's starts would change the sums
-            for start in each[graph.degrees[each] == 1].tolist():
-                is_node |= entity == number * stride + start
-        others = np.bincount(passage[~is_node], minlength=len(rows))
-        entity, passage = entity[is_node], passage[is_node]
-        entity, passage, count = counted(entity, passage, len(rows))
-        first, with_others = first_of_each(entity), np.flatnonzero(others)
-        chunks = _consecutive_chunks(corpus, rows, question)
-        ends = len(entity) + np.cumsum(np.repeat([1, 2], [len(with_others), len(chunks)]))
-        return cls(
-            question,
-            entity[first],
-            stride,
-            np.concatenate([passage, with_others, chunks.ravel()]),
-            np.concatenate([first, [len(entity)], ends]),
-            np.concatenate([count, others[with_others], np.ones(chunks.size)]),
-        )
-
-    def walk(
-        self, restart: Float64, entity_restart: Sequence[Masses], damping: float
-    ) -> list[Float64]:
-        """Probability mass on each question's passages.
-
-        Args:
-            restart: (c,) non-negative restart mass of the passages.
-            entity_restart: Restart mass of some entities for each question; that of an entity
-                without a mention here is left out. Both are normalised together; without any mass
-                all stays zero. What would move on from a passage without entities is lost.
-            damping: Probability in [0, 1) of following an edge rather than restarting.
-
-        Raises:
-            ValueError: The damping is out of range.
-        """
-        if not 0 <= damping < 1:
-            raise ValueError(f"damping must be in [0, 1), not {damping}")
-        c, degree = len(self.question), np.diff(self.starts)
-        by_passage = sums(self.passage, self.count, c)
-        # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
-        shares = self.count / by_passage[self.passage]
-        by_node = sums(np.repeat(np.arange(len(degree)), degree), shares, len(degree))
-        nodes, node_mass = self._on_nodes(entity_restart)
-        edges = ranges(self.starts[nodes], self.starts[nodes + 1])
-        by_edge = np.repeat(node_mass / by_node[nodes], degree[nodes])
-        reached = sums(self.passage[edges], shares[edges] * by_edge, c)
-        totals = sums(self.question, restart, len(entity_restart))
-        totals += sums(self.entities[nodes] // self.stride, node_mass, len(totals))
-        totals[totals <= 0] = np.inf
-        source = (1 - damping) * (restart + damping * reached) / totals[self.question]
-        # What a passage sends to an entity that no other mentions comes back at once.
-        alone = self.starts[:-1][degree == 1]
-        returned = sums(self.passage[alone], shares[alone], c)
-        ties = np.flatnonzero(degree > 1)
-        lengths = degree[ties]
-        starts = np.cumsum(lengths) - lengths
-        shared = ranges(self.starts[ties], self.starts[ties + 1])
-        passage = self.passage[shared]
-        share = shares[shared] / np.repeat(np.sqrt(by_node[ties]), lengths)
-
-        def followed(mass: Float64) -> Float64:
-            on_nodes = np.add.reduceat(share * mass[passage], starts) if len(starts) else starts
-            return returned * mass + sums(passage, share * np.repeat(on_nodes, lengths), c)
-
-        mass = solved(source, followed, damping**2)
-        ends = np.searchsorted(self.question, np.arange(1, len(entity_restart)))
-        return np.split(mass, ends) if len(entity_restart) else []
-
-    def _on_nodes(self, restarts: Sequence[Masses]) -> Masses:
-        """The nodes that have restart mass, ascending, and the mass of each."""
-        numbers = [n * self.stride + entities for n, (entities, _) in enumerate(restarts)]
-        position, known = located(np.concatenate([np.empty(0, np.int64), *numbers]), self.entities)
-        masses = np.concatenate([np.empty(0), *(mass for _, mass in restarts)])
-        return position[known], masses[known]
+    return solved(source, followed, damping**2)
 
 
 def solved(source: Float64, followed: Callable[[Float64], Float64], share: float) -> Float64:
@@ -182,37 +117,20 @@ def solved(source: Float64, followed: Callable[[Float64], Float64], share: float
     return np.maximum(mass, 0)
 
 
-def _consecutive_chunks(corpus: Corpus, passages: Int64, question: Int64) -> Int64:
-    """(j, 2) positions of a question's passages that are consecutive chunks of one document."""
-    chunks = corpus.chunks[passages]
-    if not chunks.any():
-        return np.empty((0, 2), np.int64)
-    columns = question.tolist(), passages.tolist(), chunks.tolist()
-    names = [(q, corpus.documents[row], n) for q, row, n in zip(*columns, strict=True)]
-    positions = {name: position for position, name in enumerate(names)}
-    pairs = [
-        (position, positions[q, document, chunk + 1])
-        for (q, document, chunk), position in positions.items()
-        if (q, document, chunk + 1) in positions
-    ]
-    return np.array(pairs, np.int64).reshape(-1, 2)
-
-
 class Promoted(NamedTuple):
     """A walk's result after promotion.
 
     Attributes:
-        settled: Passages, ascending, and the mass on each.
-        named_in: Row of a passage that was moved up -> row of the one that mentions its title.
+        mass: (c,) mass on each passage.
+        named_in: Number of a passage that was moved up -> number of the one that mentions its
+            title.
     """
 
-    settled: Masses
+    mass: Float64
     named_in: Mapping[int, int]
 
 
-def promote(
-    graph: TriGraph, filtered: FilteredGraph, walks: Sequence[Masses], share: float
-) -> list[Promoted]:
+def promote(source: Source, edges: Edges, mass: Float64, share: float) -> Promoted:
     """Promote passages whose titles the first ones mention.
 
     If a passage with mass M is among the first and mentions the title of one with a lower mass,
@@ -220,37 +138,31 @@ def promote(
     overtakes the one that it was named in.
 
     Args:
-        walks: For each question the passages, ascending, and the mass on each.
+        mass: (c,) mass on each passage.
         share: From 0, which changes nothing, to 1.
     """
-    if not share or not walks:
-        return [Promoted(settled, {}) for settled in walks]
-    # Names are looked up for all questions at once, since most of the time is that of the calls.
-    firsts = [top_rows(mass, PROMOTING) for _, mass in walks]
-    heads = np.concatenate([rows[first] for (rows, _), first in zip(walks, firsts, strict=True)])
-    position, entities, _ = counted(*graph.entities_of(heads), len(graph))
-    degree = filtered.degree(entities)
-    position, entities, degree = (
-        array[degree <= MOST_NAMING] for array in (position, entities, degree)
+    if not share:
+        return Promoted(mass, {})
+    is_first = np.zeros(len(mass), bool)
+    is_first[top_rows(mass, PROMOTING)] = True
+    naming = np.flatnonzero(is_first[edges.passage])
+    degree = source.degree(edges.entity[naming])
+    naming, degree = naming[degree <= MOST_NAMING], degree[degree <= MOST_NAMING]
+    order = np.argsort(edges.title_entity, kind="stable")
+    title_entity, titled = edges.title_entity[order], edges.title_passage[order]
+    begin, end = (
+        np.searchsorted(title_entity, edges.entity[naming], side) for side in ("left", "right")
     )
-    titled, titled_counts = filtered.titles(entities)
-    name_of_title = np.repeat(np.arange(len(entities)), titled_counts)
-    head_of_title = position[name_of_title]
-    is_own_title = np.zeros(len(entities), bool)
-    is_own_title[name_of_title[titled == heads[head_of_title]]] = True
-    power = reach(share, degree)
-    results: list[Promoted] = []
-    start = 0
-    for (rows, mass), first in zip(walks, firsts, strict=True):
-        part = slice(*np.searchsorted(head_of_title, [start, start + len(first)]))
-        positions, known = located(titled[part], rows)
-        known &= ~is_own_title[name_of_title[part]]
-        positions, source = positions[known], first[head_of_title[part][known] - start]
-        after, moved = promoted(mass, positions, mass[source], power[name_of_title[part]][known])
-        pairs = zip(rows[positions[moved]].tolist(), rows[source[moved]].tolist(), strict=True)
-        results.append(Promoted((rows, after), dict(pairs)))
-        start += len(first)
-    return results
+    name = np.repeat(np.arange(len(naming)), end - begin)
+    passage, head = titled[ranges(begin, end)], edges.passage[naming[name]]
+    # Of a name that is the title of the passage that mentions it, no other passage is the page.
+    is_own = np.zeros(len(naming), bool)
+    is_own[name[passage == head]] = True
+    is_other = ~is_own[name]
+    passage, head, name = passage[is_other], head[is_other], name[is_other]
+    after, moved = promoted(mass, passage, mass[head], reach(share, degree[name]))
+    titles, heads = (edges.passages[each[moved]].tolist() for each in (passage, head))
+    return Promoted(after, dict(zip(titles, heads, strict=True)))
 
 
 def reach(share: float, degree: Int64) -> Float64:

@@ -108,7 +108,7 @@ def counts_of(graph: TriGraph, corpus: Corpus, allowed: Mask | None = None) -> F
     for row in rows:
         counts[row, graph.titles.one(row)] += 1
         for sentence in np.flatnonzero(corpus.sentence_passage == row).tolist():
-            counts[row, graph.mentions.entities_of(sentence)] += 1
+            counts[row, graph.mentions.one(sentence)] += 1
     pairs = [
         [one, other]
         for one in rows

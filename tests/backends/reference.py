@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from wye.backends.trigraph.walk import MOST_NAMING, PROMOTING
+from wye.backends.trigraph.question import MOST_NAMING
+from wye.backends.trigraph.walk import PROMOTING
 from wye.backends.types import Float64
 
 

@@ -55,7 +55,6 @@ ONLY_IF_LARGE = (
     "wye.backends.store.index:Writer.compact",
     "wye.backends.store.corpus:LayeredMentions.of",
     "wye.backends.store.corpus:stored_corpus",
-    "wye.backends.trigraph.bridging:_among",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.tail:with_tail",
     "wye.backends.strings:Words.find",

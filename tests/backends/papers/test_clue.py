@@ -49,7 +49,7 @@ class Slow:
         self.vectors = np.asarray(corpus.sentence_vectors, np.float64)
         self.owners = corpus.sentence_passage.tolist()
         self.sentences = [
-            graph.graph.mentions.entities_of(row) if allowed[owner] else []
+            graph.graph.mentions.one(row).tolist() if allowed[owner] else []
             for row, owner in enumerate(self.owners)
         ]
         texts = [text for block in corpus.iter_sentence_texts() for text in block]

@@ -5,19 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from wye.backends.papers.units import FACTS, QUESTION, Units, activate, best_facts
+from wye.backends.papers.units import FACTS, Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import MentionGraph, PlainLists
+from wye.backends.trigraph.explanation import QUESTION
+from wye.backends.trigraph.graph import PlainLists
 from wye.backends.types import Passage, Query
 
 SENTENCES = st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=8)
 
 
-def mention_graph(sentences: list[set[int]]) -> MentionGraph:
-    entities = np.array([e for own in sentences for e in sorted(own)], np.int32)
-    mentioned = PlainLists.from_lengths(np.array([*map(len, sentences)]), entities)
-    nothing = np.zeros(0, np.int32)
-    return MentionGraph(PlainLists(nothing, nothing), mentioned)
+def lists_of(sentences: list[set[int]]) -> PlainLists:
+    pairs = [(row, e) for row, own in enumerate(sentences) for e in sorted(own)]
+    owners, entities = np.array(pairs, np.int64).reshape(-1, 2).T
+    return PlainLists.from_owners(owners, entities, len(sentences))
 
 
 @given(
@@ -32,7 +32,7 @@ def test_it_activates_what_the_slow_version_does(
     facts = sorted(range(len(sentences)), key=lambda row: -scores[row])
     values = [scores[row] for row in facts]
     result = activate(
-        mention_graph(sentences),
+        lists_of(sentences),
         np.array(facts),
         np.array(values),
         lambda entities: np.array(passages_of)[entities],

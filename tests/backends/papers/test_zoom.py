@@ -241,7 +241,7 @@ def test_sentences_of_some_passages_are_scored_by_the_walks_entities(
     mass = decoupled_walk(shared, edges, LOW.restart, LOW.steps)[0, 20:]
     rows = np.flatnonzero(np.isin(corpus.sentence_passage, (2, 7, 13)))
     matrix = np.array(
-        [[float(e in mentions.entities_of(r)) for e in range(len(mass))] for r in rows.tolist()]
+        [[float(e in mentions.one(r)) for e in range(len(mass))] for r in rows.tolist()]
     )
     used = matrix.any(axis=0)
     scores = chunk_zoom(

@@ -1,6 +1,6 @@
 """Semantic bridging, against the slow version that reads sentence by sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -8,18 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from wye.backends.trigraph.bridging import Activation, Similarity, bridge, equation_5
-from wye.backends.trigraph.graph import MentionGraph
+from wye.backends.trigraph.bridging import Activation, bridge, equation_5
+from wye.backends.trigraph.question import Sentences
 from wye.backends.types import Float32, Int64
 
 # Few distinct values, all exact in binary, so that ties and values at the threshold are common.
+Similarity = Callable[[Int64], Float32]
 VALUES = [-0.5, 0.0, 0.25, 0.5, 0.75, 1.0]
 
 
-def graph_of(sentences: Sequence[Sequence[int]], entities: int) -> MentionGraph:
+def read(sentences: Sequence[Sequence[int]], similarity: Similarity) -> Sentences:
     pairs = sorted({(row, entity) for row, members in enumerate(sentences) for entity in members})
     sentence, entity = np.array(pairs, np.int64).reshape(-1, 2).T
-    return MentionGraph.of(sentence, entity, (len(sentences), entities))
+    return Sentences(np.arange(len(sentences)), sentence, entity, similarity)
 
 
 def looked_up(values: Sequence[float]) -> Similarity:
@@ -69,11 +70,9 @@ def run(
     steps: int = 3,
     count: int = 1,
 ) -> Activation:
-    entities = 1 + max([*seeds, *(e for members in sentences for e in members)], default=0)
     return bridge(
-        graph_of(sentences, entities),
+        read(sentences, sigma if callable(sigma) else looked_up(sigma)),
         seeds,
-        sigma if callable(sigma) else looked_up(sigma),
         steps=steps,
         threshold=threshold,
         sentences_per_entity=count,
@@ -119,9 +118,8 @@ def test_equation_5_is_the_product_of_matrices(case: Case, steps: int, threshold
     mentions = np.array([[e in members for e in range(size)] for members, _ in drawn], np.float64)
     sigma = np.array([value for _, value in drawn])
     found = equation_5(
-        graph_of([sorted(members) for members, _ in drawn], size),
+        read([sorted(members) for members, _ in drawn], looked_up(sigma.tolist())),
         seeds,
-        looked_up(sigma.tolist()),
         steps=steps,
         threshold=threshold,
     )

@@ -91,7 +91,7 @@ def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
 def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
     retriever: TriGraphRetriever,
 ) -> None:
-    active = retriever.batch([QUERY]).traces([0])[0].activation
+    active = retriever.batch([QUERY]).trace(0).activation
     _, explanation = explained(retriever)
     numbers = (active.level.tolist(), active.value.tolist(), active.weight.tolist())
     names = [retriever.graph.display_names.of(e) for e in active.entities.tolist()]
@@ -110,7 +110,7 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
     allowed = None if mask is None else np.array(mask)
     ranking, explanation = explained(retriever, allowed=allowed)
     assert [note.pagerank for note in explanation.passages] == pytest.approx(shares_of(ranking))
-    trace = retriever.batch([QUERY], allowed).traces([0])[0]
+    trace = retriever.batch([QUERY], allowed).trace(0)
     total = trace.prior.sum() + trace.restart.sum()
     priors = {note.id: note.prior for note in explanation.passages}
     assert sum(priors.values()) <= 1
@@ -166,7 +166,7 @@ def test_only_allowed_passages_are_counted(retriever: TriGraphRetriever) -> None
     graph, hidden = retriever.graph, 0
     for note in explanation.entities:
         entity = np.array([graph.keys.find(entity_key(note.entity))])
-        mentioned, _, _ = graph.passages_of(entity)
+        _, mentioned = graph.passages.pairs(entity)
         assert note.passages == allowed[mentioned].sum()
         hidden += len(mentioned) - note.passages
     assert hidden

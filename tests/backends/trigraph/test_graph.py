@@ -10,7 +10,7 @@ import pytest
 
 from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import MAX_PHRASE_PASSAGES, TriGraph, assemble, counted, plain
+from wye.backends.trigraph.graph import LISTS, MAX_PHRASE_PASSAGES, TriGraph, assemble, plain
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
 
@@ -21,14 +21,12 @@ CorpusOf = Callable[..., Corpus]
 def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
     """How often each passage mentions each entity, by id and key, as each method says it."""
     dense = counts_of(graph, corpus)
-    mentions = counted(*graph.entities_of(np.arange(len(corpus))), len(graph))
-    for position, entity, count in zip(*mentions, strict=True):
-        assert dense[position, entity] == count
-    rows, times, lengths = graph.passages_of(np.arange(len(graph)))
-    owners = np.repeat(np.arange(len(graph)), lengths)
-    assert dense[rows, owners].tolist() == times.tolist()
-    assert np.count_nonzero(dense[:, : len(graph)]) == len(rows)
-    assert graph.degrees.tolist() == lengths.tolist()
+    row, entity = graph.entities.pairs(np.arange(len(corpus)))
+    assert dense[row, entity].tolist() == graph.counts.pairs(np.arange(len(corpus)))[1].tolist()
+    assert np.count_nonzero(dense[:, : len(graph)]) == len(row)
+    owner, rows = graph.passages.pairs(np.arange(len(graph)))
+    assert sorted(zip(rows, owner, strict=True)) == sorted(zip(row, entity, strict=True))
+    assert graph.degrees.tolist() == np.bincount(owner, minlength=len(graph)).tolist()
     return {
         id_: {key: float(dense[row, e]) for e, key in enumerate(graph.keys) if dense[row, e]}
         for row, id_ in enumerate(corpus.ids)
@@ -39,7 +37,7 @@ def mentions(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
     """The keys that each sentence mentions, by its text."""
     every = range(len(corpus.sentence_passage))
     return {
-        text: [graph.keys[e] for e in graph.mentions.entities_of(sentence)]
+        text: [graph.keys[e] for e in graph.mentions.one(sentence)]
         for sentence, text in zip(every, corpus.sentence_texts(list(every)), strict=True)
     }
 
@@ -236,7 +234,7 @@ def test_a_corpus_of_hardly_an_entity(
 
 def same(one: TriGraph, other: TriGraph) -> bool:
     def arrays(graph: TriGraph) -> tuple[object, ...]:
-        lists = graph.titles, graph.titled, graph.mentions.sentences, graph.mentions.entities
+        lists = [getattr(graph, name) for name in LISTS]
         arrays = [(each.starts, each.items) for each in map(plain, lists)]
         return (*chain(*arrays), graph.degrees, graph.is_phrase, graph.owners)
 

@@ -77,7 +77,7 @@ def obvious(
     best: dict[str, tuple[float, float]] = {}
     for rank, head in enumerate(heads):
         for sentence in np.flatnonzero(corpus.sentence_passage == head).tolist():
-            for entity in graph.mentions.entities_of(sentence):
+            for entity in graph.mentions.one(sentence).tolist():
                 one = np.array([entity])
                 degree = int(filtered.degree(one)[0])
                 titled = filtered.titles(one)[0].tolist()

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph import walk
 from wye.backends.trigraph.graph import FilteredGraph
+from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.trigraph.walk import Masses, Promoted, promote, promoted, reach
-from wye.backends.types import Mask, Passage, Query
+from wye.backends.types import Passage, Query
 
 CorpusOf = Callable[..., Corpus]
 # Each of the others mentions Ada; only the letter mentions Como.
@@ -42,17 +43,17 @@ def masses(arm: TriGraphRetriever, **given: float) -> Masses:
     return rows[order], np.array([*given.values()])[order]
 
 
-def one(
-    arm: TriGraphRetriever, settled: Masses, share: float, allowed: Mask | None = None
-) -> Promoted:
-    (found,) = promote(arm.graph, FilteredGraph(arm.graph, allowed), [settled], share)
-    return found
+def one(arm: TriGraphRetriever, settled: Masses, share: float) -> Promoted:
+    rows, mass = settled
+    source = InMemory(arm.corpus, arm.graph, FilteredGraph(arm.graph))
+    return promote(source, source.edges(rows), mass, share)
 
 
 def test_a_passage_moves_up_to_the_one_that_names_it(arm: TriGraphRetriever) -> None:
     before = masses(arm, ada=0.1, como=0.01, letter=0.64, notes=0.2)
-    assert one(arm, before, 0) == (before, {})
-    (rows, mass), named_in = one(arm, before, 0.5)
+    rows, unmoved = before
+    assert one(arm, before, 0) == (unmoved, {})
+    mass, named_in = one(arm, before, 0.5)
     found = dict(zip([arm.corpus.ids[row] for row in rows], mass.tolist(), strict=True))
     # Como is mentioned by one other passage, Ada by two.
     assert found["como"] == pytest.approx((0.01 * 0.64) ** 0.5)
@@ -110,18 +111,3 @@ def test_no_passage_falls_or_overtakes_the_one_that_names_it(
     assert (after >= before).all()
     assert {*places[moved].tolist()} == {*np.flatnonzero(after > before).tolist()}
     assert (after[places[moved]] <= source[moved] * (1 + 1e-9)).all()
-
-
-def test_a_question_is_promoted_alike_alone_and_with_others(arm: TriGraphRetriever) -> None:
-    generator = np.random.default_rng(0)
-    rows = [np.sort(generator.permutation(4)[:size]) for size in (4, 1, 3, 2, 4, 4) * 3]
-    walks = [(own, generator.random(len(own))) for own in rows]
-    together = promote(arm.graph, FilteredGraph(arm.graph), walks, 0.5)
-    moved = 0
-    for settled, ((own, mass), named_in) in zip(walks, together, strict=True):
-        alone = one(arm, settled, 0.5)
-        assert (own.tolist(), mass.tolist()) == tuple(part.tolist() for part in alone.settled)
-        assert named_in == alone.named_in
-        moved += len(named_in)
-    assert moved > 2
-    assert promote(arm.graph, FilteredGraph(arm.graph), [], 0.5) == []

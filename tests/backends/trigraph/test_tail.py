@@ -13,7 +13,7 @@ from wye.backends.layers import Layers
 from wye.backends.store.corpus import Corpus, Mentions, TwoCorpora
 from wye.backends.strings import Strings
 from wye.backends.text import tokenise
-from wye.backends.trigraph.graph import TriGraph, assemble
+from wye.backends.trigraph.graph import LISTS, TriGraph, assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.trigraph.tail import with_tail
 
@@ -92,37 +92,35 @@ def two_of(before: State, after: State) -> TwoCorpora:
 
 def content(graph: TriGraph) -> dict[str, Any]:
     """Everything that a graph says of its entities, by their keys."""
-    every = np.arange(len(graph))
-    rows = np.arange(len(graph.titles))
-    sentences, titled = graph.mentions.sentences, graph.titled
-    passage, entity = graph.entities_of(rows)
+    every, rows = range(len(graph)), range(len(graph.titles))
+    keys = [*graph.keys]
     lists = {
-        "sentences": [sentences.one(e).tolist() for e in every.tolist()],
-        "titled": [titled.one(e).tolist() for e in every.tolist()],
-        "passages": np.split(graph.passages_of(every)[0], np.cumsum(graph.passages_of(every)[2])),
+        "titled": [graph.titled.one(e).tolist() for e in every],
+        "passages": [graph.passages.one(e).tolist() for e in every],
         "degree": graph.degrees.tolist(),
         "is phrase": graph.is_phrase.tolist(),
         "name": graph.display_names.all(),
     }
-    alive = [e for e in every.tolist() if graph.degrees[e]]
     return {
         "entities": {
-            graph.keys[e]: {
-                name: list(values[e]) if name == "passages" else values[e]
-                for name, values in lists.items()
-            }
-            for e in alive
+            keys[e]: {name: values[e] for name, values in lists.items()}
+            for e in every
+            if graph.degrees[e]
         },
         "sentences": [
-            sorted(graph.keys[e] for e in graph.mentions.entities_of(sentence))
-            for sentence in range(len(graph.mentions.entities))
+            sorted(keys[e] for e in graph.mentions.one(row).tolist())
+            for row in range(len(graph.mentions))
         ],
-        "titles": [
-            sorted(graph.keys[e] for e in graph.titles.one(row).tolist()) for row in rows.tolist()
+        "titles": [sorted(keys[e] for e in graph.titles.one(row).tolist()) for row in rows],
+        "mentions": [
+            sorted(
+                (keys[e], count)
+                for e, count in zip(
+                    graph.entities.one(row).tolist(), graph.counts.one(row).tolist(), strict=True
+                )
+            )
+            for row in rows
         ],
-        "mentions": sorted(
-            zip(passage.tolist(), (graph.keys[e] for e in entity.tolist()), strict=True)
-        ),
         "owners": graph.owners.tolist(),
     }
 
@@ -136,18 +134,23 @@ def links(graph: TriGraph, text: str, hidden: Sequence[str] = ()) -> list[tuple[
 
 def check_consistent(graph: TriGraph) -> None:
     """All lists say the same, whichever is asked, and how many items."""
-    every, rows = np.arange(len(graph)), np.arange(len(graph.mentions.entities))
-    both = graph.mentions.sentences.pairs(every), graph.mentions.entities.pairs(rows)
-    assert sorted(zip(*both[0], strict=True)) == sorted(
-        (e, s) for s, e in zip(*both[1], strict=True)
-    )
-    for lists in (graph.mentions.sentences, graph.mentions.entities, graph.titled, graph.titles):
+    every, rows = np.arange(len(graph)), np.arange(len(graph.titles))
+    for by_entity, by_row in ((graph.passages, graph.entities), (graph.titled, graph.titles)):
+        pairs = by_entity.pairs(every), by_row.pairs(rows)
+        assert sorted(zip(*pairs[0], strict=True)) == sorted(
+            (e, row) for row, e in zip(*pairs[1], strict=True)
+        )
+    mentioned = zip(*graph.mentions.pairs(np.arange(len(graph.mentions))), strict=True)
+    assert {(graph.owners[s], e) for s, e in mentioned} <= {
+        *zip(*graph.entities.pairs(rows), strict=True)
+    }
+    for lists in (getattr(graph, name) for name in LISTS):
         chosen = np.array([*range(len(lists))][::-2], np.int64)
         owners, items = lists.pairs(chosen)
         assert [lists.one(which).tolist() for which in chosen.tolist()] == [
             items[owners == position].tolist() for position in range(len(chosen))
         ]
-    assert graph.degrees.tolist() == graph.passages_of(every)[2].tolist()
+    assert graph.degrees.tolist() == [len(graph.passages.one(e)) for e in every.tolist()]
     assert [graph.keys.find(key) for key in graph.keys] == every.tolist()
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.backends import reference
 from tests.backends.conftest import counts_of, many_passages, shares_of
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import assemble
+from wye.backends.trigraph.graph import FilteredGraph, assemble
+from wye.backends.trigraph.question import Edges, InMemory
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.trigraph.walk import TOLERANCE, QuestionGraphs
+from wye.backends.trigraph.walk import TOLERANCE, walk
 from wye.backends.types import Passage
 
 
@@ -32,19 +33,18 @@ def test_masses_are_those_of_a_direct_solution(
     counts = counts[:, counts.any(axis=0)]  # an entity without passages has no part in it
     c, e = counts.shape
     of_entities = chance.random((e,)) * (chance.random((e,)) < 0.3)
-    passage, node = np.nonzero(counts)
-    by_node = np.lexsort((passage, node))
-    passage, node = passage[by_node], node[by_node]
-    graph = QuestionGraphs(
-        np.zeros(c, np.int64),
-        np.arange(e),
-        max(e, 1),
+    passage, entity = np.nonzero(counts)
+    degree = np.count_nonzero(counts, axis=0)[entity]
+    edges = Edges(
+        np.arange(c),
         passage,
-        np.searchsorted(node, np.arange(e + 1)),
-        counts[passage, node],
+        entity,
+        counts[passage, entity],
+        degree + (chance.random(len(degree)) < 0.3),  # others may mention it as well
+        *(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.int64)),
     )
     entities = np.flatnonzero(of_entities)
-    (mass,) = graph.walk(of_passages, [(entities, of_entities[entities])], damping)
+    mass = walk(edges, of_passages, (entities, of_entities[entities]), damping)
     expected, _ = reference.personalized_pagerank(
         shares_of(counts), of_passages, of_entities, damping
     )
@@ -54,9 +54,9 @@ def test_masses_are_those_of_a_direct_solution(
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5])
 def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
     nothing = np.empty(0, np.int64)
-    graph = QuestionGraphs(nothing, nothing, 1, nothing, np.zeros(1, int), np.empty(0))
+    edges = Edges(nothing, nothing, nothing, np.empty(0), nothing, nothing, nothing, nothing)
     with pytest.raises(ValueError, match="damping must be in"):
-        graph.walk(np.empty(0), [], damping)
+        walk(edges, np.empty(0), (nothing, np.empty(0)), damping)
 
 
 def test_a_few_passages_have_the_edges_that_they_have_among_all(
@@ -66,15 +66,15 @@ def test_a_few_passages_have_the_edges_that_they_have_among_all(
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
     for rows in (np.arange(30), np.arange(4, 30, 3), np.array([7]), np.empty(0, np.int64)):
         allowed = np.isin(np.arange(30), rows)
-        own = QuestionGraphs.of(graph, corpus, [rows], [np.arange(len(graph))])
-        node = np.repeat(np.arange(len(own.starts) - 1), np.diff(own.starts))
-        dense = np.zeros((len(rows), len(own.starts) - 1))
-        dense[own.passage, node] = own.count
+        edges = InMemory(corpus, graph, FilteredGraph(graph)).edges(rows)
+        counts = np.zeros((len(rows), len(graph)))
+        counts[edges.passage, edges.entity] = edges.count
         expected = counts_of(graph, corpus, allowed)[rows]
-        e = len(own.entities)
-        assert dense[:, :e].tolist() == expected[:, own.entities].tolist()
-        assert np.count_nonzero(expected[:, : len(graph)]) == np.count_nonzero(dense[:, :e])
-        assert sorted(dense[:, e:].T.tolist()) == sorted(expected[:, len(graph) :].T.tolist())
+        assert counts.tolist() == expected[:, : len(graph)].tolist()
+        assert edges.degree.tolist() == graph.degrees[edges.entity].tolist()
+        chunks = np.zeros((len(edges.chunks), len(rows)))
+        chunks[np.arange(len(chunks))[:, None], edges.chunks] = 1
+        assert sorted(chunks.tolist()) == sorted(expected[:, len(graph) :].T.tolist())
 
 
 def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Corpus]) -> None:
@@ -84,34 +84,13 @@ def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Co
         Passage("g", "G", "[Gus] is alone."),
     )
     graph = assemble(corpus, AssemblySettings())
-    walked = QuestionGraphs.of(graph, corpus, [np.arange(9)], [np.arange(len(graph))])
-    tied = np.sort(walked.passage[walked.starts[len(walked.entities)] :].reshape(-1, 2), axis=1)
-    names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in tied.tolist())
+    edges = InMemory(corpus, graph, FilteredGraph(graph)).edges(np.arange(9))
+    names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in edges.chunks.tolist())
     assert names == [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
-
-
-def test_several_questions_are_walked_as_each_alone_to_the_last_bit(
-    corpus_of: Callable[..., Corpus],
-) -> None:
-    chance = np.random.default_rng(1)
-    names = [[f"[Uma{n}{m}]" for m in range(n)] for n in (5, 6, 7)]
-    lonely = [Passage(f"z{len(each)}", "", f"{' and '.join(each)}.") for each in names]
-    corpus = corpus_of(*many_passages(30, 3), *lonely)
-    graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
-    rows = [np.arange(33), np.empty(0, np.int64), np.arange(4, 30, 3), np.array([7]), np.arange(30)]
-    restarts = [chance.random(len(each)) for each in rows]
-    restarts[-1][:] = 0  # no mass at all
-    entities = [np.array([0, 3]), np.array([1]), np.empty(0, np.int64), np.array([2, 5]), rows[1]]
-    entities[3] = np.flatnonzero(graph.degrees == 1)  # no nodes of another question's graph
-    assert len(entities[3])
-    masses = [(each, chance.random(len(each))) for each in entities]
-    restart = np.concatenate(restarts)
-    together = QuestionGraphs.of(graph, corpus, rows, entities).walk(restart, masses, 0.5)
-    assert len(together) == len(rows)
-    for each, restart, mass, result in zip(rows, restarts, masses, together, strict=True):
-        (alone,) = QuestionGraphs.of(graph, corpus, [each], [mass[0]]).walk(restart, [mass], 0.5)
-        assert alone.tolist() == result.tolist()
-        every = QuestionGraphs.of(graph, corpus, [each], [np.arange(len(graph))])
-        assert result == pytest.approx(every.walk(restart, [mass], 0.5)[0], abs=1e-12)
-    assert 0.5 < together[0].sum() <= 1
-    assert not together[-1].any()
+    restart = np.arange(len(graph)), np.ones(len(graph))
+    mass = walk(edges, np.ones(9), restart, 0.5)
+    counts = counts_of(graph, corpus)
+    expected, _ = reference.personalized_pagerank(
+        shares_of(counts), np.ones(9), np.repeat([1.0, 0.0], [len(graph), 3]), 0.5
+    )
+    assert mass == pytest.approx(expected, abs=2 * TOLERANCE)

@@ -1,0 +1,312 @@
+"""The graph of a question: a few passages of a corpus, and what they mention.
+
+Some 200 passages rank as the whole corpus does: the best by similarity and by BM25, those of the
+names in the question, those of the names that bridging reached from there, and those that mention
+or are titled by names in the first of all. Only these are read, so a question costs the same in any
+corpus, and a deletion or a filter leaves nothing to undo. It is the same code over arrays in memory
+(`InMemory`) and over a dataset that Lance searches (`backends.dataset.question`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from wye.backends.numerics import distinct, first_of_each, products_of, ranges, top_rows
+from wye.backends.store.corpus import Corpus
+from wye.backends.trigraph.graph import FilteredGraph, Numbers, TriGraph
+from wye.backends.types import Float32, Float64, Int32, Int64, Query, Scores
+
+HEADS = 10
+"""How many of the passages with the best prior bring in others by the names in them."""
+HUB = 2000
+"""Number of passages with an entity above which it says next to nothing."""
+MOST_NAMING = 100
+"""Passages may mention a title before it leads nowhere: at .5 it would move them by a twentieth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The sentences of some passages; entities and sentences are numbers of the corpus.
+
+    Attributes:
+        rows: (s,) the sentences, in the order of passages.
+        sentence: (x,) for each mention the position of its sentence, ascending.
+        entity: (x,) what is mentioned; each pair occurs once.
+        similarity: From positions to the similarity of these sentences to the question.
+    """
+
+    rows: Int64
+    sentence: Int64
+    entity: Int64
+    similarity: Callable[[Int64], Float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What c passages mention.
+
+    Attributes:
+        passages: (c,) numbers of the passages, in the order of their ids.
+        passage: (x,) position of the passage of each mention, ascending.
+        entity: (x,) what it mentions; each pair occurs once.
+        count: (x,) in how many sentences it does, and once more in its title.
+        degree: (x,) how many passages of the corpus mention the entity, filtered or not.
+        title_passage: (t,) position of a passage, for each entity that is a title.
+        title_entity: (t,) the entity.
+        chunks: (j, 2) positions of the passages that are consecutive chunks of one document.
+    """
+
+    passages: Int64
+    passage: Int64
+    entity: Int64
+    count: Float64
+    degree: Int64
+    title_passage: Int64
+    title_entity: Int64
+    chunks: Int64
+
+
+class Source(Protocol):
+    """A corpus as one question sees it; passages and entities are numbers.
+
+    What a filter does not let through is nowhere.
+    """
+
+    @property
+    def scale(self) -> "Scale":
+        """How close passages are to the question; `text_hits` sets it."""
+        ...
+
+    def text_hits(self, most: int) -> Int64:
+        """The passages with the best similarity and with the best BM25, so many of each."""
+        ...
+
+    def mentioning(self, entities: Int64, most: int) -> Int64:
+        """Of the passages that mention some entities, those closest to the question."""
+        ...
+
+    def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
+        """Passages that mention what bridging reached, and that mention or are titled by names.
+
+        Args:
+            names: The entities of the first passages.
+            most: So many are taken of each of the three, those closest to the question.
+        """
+        ...
+
+    def degree(self, entities: Int64) -> Int64:
+        """(a,) how many passages mention each entity."""
+        ...
+
+    def title_counts(self, entities: Int64) -> Int64:
+        """(a,) how many passages have each entity as their title."""
+        ...
+
+    def sentences(self, passages: Int64) -> Sentences:
+        """The sentences of some passages."""
+        ...
+
+    def edges(self, passages: Int64) -> Edges:
+        """What some passages mention."""
+        ...
+
+    def scores(self, passages: Int64) -> tuple[Float32, Float32]:
+        """(c,) similarity and BM25 of some passages."""
+        ...
+
+    # What explanations say
+
+    def ids(self, passages: Int64) -> list[str]:
+        """Ids of passages."""
+        ...
+
+    def numbers(self, ids: Sequence[str]) -> Int64:
+        """Numbers of passages, in the given order; unknown ids are left out."""
+        ...
+
+    def name(self, entity: int) -> str:
+        """The name of an entity, as it is displayed."""
+        ...
+
+    def statements(self, sentences: Int64) -> list[tuple[str, str]]:
+        """The id of the passage of each of some sentences, and its text."""
+        ...
+
+
+def union(*several: Int64) -> Int64:
+    """Each number once, ascending."""
+    return distinct(np.concatenate([np.empty(0, np.int64), *several]))
+
+
+class Scale:
+    """How close passages are to a question, from the similarity and BM25 of the text hits."""
+
+    def __init__(self, similar: Float32, lexical: Float32) -> None:
+        self._low, self._high = (
+            (float(similar.min()), float(similar.max())) if len(similar) else (0.0, 0.0)
+        )
+        self._best = float(lexical.max(initial=0))
+
+    def similarity(self, similar: Float32) -> Float64:
+        """Similarities scaled to [0, 1] and clipped; 1 if all text hits have the same."""
+        if self._high <= self._low:
+            return np.ones(len(similar))
+        scaled = (similar.astype(np.float64) - self._low) / (self._high - self._low)
+        return np.clip(scaled, 0, 1, out=scaled)
+
+    def lexical(self, lexical: Float32) -> Float64:
+        """BM25 as a share of the best."""
+        return lexical.astype(np.float64) / (self._best or 1.0)
+
+    def closeness(self, similar: Float32, lexical: Float32) -> Float64:
+        """Both, added."""
+        return self.similarity(similar) + self.lexical(lexical)
+
+
+class InMemory:
+    """A corpus in memory as a source; see `Source`."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        graph: TriGraph,
+        filtered: FilteredGraph,
+        question: tuple[Query, Scores, Float32 | None] | None = None,
+    ) -> None:
+        """Take what is known of a question.
+
+        Args:
+            question: The question, the dense arm's scores, and BM25 of every passage, or None to
+                leave that out; None if passages are only described.
+        """
+        self._corpus, self._graph, self._filtered = corpus, graph, filtered
+        self._allowed = filtered.allowed
+        nothing = np.empty(0, np.float32)
+        self._query, self._similar, self._lexical = question or (
+            Query("", nothing),
+            Scores(None, nothing),
+            None,
+        )
+        self.scale = Scale(nothing, nothing)
+
+    def text_hits(self, most: int) -> Int64:
+        """See `Source`; all passages, if `most` is 0."""
+        near, values = self._similar
+        if near is None:
+            near = self._every()
+            values = values if self._allowed is None else values[near]
+        if not most:
+            hits = self._every()
+        elif self._lexical is None:
+            hits = np.sort(near[top_rows(values, most)])
+        else:
+            lexical = self._lexical
+            if self._allowed is not None:
+                lexical = np.where(self._allowed, lexical, np.float32(0))
+            best = top_rows(lexical, most)
+            hits = union(near[top_rows(values, most)], best[lexical[best] > 0])
+        self.scale = Scale(*self.scores(hits))
+        return hits
+
+    def _every(self) -> Int64:
+        if self._allowed is None:
+            return np.arange(len(self._corpus), dtype=np.int64)
+        return np.flatnonzero(self._allowed)
+
+    def mentioning(self, entities: Int64, most: int) -> Int64:
+        """See `Source`; entities that many passages mention add none."""
+        telling = entities[self._graph.degrees[entities] <= HUB]
+        return self._closest(self._filtered.mentions(telling)[0], most)
+
+    def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
+        """See `Source`."""
+        titled = self._closest(self._filtered.titles(names)[0], most)
+        return union(self.mentioning(reached, most), self.mentioning(names, most), titled)
+
+    def _closest(self, rows: Numbers, most: int) -> Int64:
+        passages = distinct(rows.astype(np.int64))
+        if len(passages) <= most:
+            return passages
+        return passages[top_rows(self.scale.closeness(*self.scores(passages)), most)]
+
+    def degree(self, entities: Int64) -> Int64:
+        """See `Source`."""
+        return self._filtered.degree(entities)
+
+    def title_counts(self, entities: Int64) -> Int64:
+        """See `Source`."""
+        return self._filtered.titles(entities)[1]
+
+    def sentences(self, passages: Int64) -> Sentences:
+        """See `Source`."""
+        corpus, query = self._corpus, self._query
+        rows = self._graph.sentences_in(passages)
+        sentence, entity = self._graph.mentions.pairs(rows)
+        return Sentences(
+            rows,
+            sentence,
+            entity.astype(np.int64),
+            lambda positions: products_of(corpus.sentence_vectors, rows[positions], query.vector),
+        )
+
+    def edges(self, passages: Int64) -> Edges:
+        """See `Source`."""
+        graph, documents = self._graph, self._corpus.documents
+        passage, entity = graph.entities.pairs(passages)
+        title_passage, title_entity = graph.titles.pairs(passages)
+        return Edges(
+            passages,
+            passage,
+            entity.astype(np.int64),
+            graph.counts.pairs(passages)[1].astype(np.float64),
+            graph.degrees[entity].astype(np.int64),
+            title_passage,
+            title_entity.astype(np.int64),
+            consecutive(
+                [documents[row] for row in passages.tolist()], self._corpus.chunks[passages]
+            ),
+        )
+
+    def scores(self, passages: Int64) -> tuple[Float32, Float32]:
+        """See `Source`."""
+        rows, values = self._similar
+        similar = (
+            values[passages]
+            if rows is None
+            else products_of(self._corpus.vectors, passages, self._query.vector)
+        )
+        lexical = self._lexical
+        return similar, np.zeros_like(similar) if lexical is None else lexical[passages]
+
+    def ids(self, passages: Int64) -> list[str]:
+        """See `Source`."""
+        return [self._corpus.ids[row] for row in passages.tolist()]
+
+    def numbers(self, ids: Sequence[str]) -> Int64:
+        """See `Source`."""
+        return np.array(self._corpus.rows(ids), np.int64)
+
+    def name(self, entity: int) -> str:
+        """See `Source`."""
+        return self._graph.display_names.of(entity)
+
+    def statements(self, sentences: Int64) -> list[tuple[str, str]]:
+        """See `Source`."""
+        ids = self.ids(self._corpus.sentence_passage[sentences].astype(np.int64))
+        texts = self._corpus.sentence_texts(sentences) if len(sentences) else []
+        return [*zip(ids, texts, strict=True)]
+
+
+def consecutive(documents: Sequence[str], chunks: Int32 | Int64) -> Int64:
+    """(j, 2) positions of passages that are consecutive chunks of one document."""
+    if not chunks.any():
+        return np.empty((0, 2), np.int64)
+    positions = {name: n for n, name in enumerate(zip(documents, chunks.tolist(), strict=True))}
+    pairs = [
+        (position, positions[document, chunk + 1])
+        for (document, chunk), position in positions.items()
+        if (document, chunk + 1) in positions
+    ]
+    return np.array(pairs, np.int64).reshape(-1, 2)
