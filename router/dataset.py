@@ -1,8 +1,7 @@
 """A version of an index that Lance searches, with the interface of one that is in memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from functools import lru_cache
 from typing import Self, cast
 
 import lance
@@ -12,7 +11,6 @@ from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Nu
 from wye.backends.dataset.build import make_searchable, optimise, pins
 from wye.backends.dataset.columns import Row
 from wye.backends.dataset.question import DatasetGraph
-from wye.backends.dataset.small import SmallIndex
 from wye.backends.dataset.version import DatasetVersion, require_columns
 from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter
@@ -24,9 +22,6 @@ from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, W
 from wye.router.settings import Settings
 from wye.router.snapshot import FurtherArm, Snapshot
 from wye.router.types import Route
-
-_SMALL = 64
-"""Small indexes of single passages that a batch keeps."""
 
 
 def searches_dataset(index: PassageStore, settings: Settings) -> bool:
@@ -86,7 +81,6 @@ class DatasetSnapshot(Snapshot):
         self._dataset_lexical = DatasetLexical(version, settings.lexical, self._passages.numbers)
         arms = self._dataset_dense, self._dataset_lexical
         self._dataset_graph = DatasetGraph(version, settings.graph, *arms)
-        self._small: Callable[[str], SmallIndex] = lru_cache(_SMALL)(lambda id_: self._of([id_]))
 
     def for_batch(self) -> Self:
         """The same version with the memory of a new batch of questions."""
@@ -158,13 +152,11 @@ class DatasetSnapshot(Snapshot):
 
     def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
         """A passage's title, then the entities of its sentences nearest to a vector (d,)."""
-        small = self._small(id_)
-        (row,), corpus = small.rows, small.corpus
+        (row,) = self._version.rows_of([id_])
         names, cosines = [(row.title, -1)], row.sentences.astype(np.float32) @ vector
         for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
-            number = self._passages.sentence(corpus, nearest)
-            names += [(name, number) for name in _defined_in(row, nearest)]
-            names += [(name, number) for name in corpus.entities.of(nearest)]
+            number = self._passages.sentence(row.address, nearest)
+            names += [(name, number) for name in (*_defined_in(row, nearest), *row.tagged(nearest))]
         return names
 
     def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
@@ -187,7 +179,7 @@ class DatasetSnapshot(Snapshot):
         self._version.passages(first[:FIRST])  # so that their texts are one read
         hops = second_hops(arm, small.lexical, Query(question, vector), first, allowed=None)
         return [
-            hop._replace(sentence=self._passages.sentence(small.corpus, hop.sentence))
+            hop._replace(sentence=self._passages.sentence(*small.sentence(hop.sentence)))
             for hop in hops
         ]
 
@@ -198,10 +190,11 @@ class DatasetSnapshot(Snapshot):
         self.lexical.learn(texts)
         covered = []
         for text, hits in zip(texts, ids, strict=True):
-            small = self._of(hits)
-            rows = small.corpus.rows(hits)
-            titles = [small.rows[row].title for row in rows]
-            covered.append(small.lexical.words_in(text, rows, titles))
+            rows = self._version.rows_of(hits)
+            position = {row.id: n for n, row in enumerate(rows)}
+            known = [position[id_] for id_ in hits if id_ in position]
+            lexical, titles = self._dataset_graph.lexical_of(rows), [rows[n].title for n in known]
+            covered.append(lexical.words_in(text, known, titles))
         return covered
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
@@ -212,9 +205,6 @@ class DatasetSnapshot(Snapshot):
         """(n, d) vectors of passages, in the order asked for."""
         rows = {row.id: row.vector for row in self._version.rows_of(ids)}
         return np.array([rows[id_] for id_ in ids], np.float32)
-
-    def _of(self, ids: Sequence[str]) -> SmallIndex:
-        return self._dataset_graph.small(self._version.rows_of(ids))
 
 
 def _defined_in(row: Row, sentence: int) -> list[str]:
@@ -229,7 +219,7 @@ class _Passages:
 
     def __init__(self, version: DatasetVersion) -> None:
         self._version, self.numbers = version, Numbers()
-        self._sentences: list[tuple[Corpus, int]] = []
+        self._sentences: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return self._version.count
@@ -253,14 +243,11 @@ class _Passages:
         """Passages by id, in the given order; unknown ids are left out."""
         return self._version.passages(ids)
 
-    def sentence(self, corpus: Corpus, row: int) -> int:
-        """A number for a sentence of a small corpus."""
-        self._sentences.append((corpus, row))
+    def sentence(self, address: int, position: int) -> int:
+        """A number for a sentence, by the address of its row and its position there."""
+        self._sentences.append((address, position))
         return len(self._sentences) - 1
 
     def sentence_texts(self, numbers: Sequence[int]) -> list[str]:
         """Texts of sentences by number."""
-        return [
-            corpus.sentence_texts([row])[0]
-            for corpus, row in map(self._sentences.__getitem__, numbers)
-        ]
+        return self._version.sentences([self._sentences[number] for number in numbers])

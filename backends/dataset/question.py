@@ -20,10 +20,10 @@ from wye.backends.dataset.arms import (
     DatasetLexical,
     Match,
     Narrowed,
+    SmallIndex,
     narrowed,
 )
 from wye.backends.dataset.columns import MENTIONED, TITLED, Row, hashed, spelling, spellings
-from wye.backends.dataset.small import SmallIndex
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import LINKED, NAME, PHRASE, Word
 from wye.backends.errors import BackendError
@@ -186,7 +186,8 @@ class InDataset:
         return hits
 
     def mentioning(self, entities: Int64, most: int) -> Int64:
-        """See `Source`."""
+        """See `Source`; these are what the question names."""
+        del entities
         return self._closest(self._seeded, most)
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
@@ -202,7 +203,11 @@ class InDataset:
         return union(*(self._closest(each, most) for each in begun))
 
     def _closest(self, begun: Future[dict[int, float]], most: int) -> Int64:
-        return np.array(_closest(begun.result(), self._closeness, most), np.int64)
+        """Of the rows with some names those closest to the question; see `with_keys`."""
+        rarity, closeness = begun.result(), self._closeness
+        highest = max(rarity.values(), default=1.0) or 1.0
+        far = {row: -(closeness.get(row, 0.0) + rare / highest) for row, rare in rarity.items()}
+        return np.array(sorted(far, key=lambda row: (far[row], row))[:most], np.int64)
 
     def _read(self, passages: Int64) -> list[Row]:
         """Some rows, ascending by id."""
@@ -213,11 +218,11 @@ class InDataset:
         return rows
 
     @cached_property
-    def _table(self) -> tuple[Int64, Int64, Int64]:
-        """The names in all rows that were read, ascending; passages and titles of each."""
+    def _table(self) -> tuple[Int64, Int64]:
+        """The names in all rows that were read, ascending, with passages and titles of each."""
         rows = [*self._rows.values()]
-        names, position = np.unique(_joined(_entities(row) for row in rows), return_inverse=True)
-        counts = np.zeros((len(names), 2), np.int32)
+        names, position = np.unique(_joined(map(_entities, rows)), return_inverse=True)
+        counts = np.zeros((len(names), 2), np.int64)
         if self._predicate is None:  # the highest of several is the newest
             stated = np.concatenate([counts[:0], *(row.counts[:, :2] for row in rows)])
             np.maximum.at(counts, position, stated)
@@ -225,19 +230,22 @@ class InDataset:
             titles = _joined(_entities(row)[row.titles] for row in rows)
             counts[:, 0] = np.bincount(position, minlength=len(names))
             np.add.at(counts[:, 1], np.searchsorted(names, titles), 1)
-        return names, *counts.T.astype(np.int64)
+        return names, counts
+
+    def _counts(self, entities: Int64) -> Int64:
+        """(a, 2) passages and titles of entities; under a filter, among the rows that were read."""
+        names, counts = self._table
+        position, is_known = located(entities, names)
+        known: Int64 = np.append(counts, [[0, 0]], axis=0)[np.where(is_known, position, -1)]
+        return known
 
     def degree(self, entities: Int64) -> Int64:
-        """See `Source`; under a filter, among the rows that were read."""
-        names, passages, _ = self._table
-        position, is_known = located(entities, names)
-        return np.where(is_known, passages[position], 0) if len(names) else 0 * entities
+        """See `Source`."""
+        return self._counts(entities)[:, 0]
 
     def title_counts(self, entities: Int64) -> Int64:
-        """See `Source`; under a filter, among the rows that were read."""
-        names, _, titles = self._table
-        position, is_known = located(entities, names)
-        return np.where(is_known, titles[position], 0) if len(names) else 0 * entities
+        """See `Source`."""
+        return self._counts(entities)[:, 1]
 
     def sentences(self, passages: Int64) -> Sentences:
         """See `Source`."""
@@ -250,7 +258,9 @@ class InDataset:
         vectors = np.concatenate([nothing, *(row.sentences for row in rows)])
         return Sentences(
             first + np.arange(starts[-1]),
-            _joined(start + row.mentions[:, 0] for start, row in zip(starts, rows)),
+            _joined(
+                start + row.mentions[:, 0] for start, row in zip(starts[:-1], rows, strict=True)
+            ),
             _joined(_entities(row)[row.mentions[:, 1]] for row in rows),
             lambda positions: products_of(vectors, positions, query.vector),
         )
@@ -263,7 +273,7 @@ class InDataset:
         return Edges(
             np.array([row.address for row in rows], np.int64),
             position.repeat([len(row.hashes) for row in rows]),
-            _joined(_entities(row) for row in rows),
+            _joined(map(_entities, rows)),
             _joined(row.times for row in rows).astype(np.float64),
             _joined(row.counts[:, 0] for row in rows),
             position.repeat([len(row.titles) for row in rows]),
@@ -344,14 +354,8 @@ class DatasetGraph(TriGraphRetriever):
         vocabulary = _Vocabulary(
             self.numbers, _NamesInWords(self.numbers), version.about.has_phrases
         )
-        corpus = self.small([]).corpus
-        self.finder = SeedFinder(cast("TriGraph", vocabulary), corpus, settings.seeds)
-
-    def search(
-        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
-    ) -> list[Ranking]:
-        """At most k passages for each query, best first."""
-        return self.batch(queries, allowed).search(range(len(queries)), k)
+        self.corpus = self.small([]).corpus
+        self.finder = SeedFinder(cast("TriGraph", vocabulary), self.corpus, settings.seeds)
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "DatasetGraphBatch":
         """A batch of questions, each with a graph of its own."""
@@ -359,9 +363,12 @@ class DatasetGraph(TriGraphRetriever):
 
     def small(self, rows: Sequence[Row], *, is_filtered: bool = False) -> SmallIndex:
         """Rows as an index of their own."""
+        return SmallIndex(self.version, rows, self.lexical_of(rows), is_filtered=is_filtered)
+
+    def lexical_of(self, rows: Sequence[Row]) -> CountedLexical:
+        """The lexical arm over some rows, ascending by id."""
         arm = self.lexical_arm
-        lexical = CountedLexical(self.version, arm.settings, arm.terms, rows)
-        return SmallIndex(self.version, rows, lexical, is_filtered=is_filtered)
+        return CountedLexical(self.version, arm.settings, arm.terms, rows)
 
     def titled_by_names_of(self, rows: Sequence[Row], predicate: str | None) -> list[int]:
         """Addresses of passages titled by names in some rows, at most three for a name."""
@@ -448,15 +455,6 @@ def titles_in(rows: Sequence[Row]) -> list[int]:
         leads = (titles > is_own) & (passages <= MOST_NAMING)
         degree.update(zip(row.hashes[leads].tolist(), passages[leads].tolist(), strict=True))
     return sorted(degree, key=lambda hash_: (degree[hash_], hash_))
-
-
-def _closest(rarity: Mapping[int, float], closeness: Mapping[int, float], most: int) -> list[int]:
-    """Addresses of the rows with some names that are closest to the question; see `with_keys`."""
-    highest = max(rarity.values(), default=1.0) or 1.0
-    order = sorted(
-        rarity, key=lambda row: (-(closeness.get(row, 0.0) + rarity[row] / highest), row)
-    )
-    return order[:most]
 
 
 def _closeness(*several: Sequence[Match]) -> dict[int, float]:

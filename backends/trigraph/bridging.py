@@ -140,9 +140,7 @@ def equation_5(
     return Activation(entities[active], value[active], value[active], level[active])
 
 
-def _compared(
-    sentences: Sentences, entities: Sequence[int]
-) -> dict[int, tuple[Int64, Float32]]:
+def _compared(sentences: Sentences, entities: Sequence[int]) -> dict[int, tuple[Int64, Float32]]:
     """The sentences of each entity, as positions, with their similarity to the question.
 
     Args:

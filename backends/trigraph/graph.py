@@ -339,9 +339,7 @@ def assemble(
         counts=replace(entities, items=counts.astype(np.min_scalar_type(counts.max(initial=0)))),
         mentions=PlainLists.from_owners(sentence, entity, len(corpus.sentence_passage)),
         titled=PlainLists.from_owners(title_entity, title_passage, size),
-        titles=PlainLists.from_owners(
-            title_passage[by_title], title_entity[by_title], len(corpus)
-        ),
+        titles=PlainLists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),
         owners=corpus.sentence_passage,
         names=trie,
         display_names=DisplayNames(

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wye.backends.numerics import distinct, first_of_each, products_of, ranges, top_rows
+from wye.backends.numerics import distinct, products_of, top_rows
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, Numbers, TriGraph
 from wye.backends.types import Float32, Float64, Int32, Int64, Query, Scores

@@ -200,15 +200,6 @@ class TriGraphBatch:
             self._walked[position] = source, *self._walk(position, source)
         return [self._rank(*self._walked[position][1:], k) for position in positions]
 
-    def trace(self, position: int) -> Trace:
-        """Seeds, activation and restart vector of a question.
-
-        Raises:
-            RequestError: Its vector does not fit this index.
-        """
-        self.search([position], 1)
-        return self._walked[position][1]
-
     def explain(self, position: int, ranking: Ranking) -> Explanation:
         """Explain the ranks of a ranking's passages by the numbers of the walk.
 

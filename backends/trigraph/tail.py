@@ -63,9 +63,7 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
         passages=RowsOfEntities(two.passages, base.passages, tail.passages, entities, size),
         entities=rows(base.entities, _renumbered(tail.entities, entities)),
         counts=rows(base.counts, tail.counts),
-        mentions=EntitiesOfRows(
-            two.sentences, base.mentions, _renumbered(tail.mentions, entities)
-        ),
+        mentions=EntitiesOfRows(two.sentences, base.mentions, _renumbered(tail.mentions, entities)),
         titled=RowsOfEntities(two.passages, base.titled, tail.titled, entities, size),
         titles=rows(base.titles, _renumbered(tail.titles, entities)),
         owners=two.owners(),

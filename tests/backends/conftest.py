@@ -13,7 +13,9 @@ from tests.hashing import HashAnalyser
 from wye.backends.store.corpus import Corpus, read_corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
+from wye.backends.trigraph.explanation import Trace
 from wye.backends.trigraph.graph import TriGraph
+from wye.backends.trigraph.retriever import TriGraphBatch
 from wye.backends.types import Float32, Float64, Mask, Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
@@ -120,6 +122,12 @@ def counts_of(graph: TriGraph, corpus: Corpus, allowed: Mask | None = None) -> F
     for column, pair in enumerate(pairs):
         edges[pair, column] = 1
     return np.hstack([counts, edges])
+
+
+def trace_of(batch: TriGraphBatch, position: int = 0) -> Trace:
+    """What the walk for a question of a batch began with."""
+    batch.search([position], 1)
+    return batch._walked[position][1]
 
 
 def shares_of(counts: Float64) -> Float64:

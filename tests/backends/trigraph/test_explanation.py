@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.backends.conftest import trace_of
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import entity_key
 from wye.backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
@@ -91,7 +92,7 @@ def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
 def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
     retriever: TriGraphRetriever,
 ) -> None:
-    active = retriever.batch([QUERY]).trace(0).activation
+    active = trace_of(retriever.batch([QUERY]), 0).activation
     _, explanation = explained(retriever)
     numbers = (active.level.tolist(), active.value.tolist(), active.weight.tolist())
     names = [retriever.graph.display_names.of(e) for e in active.entities.tolist()]
@@ -110,7 +111,7 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
     allowed = None if mask is None else np.array(mask)
     ranking, explanation = explained(retriever, allowed=allowed)
     assert [note.pagerank for note in explanation.passages] == pytest.approx(shares_of(ranking))
-    trace = retriever.batch([QUERY], allowed).trace(0)
+    trace = trace_of(retriever.batch([QUERY], allowed), 0)
     total = trace.prior.sum() + trace.restart.sum()
     priors = {note.id: note.prior for note in explanation.passages}
     assert sum(priors.values()) <= 1

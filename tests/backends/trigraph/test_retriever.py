@@ -15,6 +15,7 @@ from tests.backends.conftest import (
     counts_of,
     many_passages,
     shares_of,
+    trace_of,
     unmarked,
 )
 from wye.backends.numerics import RequestError
@@ -222,7 +223,9 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         for query, result in zip(queries, retriever.search(queries, 99, mask), strict=True):
             check(retriever, query, result, allowed)
         batch = retriever.batch(queries, mask)
-        bridged += sum(len(batch.trace(place).activation.bridges) for place in range(len(queries)))
+        bridged += sum(
+            len(trace_of(batch, place).activation.bridges) for place in range(len(queries))
+        )
     # Equation 5 goes along all sentences at once.
     assert bridged > 10 or VARIANTS[variant].activation == "eq5"
 
@@ -256,7 +259,7 @@ def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all
     mask = None if share == 1 else np.random.default_rng(3).random(60) < share
     queries = questions(15)
     for place in range(len(queries)):
-        one, other = (arm.batch(queries, mask).trace(place) for arm in (whole, partial))
+        one, other = (trace_of(arm.batch(queries, mask), place) for arm in (whole, partial))
         assert one.passages.tolist() == other.passages.tolist()
         np.testing.assert_allclose(one.prior, other.prior, rtol=1e-12)
         assert one.restart.tolist() == other.restart.tolist()
@@ -277,7 +280,7 @@ def test_a_walk_takes_place_among_a_few_candidates(corpus_of: CorpusOf, share: f
     queries = questions(15)
     alike = 0
     for position, query in enumerate(queries):
-        every, trace = (arm.batch(queries, mask).trace(position) for arm in (whole, few))
+        every, trace = (trace_of(arm.batch(queries, mask), position) for arm in (whole, few))
         assert every.passages.tolist() == (
             list(range(60)) if mask is None else np.flatnonzero(mask).tolist()
         )
@@ -363,7 +366,7 @@ BARE = replace(
 
 def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
-    trace = retriever.batch([HOP]).trace(0)
+    trace = trace_of(retriever.batch([HOP]), 0)
     ada, bo, como = (retriever.graph.keys.find(key) for key in ("ada", "bo", "como"))
     assert [(seed.entity, seed.value) for seed in trace.seeds] == [(ada, 1.0)]
     active = trace.activation
@@ -451,12 +454,12 @@ def test_linearrag_links_tagged_names_alone_by_their_vectors(corpus_of: CorpusOf
     assert list(published.graph.keys) == ["ada", "bo ek"]
     assert list(default.graph.keys) == ["ada", "bo ek", "como"]
     queries = Query("Is Como nice?", unit(np.random.default_rng(0)))
-    assert published.batch([queries]).trace(0).seeds == ()
-    assert [s.origin for s in default.batch([queries]).trace(0).seeds] == ["vocabulary"]
+    assert trace_of(published.batch([queries]), 0).seeds == ()
+    assert [s.origin for s in trace_of(default.batch([queries]), 0).seeds] == ["vocabulary"]
     # A name it does not know is linked to the most similar one, however far.
     como = replace(queries, mentions=(Mention("Como", "entity", queries.vector),))
-    assert [s.origin for s in published.batch([como]).trace(0).seeds] == ["nearest"]
-    assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["vocabulary"]
+    assert [s.origin for s in trace_of(published.batch([como]), 0).seeds] == ["nearest"]
+    assert [s.origin for s in trace_of(default.batch([como]), 0).seeds] == ["vocabulary"]
 
 
 @pytest.mark.parametrize(
