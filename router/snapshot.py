@@ -292,16 +292,6 @@ class Snapshot:
             _ = self.graph if self._settings.graph.seeds.nearest else self.assemble()
             _ = self._files.is_persistent and self.dense
 
-    @property
-    def assembled(self) -> TriGraph | None:
-        """The graph, if it was built or is on disk."""
-        with self._building:
-            if self._assembled is None and self._base is None:
-                arrays = self._files.read(_GRAPH, self._settings.graph.assembly)
-                if arrays is not None:
-                    self._assembled = TriGraph.from_arrays(self.corpus, arrays)
-            return self._assembled
-
     def further(self, arm: Route) -> FurtherArm:
         """An arm that is searched only where it is named; the first call builds it."""
         with self._building:
@@ -325,16 +315,17 @@ class Snapshot:
 
     def assemble(self) -> TriGraph:
         """The graph; that of a layered version is its base's with a tail. It is built once."""
-        settings, two = self._settings.graph.assembly, self.corpus.two
+        settings, two, files = self._settings.graph.assembly, self.corpus.two, self._files
         with self._building:
-            if (graph := self.assembled) is None and self._base and two:
-                graph = with_tail(two, self._base.assemble(), settings)
-            elif graph is None:
-                graph = self._files.with_room(partial(assemble, self.corpus, settings))
-                self._files.write(_GRAPH, graph.to_arrays(), settings)
-                graph = self.assembled or graph  # memory-mapped if it was written
-            self._assembled = graph
-            return graph
+            if self._assembled is None and self._base and two:
+                self._assembled = with_tail(two, self._base.assemble(), settings)
+            elif self._assembled is None:
+                if (arrays := files.read(_GRAPH, settings)) is None:
+                    arrays = files.with_room(partial(assemble, self.corpus, settings)).to_arrays()
+                    files.write(_GRAPH, arrays, settings)
+                    arrays = files.read(_GRAPH, settings) or arrays  # memory-mapped if written
+                self._assembled = TriGraph.from_arrays(self.corpus, arrays)
+            return self._assembled
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.

@@ -6,9 +6,10 @@ stored in them. Names are looked up by what may be one in a question's words.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from wye.backends.trigraph.question import (
     union,
 )
 from wye.backends.trigraph.retriever import TriGraphBatch, TriGraphRetriever, reason_of
-from wye.backends.trigraph.seeds import Seed, SeedFinder
+from wye.backends.trigraph.seeds import SeedFinder
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.trigraph.walk import Promoted
 from wye.backends.types import (
@@ -65,68 +66,66 @@ COUNTED = 2_000
 """Under a filter a name's passages are counted up to here."""
 
 
-class NameNumbers:
-    """The names of the whole corpus that questions may have, numbered when they are met.
+class NamesInWords(NameTrie):
+    """Finds the names of the whole corpus in words; an entity is the hash of its key.
 
     Attributes:
-        words: What is known of each name.
+        known: What is known of the names that were met.
     """
 
     def __init__(self, version: DatasetVersion) -> None:
         self.version = version
-        self.words: list[Word] = []
-        self._numbers: dict[str, int] = {}
+        self.known: dict[int, Word] = {}
 
-    def of(self, word: Word) -> int:
-        """The number of a name; a new one gets the next."""
-        if word.text not in self._numbers:
-            self._numbers[word.text] = len(self.words)
-            self.words.append(word)
-        return self._numbers[word.text]
+    def entity(self, word: Word) -> int:
+        """The entity of a name."""
+        entity = int(np.uint64(hashed(word.text)).astype(np.int64))
+        self.known[entity] = word
+        return entity
 
-    def find(self, key: str) -> int:
-        """The number of the name with a key, -1 if no passage mentions it."""
-        word = self.version.words(NAME, [spelling(key)]).get(spelling(key))
-        return self.of(word) if word and word.text == key else -1
-
-
-class _NamesInWords(NameTrie):
-    """Finds the names of the whole corpus in words."""
-
-    def __init__(self, numbers: NameNumbers, hidden: frozenset[int] = frozenset()) -> None:
-        self._numbers, self._hidden = numbers, hidden
-
-    def without(self, entities: Collection[int]) -> "_NamesInWords":
+    def without(self, entities: Collection[int]) -> "NamesInWords":
         """See `NameTrie`."""
-        return _NamesInWords(self._numbers, self._hidden.union(entities))
+        trie = copy(self)
+        trie._lost = self._lost.union(entities)
+        return trie
 
     def find(self, tokens: Sequence[str]) -> list[Link]:
         """See `NameTrie`."""
-        known = self._numbers.version.words(NAME, spellings(tokens))
-        linked = [(t, self._numbers.of(w)) for t, w in known.items() if w.bits & LINKED]
-        shown = [pair for pair in linked if pair[1] not in self._hidden]
-        return NameTrie.of(sorted(shown, key=lambda pair: pair[1])).find(tokens)
+        words = self.version.words(NAME, spellings(tokens))
+        linked = [(t, self.entity(w)) for t, w in words.items() if w.bits & LINKED]
+        shown = [(spelt, entity) for spelt, entity in linked if entity not in self._lost]
+        links = NameTrie.of([(spelt, n) for n, (spelt, _) in enumerate(shown)]).find(tokens)
+        return [replace(link, entity=shown[link.entity][1]) for link in links]
 
 
 @dataclass(frozen=True)
 class _Vocabulary:
     """What `SeedFinder` needs of a graph, for the names of the whole corpus."""
 
-    keys: NameNumbers
-    names: _NamesInWords
+    names: NamesInWords
     has_phrases: bool
 
     @property
-    def is_phrase(self) -> list[bool]:
+    def keys(self) -> Self:
+        """The names, by their keys."""
+        return self
+
+    def find(self, key: str) -> int:
+        """The entity with a key, -1 if no passage mentions it."""
+        word = self.names.version.words(NAME, [spelling(key)]).get(spelling(key))
+        return self.names.entity(word) if word and word.text == key else -1
+
+    @property
+    def is_phrase(self) -> Mapping[int, bool]:
         """Whether each name is only known as a noun phrase."""
-        return [bool(word.bits & PHRASE) for word in self.keys.words]
+        return {entity: bool(word.bits & PHRASE) for entity, word in self.names.known.items()}
 
 
 class _Counts(FilteredGraph):
     """How many allowed passages mention a name or have it as their title."""
 
-    def __init__(self, numbers: NameNumbers, predicate: str | None) -> None:
-        self._numbers, self._predicate = numbers, predicate
+    def __init__(self, names: NamesInWords, predicate: str | None) -> None:
+        self._names, self._predicate = names, predicate
         self._counts: dict[int, tuple[int, int]] = {}
 
     def degree(self, entities: Int64) -> Int64:
@@ -139,11 +138,11 @@ class _Counts(FilteredGraph):
         return np.empty(0, np.int64), np.array(counts, np.int64)
 
     def _of(self, entity: int) -> tuple[int, int]:
-        word, predicate = self._numbers.words[entity], self._predicate
+        word, predicate = self._names.known[entity], self._predicate
         if predicate is None:
             return word.passages, word.titles
         if entity not in self._counts:
-            find = partial(self._numbers.version.with_keys, [hashed(word.text)])
+            find = partial(self._names.version.with_keys, [hashed(word.text)])
             mentioned, titled = (find([kind], COUNTED, predicate) for kind in (MENTIONED, TITLED))
             self._counts[entity] = len(mentioned), len(titled)
         return self._counts[entity]
@@ -305,11 +304,12 @@ class InDataset:
 
     def name(self, entity: int) -> str:
         """See `Source`."""
-        return next(
+        shown = (
             row.name(int(position)).shown
             for row in self._rows.values()
             for position in np.flatnonzero(_entities(row) == entity)
         )
+        return next(shown, None) or self._arm.names.known[entity].text
 
     def statements(self, sentences: Int64) -> list[tuple[str, str]]:
         """See `Source`."""
@@ -350,10 +350,8 @@ class DatasetGraph(TriGraphRetriever):
             )
         self.version, self.settings = version, settings
         self.dense, self.lexical_arm, self.units = dense, lexical, None
-        self.numbers = NameNumbers(version)
-        vocabulary = _Vocabulary(
-            self.numbers, _NamesInWords(self.numbers), version.about.has_phrases
-        )
+        self.names = NamesInWords(version)
+        vocabulary = _Vocabulary(self.names, version.about.has_phrases)
         self.corpus = self.small([]).corpus
         self.finder = SeedFinder(cast("TriGraph", vocabulary), self.corpus, settings.seeds)
 
@@ -380,7 +378,7 @@ class DatasetGraphBatch(TriGraphBatch):
     """A batch of questions, identified by position; each has a graph of the rows that it needs."""
 
     def __init__(self, arm: DatasetGraph, queries: Sequence[Query], allowed: Narrowed) -> None:
-        super().__init__(arm, queries, _Counts(arm.numbers, allowed.predicate))
+        super().__init__(arm, queries, _Counts(arm.names, allowed.predicate))
         self._graph_arm, self._allowed = arm, allowed
 
     def needs_parse(self, position: int) -> bool:
@@ -400,15 +398,11 @@ class DatasetGraphBatch(TriGraphBatch):
         rows = [row_of[id_] for id_ in ids if id_ in row_of]
         seeds, coverages = self._seeds_in_words(position), []
         for seed, stats in zip(seeds, self._stats(seeds), strict=True):
-            name = np.uint64(hashed(self._key(seed)))
-            in_titles = bits(name in row.hashes[row.titles] for row in rows)
-            in_texts = bits(name in row.hashes for row in rows)
+            in_titles = bits(seed.entity in _entities(row)[row.titles] for row in rows)
+            in_texts = bits(seed.entity in _entities(row) for row in rows)
             counts = stats.passages, stats.titles
             coverages.append(NameCoverage(seed.mention, seed.value, *counts, in_titles, in_texts))
         return tuple(coverages)
-
-    def _key(self, seed: Seed) -> str:
-        return self._graph_arm.numbers.words[seed.entity].text
 
     def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
         best, count = top_rows(promoted.mass, k), self._graph_arm.version.count
@@ -430,16 +424,9 @@ class DatasetGraphBatch(TriGraphBatch):
         arm.lexical_arm.learn([self._queries[position].text for position in positions])
         for position in positions:
             arm.dense.require(self._queries[position].vector)
-            named = sorted(seed.entity for seed in self._seeds_for_walk(position))
+            named = sorted(seed.entity for seed in self._seeds_of(position))
             sources.append(InDataset(arm, self._queries[position], self._allowed, named))
         return sources
-
-    def _seeds_for_walk(self, position: int) -> tuple[Seed, ...]:
-        """The seeds with the hashes of their keys as entities."""
-        hashes = np.array([hashed(self._key(s)) for s in self._seeds_of(position)], np.uint64)
-        entities = hashes.view(np.int64).tolist()
-        pairs = zip(self._seeds_of(position), entities, strict=True)
-        return tuple(replace(seed, entity=entity) for seed, entity in pairs)
 
 
 def titles_in(rows: Sequence[Row]) -> list[int]:

@@ -214,7 +214,7 @@ class TriGraphBatch:
     def _walk(self, position: int, source: Source) -> tuple[Trace, Promoted]:
         """The graph of a question, and the mass that settles on its passages."""
         settings, query = self._settings, self._queries[position]
-        seeds = self._seeds_for_walk(position) if self._arm.units is None else ()
+        seeds = self._seeds_of(position) if self._arm.units is None else ()
         named = np.array(sorted(seed.entity for seed in seeds), np.int64)
         most = settings.candidates and max(settings.candidates // 4, 1)
         passages = source.text_hits(most)
@@ -237,10 +237,6 @@ class TriGraphBatch:
             return trace, Promoted(prior, {})
         mass = walk(edges, prior, (activation.entities, masses), settings.damping)
         return trace, promote(source, edges, mass, settings.promotion)
-
-    def _seeds_for_walk(self, position: int) -> tuple[Seed, ...]:
-        """The seeds, whose entities have the numbers that they have in the source."""
-        return self._seeds_of(position)
 
     def _activate(
         self, query: Query, seeds: Sequence[Seed], source: Source, passages: Int64

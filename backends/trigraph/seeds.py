@@ -17,6 +17,8 @@ from wye.backends.types import Float32, Query
 
 # A seed has at least this value, even if the floor is lower.
 MIN_VALUE = 1e-6
+NONE = -1
+"""Stands for an entity that there is not; entities of a dataset may be below 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class SeedFinder:
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
-        return self._vectors is not None and self._entity(mention) < 0
+        return self._vectors is not None and self._entity(mention) == NONE
 
     def find(
         self, query: Query, degree: Degree, words: Sequence[Seed] | None = None
@@ -102,7 +104,7 @@ class SeedFinder:
 
     def _entity(self, mention: str) -> int:
         entity = self._graph.keys.find(entity_key(mention))
-        return -1 if entity >= 0 and self._graph.is_phrase[entity] else entity
+        return NONE if entity != NONE and self._graph.is_phrase[entity] else entity
 
     def _tagged(self, query: Query, degree: Degree) -> list[Seed]:
         seeds = []
@@ -110,7 +112,7 @@ class SeedFinder:
             if mention.kind != "entity":
                 continue
             entity = self._entity(mention.text)
-            if entity >= 0:
+            if entity != NONE:
                 seeds.append(Seed(entity, 1.0, mention.text, "name"))
             elif self._vectors is not None and len(self._vectors) and mention.vector is not None:
                 # An entity that the filter excludes must not hide the nearest allowed one.
@@ -138,7 +140,7 @@ class SeedFinder:
         seeds = []
         for mention in query.mentions:
             entity = self._graph.keys.find(entity_key(mention.text))
-            if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
+            if mention.kind == "phrase" and entity != NONE and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds
 
