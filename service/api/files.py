@@ -37,6 +37,7 @@ MOST_FILES = 256
 # A key may keep as many bytes as so many uploads of the greatest length.
 _UPLOADS = 4
 _SPARE_SECONDS = 3_600
+_EXPIRED: dict[Path, float] = {}  # when files were first seen to have expired, in monotonic time
 _ID = re.compile(r"file-[0-9a-f]{24}")
 
 
@@ -230,12 +231,15 @@ class StagedFiles:
                 path.unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Delete expired files of all keys."""
-        before = time.time() - self._settings.keep_seconds - _SPARE_SECONDS
+        """Delete files of all keys that were seen to have expired an hour ago: a clock may jump."""
+        before, now = time.time() - self._settings.keep_seconds, time.monotonic()
         for path in self._root.glob("*/*"):
             with suppress(FileNotFoundError):
-                if path.stat().st_mtime < before:
+                if path.stat().st_mtime >= before:
+                    _EXPIRED.pop(path, None)
+                elif now - _EXPIRED.setdefault(path, now) >= _SPARE_SECONDS:
                     path.unlink()
+                    del _EXPIRED[path]
 
 
 def staged_files(service: Service) -> StagedFiles:

@@ -278,6 +278,21 @@ def test_files_go_with_age(start: Serve) -> None:
         ai.vector_stores.files.create(vector_store_id="default", file_id=expired.id)
 
 
+def test_a_clock_that_jumps_deletes_no_upload(
+    start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ai, now, start_of_clock = official(start()), time.time, time.monotonic
+    first = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+    files = "wye.service.api.files.time"
+    for hours, are_deleted in ((0.0, False), (0.9, False), (1.1, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{files}.time", lambda: now() + 3 * 86_400)
+            patch.setattr(f"{files}.monotonic", lambda by=hours: start_of_clock() + 3_600 * by)
+            ai.files.create(file=("y.txt", b"A bridge."), purpose="assistants")
+        assert (first.id in {file.id for file in ai.files.list().data}) != are_deleted
+    assert first.id not in {path.stem for path in folder.glob("files/*/*")}
+
+
 def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:
     keys = [new_key(name, [Scope.WRITE]) for name in ("ada", "ben")]
     keys.append(new_key("reader", [Scope.READ]))
