@@ -32,11 +32,7 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request.
-
-        Raises:
-            Problem: 403 for a foreign page's, to a server without keys.
-        """
+        """Handle one request; a `Problem` 403 for a foreign page's, to a server without keys."""
         await from_our_pages(Request(scope))
         async with self._starting:
             if self._manager is None:

@@ -104,9 +104,9 @@ def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
     async def schema(request: Request) -> Response:
         content, tag = rendered()
         headers = {"etag": tag, "cache-control": "no-cache"}
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/json", headers=headers)
+        is_known = tag in request.headers.get("if-none-match", "")
+        status, body = (304, None) if is_known else (200, content)
+        return Response(body, status, headers, "application/json")
 
 
 def _schema(

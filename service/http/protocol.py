@@ -26,6 +26,7 @@ class BoundedHttp(HttpToolsProtocol):
     heads: ClassVar = 450
     _waiting: ClassVar = Counter[str]()  # connections that wait for a head, by address
 
+    _address = ""
     _timer: asyncio.TimerHandle | None = None  # of a head
     _probe_timer: asyncio.TimerHandle | None = None
     _length = 0  # of the bytes since the last head, piece of a body or end of one
@@ -33,6 +34,7 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start waiting for a head."""
         super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -80,10 +82,6 @@ class BoundedHttp(HttpToolsProtocol):
         """A request is whole."""
         self._start_anew()
         super().on_message_complete()
-
-    @property
-    def _address(self) -> str:
-        return self.client[0] if self.client else ""
 
     def _await_head(self) -> None:
         self._timer = self.loop.call_later(self.head_seconds, self._refuse)
