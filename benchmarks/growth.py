@@ -35,6 +35,7 @@ from benchmarks.load import LoadClient, closed_loop
 from wye.backends.errors import IndexNotFoundError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import content_hash, has_columns, metadata_json, vector_array
+from wye.backends.store.versions import address_of
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
 from wye.router.session import Session
@@ -67,9 +68,9 @@ def run(args: argparse.Namespace) -> None:
     """Make the index and print the tables."""
     questions = harness.read_questions(args.dataset)
     np.random.default_rng(args.seed).shuffle(questions)
-    os.environ["WYE_ENGINE"] = args.engine  # of other processes, too
-    room = args.to and args.to.absolute().parent
+    room = None if not args.to or address_of(args.to) else args.to.absolute().parent
     with harness.index_of(args) as source, tempfile.TemporaryDirectory(dir=room) as scratch:
+        os.environ["WYE_ENGINE"] = args.engine  # of other processes, too
         folder = args.to or Path(scratch) / "index"
         try:
             store = PassageStore.open(folder)

@@ -204,7 +204,9 @@ class DatasetVersion:
             table = self._take(missing, [*PASSAGE_COLUMNS])
             return dict(zip(missing, to_passages(table), strict=True))
 
-        return [*self._passages.of(self.addresses(ids).values(), load).values()]
+        addresses = self.addresses(ids)
+        passages = self._passages.of(addresses.values(), load)
+        return [passages[addresses[id_]] for id_ in ids if id_ in addresses]
 
     def sentences(self, chosen: Sequence[tuple[int, int]]) -> list[str]:
         """Texts of sentences by the address of their row and their position in it."""

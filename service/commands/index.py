@@ -165,7 +165,7 @@ def index(
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
     _prune(folder_of(settings), bad, prune=prune)
-    if engine == "dataset" or is_remote:
+    if engine == "dataset" or (engine == "local" and (is_remote or settings.engine == "dataset")):
         _build_indices(settings, again=False)
 
 
@@ -225,7 +225,7 @@ def ingest_files(
             record_files(target.path, ids.files)
         for sentence in ids.replacements:
             say(sentence)
-        if not report.interrupted and not is_remote:
+        if not report.interrupted and not is_remote and settings.engine != "dataset":
             with messages().status("Saving derived files"):
                 target.keep_derived()
         return report

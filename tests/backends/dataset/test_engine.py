@@ -100,6 +100,18 @@ def test_a_route_has_the_hits_of_memory(prepared: Path, route: Route) -> None:
     assert sum(shared) / len(shared) >= 0.85
 
 
+def test_questions_of_a_batch_may_have_the_same_hits(prepared: Path) -> None:
+    session, several = opened(prepared), [QUESTIONS[0], f"{QUESTIONS[0]} Say it."]
+    replies = session.gateway.search(several, Ask(Route.FUSION, 10))
+    assert len({*replies[0].ranking.ids()} & {*replies[1].ranking.ids()})
+    for question, reply in zip(several, replies, strict=True):
+        assert reply.ranking.ids() == ids_of_ten(session, question)
+
+
+def ids_of_ten(session: Session, question: str) -> list[str]:
+    return session.gateway.search([question], Ask(Route.FUSION, 10))[0].ranking.ids()
+
+
 def test_names_of_a_question_are_those_of_memory(prepared: Path) -> None:
     for question in QUESTIONS:
         stats = []
