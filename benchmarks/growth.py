@@ -287,8 +287,7 @@ def _reads(session: Session, questions: Sequence[str]) -> dict[str, float]:
 
     vars(index)["reading"] = slow
     further = questions[QUESTIONS // 4 : QUESTIONS // 2]
-    name = f"fusion, {DELAY * 1e3:.0f} ms more a search"
-    figures |= _milliseconds(fresh, name, further, Route.FUSION, None)
+    figures |= _milliseconds(fresh, "fusion, 30 ms more a search", further, Route.FUSION, None)
     return {**figures, "searches of a fusion question": next(searches) / len(further)}
 
 

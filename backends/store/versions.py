@@ -354,12 +354,8 @@ def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
         OSError: The disk refuses.
     """
     passages, indices = folder / PASSAGES, indices_of(dataset)
-    of_indices = [
-        f"{name}/{path.name}"
-        for name in indices
-        for path in (passages / name).iterdir()
-        if path.is_file()
-    ]
+    paths = (path for name in indices for path in (passages / name).iterdir() if path.is_file())
+    of_indices = [f"{INDICES}/{path.parent.name}/{path.name}" for path in paths]
     files = (*sizes_of(dataset), *of_indices, manifest_name(dataset.version))
     new = [name for name in files if name not in record.digests]
     _sync(passages, (*new, *({INDICES, *indices} if of_indices else ())))
