@@ -120,7 +120,7 @@ def test_a_model_answers_from_numbered_passages(
     system, user = sent["messages"]
     assert "from nothing else" in system["content"]
     assert user["content"] == (
-        "Passages:\n\n[1] Neretva\n> The Neretva\n\n[2] Stari Most\n> The Old Bri\n\n"
+        "Passages:\n\n[1]\n> Neretva\n> The Neretva\n\n[2]\n> Stari Most\n> The Old Bri\n\n"
         "Question: What river flows into the Adriatic?"
     )
 
