@@ -19,9 +19,10 @@ from wye.featurizer.plan import Plan
 from wye.router import wording
 from wye.router.batch import Batch, Models
 from wye.router.errors import QuestionError
+from wye.router.evidence import share_at_hand
 from wye.router.explain import with_explanation
 from wye.router.fusion import FusionSettings, fuse_all
-from wye.router.policy import FORCED, in_steps, is_nested
+from wye.router.policy import FORCED, follows_names, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
@@ -286,12 +287,13 @@ class _Pipeline:
                 max_latency_ms=ask.max_latency_ms,
                 explain=ask.explain,
             )
-        # Questions with a plan go in steps if they may. Those that would be fused go there without
-        # a plan too: second hops cost little beyond fusion.
         planned = [row for row, decision in enumerate(decisions) if decision.planned]
+        fused = [row for row in planned if decisions[row].route == Route.FUSION]
+        evidence = zip(share_at_hand(features[fused]), batch.hybrid(fused, FIRST), strict=True)
+        follows = {row for row, of in zip(fused, evidence, strict=True) if follows_names(*of)}
         for row, plan in {**dict.fromkeys(planned, _NO_PLAN), **batch.plans(planned)}.items():
             decision, has_plan = decisions[row], bool(plan.steps or plan.open)
-            if has_plan or decision.route == Route.FUSION:
+            if has_plan or row in follows:
                 reason = in_steps(decision.reason, has_plan=has_plan)
                 decisions[row] = replace(decision, route=Route.STEPS, reason=reason)
         if not ask.explain:

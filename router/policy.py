@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from wye.backends.numerics import logistic
-from wye.backends.types import Float64, Int64
+from wye.backends.types import Float64, Int64, Ranking
 from wye.featurizer.analyser import token_count
 from wye.featurizer.plan import LONG
 from wye.featurizer.plan_phrases import MAKERS, OFFICES
@@ -28,6 +28,8 @@ FORCED = "forced"
 SURE = 0.03
 """Up to this score a question is surely simple, unless its words nest descriptions. The simple
 route is then taken without looking for a plan."""
+FOLLOWED_BELOW = 0.2
+"""Below this share at hand, a question that would be fused follows names; see `follows_names`."""
 PLAN = "plan: it can be taken apart"
 FOLLOWED = "names: those in the first passages are followed"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
@@ -163,6 +165,19 @@ def may_take_steps(
         return False
     fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
     return fits and (thresholds.steps == 1 or share_at_hand < thresholds.steps)
+
+
+def follows_names(share_at_hand: float, text: Ranking) -> bool:
+    """Whether a question that would be fused goes in steps without a plan, to follow names alone.
+
+    Where the first passages are about what it names, that gains nothing, except among the rows of
+    tables, which refer to each other by keys.
+
+    Args:
+        share_at_hand: See `evidence.share_at_hand`.
+        text: The text arms' hits. The id of a row of a file has a colon.
+    """
+    return share_at_hand < FOLLOWED_BELOW or ":" in "".join(text.ids(1))
 
 
 def in_steps(reason: str, *, has_plan: bool) -> str:

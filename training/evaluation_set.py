@@ -1,6 +1,6 @@
 """The questions of several replays in one set, with the quality and time of each route."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -16,7 +16,7 @@ from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.registry import schema_id, syntax_matrix
 from wye.router.evidence import COLUMNS, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from wye.router.policy import SURE, bands, is_nested, may_have_plan
+from wye.router.policy import SURE, bands, follows_names, is_nested, may_have_plan
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
@@ -29,11 +29,6 @@ SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 BLOCK = 64
 """Questions whose features are in one file."""
 _READING = ("parsing", "encoding")
-_ENCODED = (Route.DENSE, Route.HYBRID, Route.GRAPH, Route.FUSION)
-_READS: Mapping[Route, tuple[str, ...]] = {
-    **dict.fromkeys(_ENCODED, ("encoding",)),
-    Route.LEXICAL: (),
-}
 
 
 @dataclass(frozen=True)
@@ -179,17 +174,19 @@ class EvaluationSet:
             priced: Whether the price of remote arms counts, as time.
         """
         decided = self.deciding if routed else ()
-        stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
+        stages = {*decided, *_reading(route), *stages_of(route)}
         latencies = self._stages_ms(stages)
         if "parsing" not in stages:
             read = np.zeros(len(self), np.bool_) if parsed is None else parsed.copy()
+            if route == Route.STEPS:
+                read |= self._may_have_plan
             if Route.GRAPH in stages:
                 # the graph has questions with mentions parsed
                 read |= np.array([bool(row.results.query.mentions) for row in self.questions], bool)
             latencies[read] += self._stages_ms({"parsing"})[read]
         remote = [row.remote for row in self.questions]
         if any(remote):  # then only the text arms of our own are asked
-            text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
+            text = self._stages_ms({*decided, *_reading(Route.HYBRID), *stages_of(Route.HYBRID)})
             asks = route not in SIMPLE_ROUTES
             for row, reply in enumerate(remote):
                 if reply is not None:
@@ -217,7 +214,13 @@ class EvaluationSet:
 
     def follows(self, steps: float) -> Mask:
         """(n,) which questions without a plan go in steps where they would be fused."""
-        return ~self.planned & self._needs_more(steps)
+        needs_more = self._needs_more(steps) & ~self.planned
+        return needs_more & self._follows if needs_more.any() else needs_more
+
+    @cached_property
+    def _follows(self) -> Mask:
+        text = fuse_text([row.results for row in self.questions], FusionSettings(), 1)
+        return np.array([*map(follows_names, share_at_hand(self.features), text)], np.bool_)
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""
@@ -301,6 +304,11 @@ class EvaluationSet:
             longer = self.latency_ms(Route.STEPS)
             result.latency_ms[:] = np.where(instead, longer[:, None], result.latency_ms)
         return result
+
+
+def _reading(route: Route) -> tuple[str, ...]:
+    """The stages of reading a question that a route always needs."""
+    return () if route == Route.LEXICAL else ("encoding",)
 
 
 def syntax_features(texts: Sequence[str], folder: Path, settings: AnalyserSettings) -> Float64:

@@ -12,7 +12,7 @@ import numpy as np
 
 from wye.backends.files import plain
 from wye.backends.types import Float64, Int64
-from wye.router.policy import SURE, bands, routes
+from wye.router.policy import FOLLOWED_BELOW, SURE, bands, routes
 from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
@@ -301,7 +301,8 @@ def stepping(threshold: float) -> str:
     few = f" where the first passages are about less than {percent(threshold)} of what they need"
     return (
         f"from a score of {SURE:g} on, or where words nest descriptions, questions with a plan"
-        f"{'' if threshold == 1 else few}"
+        f"{'' if threshold == 1 else few}; without a plan, to follow names, questions that would be "
+        f"fused where that is less than {percent(FOLLOWED_BELOW)}, or the first is a table's row"
     )
 
 

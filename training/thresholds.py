@@ -40,7 +40,7 @@ CUTS = 1000
 """Most cuts to consider: a table of all pairs of 1,000 cuts takes 8 MB, of 30,000 it takes 7 GB."""
 SLACK = 1e-9
 """Tolerance of comparisons, since the order in which numbers are added changes their last bits."""
-POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 10.0}
+POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 4.0}
 """Operating point -> factor on the latency weight."""
 MAX_LOSS = 0.005
 """How much mean quality thresholds may lose against always taking fusion, on any dataset that the

@@ -320,6 +320,7 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
     arms: FakeArms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _planned(monkeypatch)
+    monkeypatch.setattr("wye.router.gateway.share_at_hand", lambda features: [0.0] * len(features))
     questions = ["one two", "four four", "four", "eleven eleven"]
     routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
     replies = routed.search(questions, Ask(Route.AUTO, 2))

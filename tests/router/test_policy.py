@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wye.backends.numerics import logistic
-from wye.backends.types import Float64
+from wye.backends.types import Float64, RankedHit, Ranking
 from wye.router.errors import PolicyError, QuestionError
 from wye.router.policy import (
     FOLLOWED,
@@ -22,6 +22,7 @@ from wye.router.policy import (
     Policy,
     RoutingModel,
     decide,
+    follows_names,
     in_steps,
     is_nested,
     may_take_steps,
@@ -192,6 +193,18 @@ def test_nested_words_are_not_surely_simple() -> None:
 def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
     choice, unknown = Choice(Route.FUSION, SCORE), LatencyBudget(1e6, {})
     assert not may_take_steps(choice, 0.5, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)
+
+
+@pytest.mark.parametrize(
+    ("share", "first", "follows"),
+    [(0.1, "a", True), (0.5, "a", False), (0.5, "staff.csv:12", True), (np.nan, "a", False)],
+)
+def test_names_are_followed_where_little_is_at_hand_or_among_rows(
+    share: float, first: str, follows: bool
+) -> None:
+    text = Ranking("hybrid", (RankedHit(first, 1.0, 1), RankedHit("b:1", 0.5, 2)), 2)
+    assert follows_names(share, text) is follows
+    assert follows_names(share, Ranking("hybrid", (), 0)) is (share < 0.2)
 
 
 def test_why_a_question_goes_in_steps() -> None:

@@ -132,7 +132,8 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
     features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5
     asked = EvaluationSet((replay_of(*questions),), features)
     for thresholds, route, shares in (
-        (Thresholds(0.0, 1.0, 1.0), S, (0, 0, 0, 1)),
+        # The third question has no plan, and half of what it needs is at hand.
+        (Thresholds(0.0, 1.0, 1.0), S, (0, 1 / 3, 0, 2 / 3)),
         (Thresholds(1.0, 1.0, 0.0), D, (1, 0, 0, 0)),
     ):
         (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D), FUSION)
