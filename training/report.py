@@ -301,7 +301,7 @@ def stepping(threshold: float) -> str:
     few = f" where the first passages are about less than {percent(threshold)} of what they need"
     return (
         f"from a score of {SURE:g} on, or where words nest descriptions, questions with a plan"
-        f"{'' if threshold == 1 else few}; without a plan, to follow names, questions that would be "
+        f"{'' if threshold == 1 else few}; without a plan, to follow names, what would be "
         f"fused where that is less than {percent(FOLLOWED_BELOW)}, or the first is a table's row"
     )
 
