@@ -77,13 +77,7 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
             "matching one."
         )
     column_of = {name: column for column, name in enumerate(names)}
-    if missing := [name for name in features if name not in column_of]:
-        raise ModelFileError(
-            f"Router '{title}' cannot be used: This build does not compute {', '.join(missing)}, "
-            "which the router needs. Retrain with `wye train`, or use the build that it was "
-            "trained with."
-        )
-    members, familiarity = _networks(content[WEIGHTS], manifest["members"], folder / WEIGHTS)
+    members, familiarity = _networks(content[WEIGHTS], len(manifest["members"]))
     mean, scale = np.array(manifest["mean"]), np.array(manifest["scale"])
     scorer = Scorer(
         names=features,
@@ -264,14 +258,7 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
     return content
 
 
-def _networks(
-    data: bytes, kinds: Sequence[str], path: Path
-) -> tuple[tuple[AttentionMlp, ...], Familiarity | None]:
-    if {*kinds} != {AttentionMlp.kind}:
-        raise ModelFileError(
-            f"'{path}' has members of kind {', '.join(kinds)}; this build runs "
-            f"{AttentionMlp.kind}. Use the build that wrote it, or retrain with `wye train`."
-        )
+def _networks(data: bytes, count: int) -> tuple[tuple[AttentionMlp, ...], Familiarity | None]:
     # Checksums say that the weights are those that were written with this manifest.
     tensors = load_tensors(data)
     members = tuple(
@@ -282,7 +269,7 @@ def _networks(
                 if name.startswith(prefix)
             }
         )
-        for prefix in map("members.{}.".format, range(len(kinds)))
+        for prefix in map("members.{}.".format, range(count))
     )
     if PRECISION not in tensors:
         return members, None

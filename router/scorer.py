@@ -206,10 +206,6 @@ class Familiarity:
         # A dot product per row: BLAS would sum in an order that depends on n.
         return np.array([np.vecdot(np.vecdot(self.precision, row), row) for row in rows])
 
-    def knows(self, inputs: Float64) -> Mask:
-        """Mask (n,) of the z-scores (n, d) within the limit."""
-        return np.less_equal(self.distances(inputs), self.limit)
-
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
@@ -278,7 +274,7 @@ class Scorer:
         """Mask (n,) of the z-scores (n, d) that are familiar."""
         if self.familiarity is None:
             return np.ones(len(inputs), np.bool_)
-        return self.familiarity.knows(inputs)
+        return np.less_equal(self.familiarity.distances(inputs), self.familiarity.limit)
 
     def scores(self, features: Float64) -> Float64:
         """(n, width) features to (n,) scores s from 0 to 1.

@@ -22,7 +22,7 @@ from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.measures import DEPTH, MEASURES
 from wye.training.replay import Replay, Replayed
-from wye.training.thresholds import Outcome, RouteOutcomes, of_each_route, of_other
+from wye.training.thresholds import Outcome, RouteOutcomes, outcome_of
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
@@ -251,13 +251,16 @@ class EvaluationSet:
         result[((result > 0) | self.unsure(scores)) & planned | followed] = 3
         return result
 
-    def fixed(
-        self, outcomes: RouteOutcomes, simple: Route, fusion: FusionSettings, measure: str
-    ) -> dict[str, Outcome]:
-        """Route -> outcome of always taking it: the three of `outcomes`, and steps."""
-        steps = self.values_of(Route.STEPS, fusion)[:, MEASURES.index(measure)]
-        return of_each_route(outcomes, simple) | {
-            str(Route.STEPS): of_other(steps, self.latency_ms(Route.STEPS))
+    def fixed(self, simple: Route, fusion: FusionSettings, measure: str) -> dict[str, Outcome]:
+        """Route -> outcome of always taking it: the simple one, fusion, the graph, and steps."""
+        column = MEASURES.index(measure)
+        return {
+            str(route): outcome_of(
+                self.values_of(route, fusion)[:, column],
+                self.latency_ms(route),
+                np.full(len(self), code),
+            )
+            for code, route in enumerate((simple, Route.FUSION, Route.GRAPH, Route.STEPS))
         }
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:

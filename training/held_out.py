@@ -1,5 +1,6 @@
 """The final evaluation: a router beside every rival, on questions that it did not learn from."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,7 +57,6 @@ class LeftOut:
     """A router's result on a dataset that gave none of its scores.
 
     Attributes:
-        dataset: The replay's dataset, or "dataset in union" for one dataset of a union.
         means: Measure of `MEASURED` -> mean.
         fixed: Route of `FIXED` -> mean quality.
         less_best: Paired difference in quality from the best of these.
@@ -122,14 +122,13 @@ def left_out_results(
     auto, results = systems[AUTO], []
     for origin in dict.fromkeys(questions.origins.tolist()):
         rows = np.flatnonzero(questions.origins == origin)
-        datasets = {*questions.groups[rows].tolist()} - {origin}
         always = {str(route): systems[f"always {route}"].values[rows, quality] for route in FIXED}
         fixed = {route: float(values.mean()) for route, values in always.items()}
         best = always[max(fixed, key=lambda route: fixed[route])]
         means = dict(zip(MEASURES, auto.values[rows].mean(axis=0).tolist(), strict=True))
         results.append(
             LeftOut(
-                dataset=f"{min(datasets)} in {origin}" if len(datasets) == 1 else origin,
+                dataset=origin,
                 questions=len(rows),
                 means={measure: means[measure] for measure in MEASURED},
                 fixed=fixed,
@@ -138,24 +137,6 @@ def left_out_results(
             )
         )
     return results
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionCounts:
-    """Questions of one dataset in one split of one replay.
-
-    Attributes:
-        origin: Name of the replay: the dataset itself, its copy, or a union that contains it.
-        simple: Number of questions on which the simple arm is better.
-        graph: Number on which the graph is.
-    """
-
-    origin: str
-    dataset: str
-    split: str
-    questions: int
-    simple: int
-    graph: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +152,7 @@ class Summary:
             router closes; NaN if there is no gap.
         auc: AUC of the router's scores, for labels above 0; NaN if there are none.
         calibration: Calibration of the router's scores; None without labels.
-        data: Numbers of questions.
+        data: See `count_questions`.
     """
 
     questions: int
@@ -183,7 +164,7 @@ class Summary:
     gap_closed: float
     auc: float
     calibration: Reliability | None
-    data: tuple[QuestionCounts, ...]
+    data: Mapping[str, Counter[str]]
 
 
 def summarise(
@@ -223,22 +204,19 @@ def summarise(
     )
 
 
-def count_questions(questions: EvaluationSet, better: Int64) -> tuple[QuestionCounts, ...]:
-    """Count the questions of every replay and dataset.
+def count_questions(questions: EvaluationSet, better: Int64) -> dict[str, Counter[str]]:
+    """Dataset -> numbers of questions: by split, and on which "simple" or "graph" is better.
 
     Args:
         better: (n,) as in `wye.training.labels.Disagreement`.
     """
-    result, start = [], 0
+    counts: dict[str, Counter[str]] = {}
+    winners = iter(better.tolist())
     for replay in questions.replays:
-        replay_better = better[start : start + len(replay)]
-        start += len(replay)
-        for dataset in np.unique(replay.groups).tolist():
-            rows = replay.groups == dataset
-            simple, graph = (int((replay_better[rows] == label).sum()) for label in (0, 1))
-            counts = int(rows.sum()), simple, graph
-            result.append(QuestionCounts(replay.dataset, dataset, replay.split, *counts))
-    return tuple(result)
+        for dataset in replay.groups.tolist():
+            winner = ("simple", "graph", "neither")[next(winners)]
+            counts.setdefault(dataset, Counter()).update((replay.split, winner))
+    return counts
 
 
 def auc(scores: Float64, labels: Float64) -> float:

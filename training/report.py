@@ -24,7 +24,6 @@ from wye.training.held_out import (
     MEASURED,
     QUALITY,
     LeftOut,
-    QuestionCounts,
     Summary,
     auc,
     count_questions,
@@ -109,7 +108,7 @@ class Report:
 
     facts: Mapping[str, Any]
     fitted: Fitted
-    data: tuple[QuestionCounts, ...]
+    data: Mapping[str, Counter[str]]
     calibration: Mapping[str, Reliability]
     auc: float
     teacher: Interval | None
@@ -121,7 +120,7 @@ class Report:
     @property
     def disagreements(self) -> int:
         """Number of questions of train and dev on which one arm is better."""
-        return sum(row.simple + row.graph for row in self.data)
+        return len(self.fitted.disagreement)
 
     @cached_property
     def front(self) -> Front:
@@ -162,9 +161,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
         teacher=teacher,
         complexity=complexity(questions, logits),
         left_out=left_out,
-        fixed=questions.fixed(
-            fitted.outcomes, fitted.policy.simple, choices.fusion, choices.quality
-        ),
+        fixed=questions.fixed(fitted.policy.simple, choices.fusion, choices.quality),
         evaluation=evaluation,
     )
 
@@ -379,17 +376,14 @@ def _data(report: Report, *, by_arm: bool = False) -> str:
     Args:
         by_arm: Whether to say on how many questions one arm is better.
     """
-    sizes, graph, simple = Counter[tuple[str, str]](), Counter[str](), Counter[str]()
-    for row in report.data:
-        graph[row.dataset] += row.graph
-        simple[row.dataset] += row.simple
-    for row in (*report.data, *(report.evaluation.data if report.evaluation else ())):
-        sizes[row.dataset, row.split] += row.questions
-    return "\n".join(
-        f"- {escape(dataset)}: "
-        + ", ".join(f"{sizes[dataset, split]} {split}" for split in ("train", "dev", TEST))
-        + by_arm
-        * f"; of train and dev, {graph[dataset]} only by the graph, {simple[dataset]} "
-        "only by the simple arm"
-        for dataset in dict.fromkeys(dataset for dataset, _ in sizes)
-    )
+    tested = report.evaluation.data if report.evaluation else {}
+    lines = []
+    for dataset in {**report.data, **tested}:
+        learned = report.data.get(dataset, Counter())
+        sizes = learned + tested.get(dataset, Counter())
+        line = ", ".join(f"{sizes[split]} {split}" for split in ("train", "dev", TEST))
+        if by_arm:
+            line += f"; of train and dev, {learned['graph']} only by the graph, "
+            line += f"{learned['simple']} only by the simple arm"
+        lines.append(f"- {escape(dataset)}: {line}")
+    return "\n".join(lines)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from wye.backends.numerics import logistic
 from wye.backends.types import Float64, Int64
-from wye.router.policy import bands, routes
-from wye.router.types import Route, Thresholds
+from wye.router.policy import bands
+from wye.router.types import Thresholds
 from wye.training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
@@ -100,7 +100,7 @@ class Outcome:
 
     Attributes:
         p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
-        shares: Shares of the simple, fusion and graph route; all 0 for another route.
+        shares: Shares of the simple, fusion and graph route; the rest is steps.
     """
 
     quality: float
@@ -115,33 +115,18 @@ class Outcome:
 
 def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
     """The outcome of thresholds."""
-    return of_routes(replay, bands(replay.scores, thresholds))
+    rows, codes = np.arange(len(replay)), bands(replay.scores, thresholds)
+    return outcome_of(replay.quality[rows, codes], replay.latency_ms[rows, codes], codes)
 
 
-def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
-    """The outcome of given routes, (n,) codes, such as a baseline's or an oracle's."""
-    rows = np.arange(len(replay))
-    latency = replay.latency_ms[rows, codes]
-    simple, fused, graph = (np.bincount(codes, minlength=3) / len(replay)).tolist()
-    outcome = of_other(replay.quality[rows, codes], latency)
-    return replace(outcome, shares=(simple, fused, graph))
-
-
-def of_each_route(replay: RouteOutcomes, simple: Route) -> dict[str, Outcome]:
-    """Route -> outcome of always taking it: the simple one, fusion and the graph."""
-    return {
-        str(route): of_routes(replay, np.full(len(replay), code))
-        for code, route in enumerate(routes(simple))
-    }
-
-
-def of_other(quality: Float64, latency_ms: Float64) -> Outcome:
-    """The outcome of a route beside the three, from (n,) quality and latency."""
+def outcome_of(quality: Float64, latency_ms: Float64, codes: Int64) -> Outcome:
+    """The outcome of routes taken, from the quality, latency and code of each, (n,); 3 is steps."""
+    simple, fused, graph, *_ = (np.bincount(codes, minlength=3) / len(codes)).tolist()
     return Outcome(
         quality=float(quality.mean()),
         mean_ms=float(latency_ms.mean()),
         p95_ms=float(np.quantile(latency_ms, 0.95, method="inverted_cdf")),
-        shares=(0.0, 0.0, 0.0),
+        shares=(simple, fused, graph),
     )
 
 

@@ -118,7 +118,7 @@ class Tuning:
     def fixed(self) -> dict[str, Outcome]:
         """Route -> outcome of always taking it."""
         simple = self.model.policy.simple
-        return self.evaluation_set.fixed(self.outcomes, simple, self.fusion, self.measure)
+        return self.evaluation_set.fixed(simple, self.fusion, self.measure)
 
     def save(
         self,

@@ -89,8 +89,7 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
     assert [hit.id for hit in taken.hits] == ["z", "a"]
     assert plain == asked.rankings(Route.FUSION, FUSION)[1]
     assert asked.latency_ms(Route.STEPS).tolist() == pytest.approx([42.0, 12.0])
-    outcomes = asked.outcomes(np.full(2, 0.9), D, FUSION, "Success@1")
-    always = asked.fixed(outcomes, D, FUSION, "Success@1")["steps"]
+    always = asked.fixed(D, FUSION, "Success@1")["steps"]
     assert (always.mean_ms, always.p95_ms) == pytest.approx((27.0, 42.0))
     assert [*always.shares] == [0, 0, 0]
     assert always.quality == np.mean([1, plain.hits[0].id == "a"])

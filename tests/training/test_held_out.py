@@ -137,7 +137,7 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
         (Thresholds(1.0, 1.0, 0.0), D, (1, 0, 0, 0)),
     ):
         (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D), FUSION)
-        assert (row.dataset, row.questions) == ("town in here", 3)
+        assert (row.dataset, row.questions) == ("here", 3)
         assert row.shares == pytest.approx(shares)
         values = asked.values_of(route, FUSION).mean(axis=0)
         assert [*row.means] == [*MEASURED]

@@ -15,7 +15,6 @@ from wye.training.thresholds import (
     RouteOutcomes,
     ThresholdObjective,
     front,
-    of_routes,
     outcome,
     solve,
     solve_points,
@@ -312,7 +311,3 @@ def test_what_thresholds_give() -> None:
     assert found.p95_ms == 9
     assert found.shares == (0.25, 0.5, 0.25)
     assert found.objective(ThresholdObjective(latency_weight=0.1)) == pytest.approx(0.875 - 0.65)
-
-
-def test_an_oracle_is_an_outcome_too() -> None:
-    assert of_routes(REPLAY, REPLAY.quality.argmax(axis=1)).quality == 1

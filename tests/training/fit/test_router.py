@@ -215,12 +215,8 @@ def test_the_cheapest_is_taken_that_the_questions_cannot_tell_from_the_best(
     gain = {id(WORSE): -1.0, id(SAME): 0.0, id(BETTER): 1.0}
 
     def worth(place: float) -> Float64:
-        return np.array(
-            [
-                (gain[id(one)] - 30 * weight) * (place == 1 or named < place) * (S in one)
-                for one, named in questions
-            ]
-        )
+        taken = [S in one and (place == 1 or named < place) for one, named in questions]
+        return np.where(taken, [gain[id(one)] - 30 * weight for one, _ in questions], 0.0)
 
     best = max(map(worth, STEPS), key=np.mean)
     behind = {place: best - worth(place) for place in STEPS if place}
