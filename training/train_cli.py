@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NOT_BETTER = 1
 CACHE = Path(".cache/wye")
-LATENCY_WEIGHT, MS_PER_PRICE = 0.00025, 100_000.0
+LATENCY_WEIGHT, MS_PER_PRICE = 0.0001, 100_000.0
 
 
 def option(text: str, *names: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
@@ -57,7 +57,7 @@ Weight = Annotated[
     float,
     option(
         "Quality given up for a millisecond less on average, at the point `balanced`; 0 at "
-        "`quality`, four times as much at `fast`.",
+        "`quality`, ten times as much at `fast`.",
         min=0,
     ),
 ]

@@ -241,10 +241,7 @@ def solve_steps(
     measure: str,
     enough: int = 0,
 ) -> float:
-    """The lowest threshold of steps at most a standard error below the best of `STEPS`.
-
-    They are compared by quality less `weight` times latency; the standard error is that of the mean
-    of paired differences. A cost without a visible gain is not paid, as with the other thresholds.
+    """The threshold of steps with the highest quality less `weight` times latency.
 
     Args:
         scores: (n,) scores of a router that was not trained on the questions.
@@ -252,6 +249,9 @@ def solve_steps(
             unless the question's words nest descriptions.
         weight: Quality given up for one millisecond less.
         enough: How many questions with a plan a threshold below 1 must leave out.
+
+    Returns:
+        One of `STEPS`, the highest of equal ones; 0 if steps gain nothing.
     """
     column = MEASURES.index(measure)
     steps, fused = (
@@ -259,15 +259,15 @@ def solve_steps(
     )
     longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
     gains = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
-    by_threshold = {0.0: np.zeros(len(gains))}
-    for threshold in STEPS[1:]:
+    best, most = 0.0, 0.0
+    for threshold in STEPS:
         in_steps = questions.takes_steps(threshold, scores)
-        if threshold == 1 or (questions.planned & ~in_steps).sum() >= enough:
-            in_steps |= questions.follows(threshold) & (scores > low)
-            by_threshold[threshold] = np.where(in_steps, gains, 0.0)
-    best = max(by_threshold.values(), key=np.mean)
-    behind = {threshold: best - gain for threshold, gain in by_threshold.items()}
-    return min(t for t, d in behind.items() if d.mean() <= d.std() / np.sqrt(len(d)))
+        if threshold < 1 and (questions.planned & ~in_steps).sum() < enough:
+            continue
+        gain = float(gains[in_steps | questions.follows(threshold) & (scores > low)].sum())
+        if in_steps.any() and gain >= most and gain > 0:
+            best, most = threshold, gain
+    return best
 
 
 def _outcomes(
