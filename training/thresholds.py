@@ -336,9 +336,7 @@ def solve_points(
     for name, by in POINTS.items():
         loss = None if goal.max_loss is None else (1 + (by > 1)) * goal.max_loss
         point_goal = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
-        errors = None if by else 0.0  # where no cost counts, the best pair is taken
-        solution = solve(replay, point_goal, errors=errors, most=CUTS, cautious=cautious)
-        points[name] = solution.thresholds
+        points[name] = solve(replay, point_goal, most=CUTS, cautious=cautious).thresholds
     return points
 
 
