@@ -1,6 +1,6 @@
 """The graph of a question: a few passages of a corpus, and what they mention.
 
-Some 200 passages rank as the whole corpus does: the best by similarity and by BM25, those of the
+Some 150 passages rank as the whole corpus does: the best by similarity and by BM25, those of the
 names in the question, those of the names that bridging reached from there, and those that mention
 or are titled by names in the first of all. Only these are read, so a question costs the same in any
 corpus, and a deletion or a filter leaves nothing to undo. It is the same code over arrays in memory
