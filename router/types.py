@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ABSTAIN_BELOW = 0.04
 """Below this answerability there is no answer, unless the caller sets another bound."""
-SURE_FROM = 0.5
+SURE_FROM = 0.4
 """From this answerability on, an answer has no remark that it may not be here."""
 Answered = Literal["yes", "unsure", "no"]
 

@@ -208,11 +208,12 @@ def documents_of_rows(
     top = _caption_lines(rows)
     caption = one_line(" ".join(next(filter(None, row)) for _, row in rows[:top]))
     rows = rows[top:]
+    is_split = len(rows) > 2 and _is_split(rows[0][1], rows[1][1])
     has_header = options.has_header
     if has_header is None:
-        has_header = not _is_data(rows)
+        has_header = not _is_data([rows[0], *rows[2:]] if is_split else rows)
     header, body = rows[0][1], rows[1:] if has_header else rows
-    if has_header and len(body) > 1 and _is_split(header, body[0][1]):
+    if has_header and is_split:
         pairs = zip_longest(header, body[0][1], fillvalue="")
         header, body = [" ".join(dict.fromkeys(filter(None, pair))) for pair in pairs], body[1:]
     names = _names(header) if has_header else [f"column {n + 1}" for n in range(len(header))]

@@ -62,6 +62,9 @@ class FakeArm:
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
         raise NotImplementedError
 
+    def word_weights(self, _question: str) -> dict[str, float]:
+        return {}
+
 
 class FakeFurtherArm(FakeArm):
     """A further arm whose explanations are empty."""
