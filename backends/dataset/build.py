@@ -286,7 +286,8 @@ def count(writer: Writer, more: "Counts", gone: Sequence[str]) -> None:
         terms=about.terms + more.terms - fewer.terms,
         version=writer.version + 1,
     )
-    table.changed(about, chain(more.words(), fewer.words(sign=-1)))
+    with writer.guard():
+        table.changed(about, chain(more.words(), fewer.words(sign=-1)))
 
 
 @dataclass(slots=True)

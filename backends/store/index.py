@@ -402,7 +402,7 @@ class Writer:
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
         # Lance's own merge also reads the ids of all passages where every row is a new one.
         former = [*(ids if replaced is None else replaced), *stale]
-        with self._guard():
+        with self.guard():
             new = new_fragments(rows, self.dataset)
         return len(self.replace(new, former).difference(ids))
 
@@ -443,7 +443,7 @@ class Writer:
             return set(), [], []
         condition = any_of("id", ids)
         updated, emptied = [], []
-        with self._guard():
+        with self.guard():
             # A scan of all fragments is as fast as one of a single fragment.
             matches = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
             holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
@@ -456,7 +456,7 @@ class Writer:
                         updated.append(metadata)
             return {*matches["id"].to_pylist()}, updated, emptied
 
-    def _guard(self) -> AbstractContextManager[None]:
+    def guard(self) -> AbstractContextManager[None]:
         """As `PassageStore.reading`, but errors of a full disk pass."""
         return reading(self.folder, also=())
 
@@ -467,7 +467,7 @@ class Writer:
     ) -> None:
         """Commit a version; its files are synced before its manifest names them."""
         flush_files(self.folder, fragments)
-        with uninterrupted(), self._guard():
+        with uninterrupted(), self.guard():
             self.dataset = lance.LanceDataset.commit(
                 self.dataset, change, read_version=self.version
             )
@@ -507,7 +507,7 @@ class Writer:
                 each group becomes one fragment. None for all.
         """
         passages = self.folder / PASSAGES
-        with self._guard():
+        with self.guard():
             plan = Compaction.plan(self.dataset, {"target_rows_per_fragment": rows})
             done = [task.execute(self.dataset) for task in plan.tasks[:groups]]
             if done:

@@ -14,12 +14,7 @@ from typing import NoReturn, Self
 
 import lance
 
-from wye.backends.errors import (
-    IndexLockedError,
-    IndexNotFoundError,
-    ReadOnlyError,
-    StoreError,
-)
+from wye.backends.errors import IndexLockedError, IndexNotFoundError, ReadOnlyError, StoreError
 from wye.backends.store.index import KEEP_VERSIONS, PassageStore, Writer
 from wye.backends.store.schema import passage_schema, require_ours
 from wye.backends.store.versions import PASSAGES, ROWS_PER_FRAGMENT, Record, address_of, reason_of
@@ -146,7 +141,8 @@ class RemoteStore(PassageStore):
 class RemoteWriter(Writer):
     """Writes to an index in an object store."""
 
-    def _guard(self) -> AbstractContextManager[None]:
+    def guard(self) -> AbstractContextManager[None]:
+        """See `Writer`."""
         return _guard(self.folder, "written")
 
     def commit(
@@ -161,7 +157,7 @@ class RemoteWriter(Writer):
         """
         del fragments
         self.check_newest()
-        with self._guard():
+        with self.guard():
             try:
                 self.dataset = lance.LanceDataset.commit(
                     self.dataset, change, read_version=self.version, max_retries=0
@@ -173,13 +169,13 @@ class RemoteWriter(Writer):
 
     def check_newest(self) -> None:
         """See `Writer`."""
-        with self._guard():
+        with self.guard():
             if self.dataset.latest_version != self.version:
                 raise _overtaken(self.folder)
 
     def adopt(self) -> None:
         """Go on from a version that Lance has committed by itself."""
-        with self._guard():
+        with self.guard():
             self.dataset = self.index.beside(PASSAGES)
 
     def compact(
@@ -190,7 +186,7 @@ class RemoteWriter(Writer):
     ) -> None:
         """Merge fragments of fewer rows, and drop versions that are older than `keep`."""
         del groups
-        with self._guard():
+        with self.guard():
             self.dataset.optimize.compact_files(target_rows_per_fragment=rows)
             if self.dataset.describe_indices():
                 self.dataset.optimize.optimize_indices()
