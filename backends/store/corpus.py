@@ -36,7 +36,7 @@ from wye.backends.store.derived import (
 )
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import NAMES
-from wye.backends.store.versions import reading, sizes_in
+from wye.backends.store.versions import read_record, reading, sizes_in
 from wye.backends.strings import Strings, taken
 from wye.backends.types import Float32, Int32, Int64, Passage
 
@@ -326,6 +326,7 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
         IndexDamagedError: The index cannot be read.
     """
     dataset, files = index.snapshot(), index.derived
+    index.check_files(read_record(index.path).digests)  # all bytes are read here anyway
     with reading(index.path):
         id_table = dataset.to_table(columns=["id"], with_row_address=True, scan_in_order=True)
     order: Int64 = pc.sort_indices(id_table["id"]).to_numpy().astype(np.int64)

@@ -131,6 +131,7 @@ def _run(app: "FastAPI", settings: "ServeSettings") -> None:
     # The web server raises the signal again when it has finished; with this handler the process
     # exits normally, and temporary files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     uvicorn.run(
         app,
         host=settings.host,

@@ -104,9 +104,8 @@ def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
     async def schema(request: Request) -> Response:
         content, tag = rendered()
         headers = {"etag": tag, "cache-control": "no-cache"}
-        is_known = tag in request.headers.get("if-none-match", "")
-        status, body = (304, None) if is_known else (200, content)
-        return Response(body, status, headers, "application/json")
+        body = None if tag in request.headers.get("if-none-match", "") else content
+        return Response(body, 200 if body else 304, headers, "application/json")
 
 
 def _schema(

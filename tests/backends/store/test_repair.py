@@ -369,3 +369,11 @@ def test_the_record_says_what_lies_on_the_disk(index: Path) -> None:
         if path.suffix != ".json"
     }
     assert read_record(index).digests.keys() <= there
+
+
+def test_changed_bytes_are_found_by_whoever_reads_all(index: Path) -> None:
+    data = next((index / PASSAGES / "data").iterdir())
+    content = data.read_bytes()
+    data.write_bytes(content[:-200] + bytes([content[-200] ^ 1]) + content[-199:])
+    with pytest.raises(IndexDamagedError, match="has changed since it was committed"):
+        read_corpus(PassageStore.open(index))
