@@ -79,7 +79,7 @@ LEAST_TRAINED = 256
 """Fewer vectors are scanned by Lance, without an index."""
 _ROWS_PER_LIST = 512
 _MOST_LISTS = 4_096
-"""Training takes time by the square of their number: 293 of 150,000 rows some 20 s, 1,171 227 s."""
+"""Training takes time by the square of their number, as k-means on a sample for each does."""
 _WORDS: Mapping[str, Any] = {
     "language": "English",
     "base_tokenizer": "whitespace",
