@@ -187,8 +187,8 @@ _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _UNSPACED_WORD = re.compile(rf"[{_UNSPACED}]")
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 
-# As _WORD for folded ASCII text, in a third of the time.
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+# Makes blanks of all that is in no word of a folded ASCII text, a tenth of the time of _WORD.
+_ASCII_WORDS = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
 _POSSESSIVE = re.compile(r"(?<=\w)'s\b")
 
 _STOPWORDS = """
@@ -249,7 +249,9 @@ def folded_words(text: str) -> list[str]:
     plain = folded(text)
     if "'s" in plain:
         plain = _POSSESSIVE.sub("", plain)
-    return (_ASCII_WORD if plain.isascii() else _WORD).findall(plain)
+    if not plain.isascii():
+        return _WORD.findall(plain)
+    return plain.encode().translate(_ASCII_WORDS).decode().split()
 
 
 _REMEMBERED = 2**17

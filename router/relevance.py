@@ -18,7 +18,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -347,7 +347,7 @@ def _share(has_term: Mask, weights: Float64) -> Float64:
 
 def _are_small(terms: Sequence[str], wanted: Mask, texts: Sequence[tuple[str, str]]) -> Mask:
     """(t,) which wanted terms some passages write with a small letter, and in no address."""
-    pieces = {piece.strip(_MARKS) for pair in texts for text in pair for piece in text.split()}
+    pieces = {piece.strip(_MARKS) for piece in {*" ".join(chain.from_iterable(texts)).split()}}
     small = {
         word
         for piece in filterfalse(str.isascii, pieces)

@@ -401,7 +401,7 @@ def fold(
         return replace(ranking, hits=hits[:depth]), {}
     vectors = arms.vectors(ids)
     cosines = vectors @ vectors.T
-    pairs = np.argwhere(np.tril(cosines >= LEAST_COSINE, -1)).tolist()
+    pairs = [(a, b) for a, b in np.argwhere(cosines >= LEAST_COSINE).tolist() if a > b]
     if not pairs:
         return replace(ranking, hits=hits[:depth]), {}
     near = sorted({at for pair in pairs for at in pair})

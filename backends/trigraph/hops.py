@@ -137,14 +137,13 @@ def second_hops(
         linked = shares[position[pair]]
     else:
         said = [[*_said(text, weights)] for text in corpus.texts(heads)]
-        keys = [graph.keys[entity] for entity in entities[pair].tolist()]
-        pairs = zip(head.tolist(), keys, strict=True)
-        linked = np.array(
-            [
-                max((share for text, share in said[at] if key in text), default=0)
-                for at, key in pairs
-            ]
-        )
+        pairs = [*zip(head.tolist(), entities[pair].tolist(), strict=True)]
+        share_of = {
+            (at, entity): max((share for text, share in said[at] if key in text), default=0.0)
+            for at, entity in {*pairs}
+            for key in [graph.keys[entity]]
+        }
+        linked = np.array([*map(share_of.__getitem__, pairs)], np.float64)
     known = np.column_stack([head, nearness, linked, commonness, ~is_titled])
     logits = known @ [model.rank, model.nearness, model.linked, model.rarity, model.mention]
     best = _best_of_each(rows, logits)[:MOST]
