@@ -27,6 +27,7 @@ def test_it_is_healthy_before_it_is_ready(
     early = client.post("/v1/retrieve", json=RIVER)
     assert (early.status_code, early.json()["type"]) == (503, "urn:wye:problem:loading")
     assert early.headers["retry-after"] == "1"
+    assert client.get("/v1/jobs/job-00000001-80a44288").status_code == 503  # it may be there
     is_built.set()
     until(lambda: client.get("/ready").status_code == 200)
     assert client.get("/ready").json() == {
