@@ -66,7 +66,7 @@ BRIDGES = {
         ["robert-bunsen", "gottingen"],
     ),
     "Which university did the planner of the Sydney Harbour Bridge attend?": (
-        STEPS,
+        Route.FUSION,  # its words have no plan, and much of what it needs is at hand
         ["sydney-harbour-bridge", "john-bradfield"],
     ),
     "Which peak did the climber of the Matterhorn ascend in Ecuador?": (
