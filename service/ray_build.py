@@ -40,11 +40,11 @@ from wye.backends.dataset.build import (
 )
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
-from wye.backends.store.index import PassageStore, Writer, new_fragments
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import (
     COMMIT_SECONDS,
     COMPACT_FROM,
-    Choice,
+    Changes,
     Clock,
     Ingest,
     IngestReport,
@@ -52,6 +52,7 @@ from wye.backends.store.ingest import (
     whole_documents,
 )
 from wye.backends.store.schema import has_columns, metadata_json, to_passages
+from wye.backends.store.writer import Writer, new_fragments
 from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.router.session import Session
@@ -299,8 +300,8 @@ class _ClusterIngest(Ingest):
     ) -> None:
         super().__init__(writer, analyser, clock, progress, entity_vectors=False)
         self._pool, self._most = ActorPool([*workers]), 2 * len(workers)
-        self._waiting: deque[Choice] = deque()
-        self._written: list[tuple[Choice, list[lance.FragmentMetadata], Counts]] = []
+        self._waiting: deque[Changes] = deque()
+        self._written: list[tuple[Changes, list[lance.FragmentMetadata], Counts]] = []
 
     def add(self, window: Sequence[Passage]) -> None:
         """Have a window written, once an actor has time for it."""

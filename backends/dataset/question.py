@@ -35,9 +35,9 @@ from wye.backends.trigraph.names import Link, NameTrie
 from wye.backends.trigraph.question import (
     MOST_NAMING,
     Edges,
+    PassageSource,
     Scale,
     Sentences,
-    Source,
     consecutive,
     union,
 )
@@ -149,7 +149,7 @@ class _Counts(FilteredGraph):
 
 
 class InDataset:
-    """A dataset as a source; see `Source`. Entities are hashes of their keys, passages addresses.
+    """A dataset as a `PassageSource`. Entities are hashes of their keys, passages addresses.
 
     Rows are read in two rounds: the text hits with those of the seeds, and what these lead to.
     """
@@ -176,7 +176,7 @@ class InDataset:
         return POOL.submit(self._arm.version.with_keys, hashes, kinds, _KEYED, self._predicate)
 
     def text_hits(self, most: int) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         near, worded = self._near.result(), self._worded.result()
         self._closeness = _closeness(near, worded)
         addresses = [match.address for match in (*near[:most], *worded[:most])]
@@ -185,12 +185,12 @@ class InDataset:
         return hits
 
     def mentioning(self, entities: Int64, most: int) -> Int64:
-        """See `Source`; these are what the question names."""
+        """See `PassageSource`; these are what the question names."""
         del entities
         return self._closest(self._seeded, most)
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         rarest = names[np.argsort(self.degree(names), kind="stable")]
         titles = rarest[self.title_counts(rarest) > 0].tolist()
         both = [MENTIONED, TITLED]
@@ -239,15 +239,15 @@ class InDataset:
         return known
 
     def degree(self, entities: Int64) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         return self._counts(entities)[:, 0]
 
     def title_counts(self, entities: Int64) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         return self._counts(entities)[:, 1]
 
     def sentences(self, passages: Int64) -> Sentences:
-        """See `Source`."""
+        """See `PassageSource`."""
         rows, query = self._read(passages), self._query
         sizes = [len(row.sentences) for row in rows]
         starts = np.cumsum([0, *sizes], dtype=np.int64)
@@ -265,7 +265,7 @@ class InDataset:
         )
 
     def edges(self, passages: Int64) -> Edges:
-        """See `Source`."""
+        """See `PassageSource`."""
         rows = self._read(passages)
         position = np.arange(len(rows))
         chunks = np.array([row.chunk for row in rows], np.int64)
@@ -281,7 +281,7 @@ class InDataset:
         )
 
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
-        """See `Source`."""
+        """See `PassageSource`."""
         row_of = {row.address: row for row in self._read(passages)}
         rows = [row_of[address] for address in passages.tolist()]
         vectors = np.array([row.vector for row in rows], np.float32)
@@ -292,18 +292,18 @@ class InDataset:
         return np.zeros(0, np.float32) if similar is None else similar, lexical
 
     def ids(self, passages: Int64) -> list[str]:
-        """See `Source`."""
+        """See `PassageSource`."""
         return [self._rows[address].id for address in passages.tolist()]
 
     def numbers(self, ids: Sequence[str]) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         addresses = self._arm.version.addresses(ids)
         numbers = np.array([addresses[id_] for id_ in ids if id_ in addresses], np.int64)
         self._read(numbers)
         return numbers
 
     def name(self, entity: int) -> str:
-        """See `Source`."""
+        """See `PassageSource`."""
         shown = (
             row.name(int(position)).shown
             for row in self._rows.values()
@@ -312,7 +312,7 @@ class InDataset:
         return next(shown, None) or self._arm.names.known[entity].text
 
     def statements(self, sentences: Int64) -> list[tuple[str, str]]:
-        """See `Source`."""
+        """See `PassageSource`."""
         several = [self._sentences[sentence] for sentence in sentences.tolist()]
         texts = self._arm.version.sentences([(row.address, n) for row, n in several])
         return [(row.id, text) for (row, _), text in zip(several, texts, strict=True)]
@@ -417,10 +417,10 @@ class DatasetGraphBatch(TriGraphBatch):
         positions: Sequence[int],
         similarities: Mapping[int, Scores],
         lexical: Mapping[int, Scores],
-    ) -> list[Source]:
+    ) -> list[PassageSource]:
         """The dataset as each of some questions sees it; the text arms' scores are not needed."""
         del similarities, lexical
-        arm, sources = self._graph_arm, list[Source]()
+        arm, sources = self._graph_arm, list[PassageSource]()
         arm.lexical_arm.learn([self._queries[position].text for position in positions])
         for position in positions:
             arm.dense.require(self._queries[position].vector)

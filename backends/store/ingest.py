@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import (
     NAMES,
     STATEMENTS,
@@ -28,6 +28,7 @@ from wye.backends.store.schema import (
     to_passages,
 )
 from wye.backends.store.source import IndexedPassage, stored_analyses
+from wye.backends.store.writer import Writer
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
 
 _T = TypeVar("_T")
@@ -120,7 +121,7 @@ def ingest(
     )
 
 
-class Choice(NamedTuple):
+class Changes(NamedTuple):
     """What is to be written of a window.
 
     Attributes:
@@ -189,7 +190,7 @@ class Ingest:
         if entity_vectors:
             self.require(NAMES)
 
-    def choose(self, window: Sequence[Passage]) -> "Choice":
+    def choose(self, window: Sequence[Passage]) -> "Changes":
         """Which passages of a window are to be written; those that are stored already are counted.
 
         Raises:
@@ -213,7 +214,7 @@ class Ingest:
                 changes[passage.id] = "unchanged" if is_same else "added" if is_new else "updated"
         self.count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
-        return Choice(fresh, changes, stale, lengths)
+        return Changes(fresh, changes, stale, lengths)
 
     def add(self, window: Sequence[Passage]) -> None:
         """Analyse and store a window."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wye.backends.numerics import located, sums
-from wye.backends.trigraph.question import HUB, Edges, Sentences, Source
+from wye.backends.trigraph.question import HUB, Edges, PassageSource, Sentences
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Int64
@@ -184,7 +184,7 @@ DOUBT = 4
 
 
 def restart(
-    source: Source,
+    source: PassageSource,
     edges: Edges,
     seeds: Sequence[Seed],
     activation: Activation,

@@ -12,7 +12,7 @@ from wye.backends.types import Float64, Int64, Ranking
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.bridging import Activation
-    from wye.backends.trigraph.question import Source
+    from wye.backends.trigraph.question import PassageSource
     from wye.backends.trigraph.seeds import Seed
 
 QUESTION = -1
@@ -127,7 +127,7 @@ class Explanation:
 
 
 def explain_walk(
-    source: "Source",
+    source: "PassageSource",
     trace: Trace,
     mass: Float64,
     ranking: Ranking,
@@ -171,7 +171,7 @@ def explain_walk(
 
 
 def _explain_entities(
-    source: "Source", name: Callable[[int], str], activation: "Activation"
+    source: "PassageSource", name: Callable[[int], str], activation: "Activation"
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by descending weight, with the sentences that led to them."""
     bridges = activation.bridges

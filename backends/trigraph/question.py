@@ -68,7 +68,7 @@ class Edges:
     chunks: Int64
 
 
-class Source(Protocol):
+class PassageSource(Protocol):
     """A corpus as one question sees it; passages and entities are numbers.
 
     What a filter does not let through is nowhere.
@@ -166,7 +166,7 @@ class Scale:
 
 
 class InMemory:
-    """A corpus in memory as a source; see `Source`."""
+    """A corpus in memory as a `PassageSource`."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class InMemory:
         self.scale = Scale(nothing, nothing)
 
     def text_hits(self, most: int) -> Int64:
-        """See `Source`; all passages, if `most` is 0."""
+        """See `PassageSource`; all passages, if `most` is 0."""
         near, values = self._similar
         if near is None:
             near = self._every()
@@ -216,12 +216,12 @@ class InMemory:
         return np.flatnonzero(self._allowed)
 
     def mentioning(self, entities: Int64, most: int) -> Int64:
-        """See `Source`; entities that many passages mention add none."""
+        """See `PassageSource`; entities that many passages mention add none."""
         telling = entities[self._graph.degrees[entities] <= HUB]
         return self._closest(self._filtered.mentions(telling)[0], most)
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         titled = self._closest(self._filtered.titles(names)[0], most)
         return union(self.mentioning(reached, most), self.mentioning(names, most), titled)
 
@@ -232,15 +232,15 @@ class InMemory:
         return passages[top_rows(self.scale.closeness(*self.scores(passages)), most)]
 
     def degree(self, entities: Int64) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         return self._filtered.degree(entities)
 
     def title_counts(self, entities: Int64) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         return self._filtered.titles(entities)[1]
 
     def sentences(self, passages: Int64) -> Sentences:
-        """See `Source`."""
+        """See `PassageSource`."""
         corpus, query = self._corpus, self._query
         rows = self._graph.sentences_in(passages)
         sentence, entity = self._graph.mentions.pairs(rows)
@@ -252,7 +252,7 @@ class InMemory:
         )
 
     def edges(self, passages: Int64) -> Edges:
-        """See `Source`."""
+        """See `PassageSource`."""
         graph, documents = self._graph, self._corpus.documents
         passage, entity = graph.entities.pairs(passages)
         title_passage, title_entity = graph.titles.pairs(passages)
@@ -270,7 +270,7 @@ class InMemory:
         )
 
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
-        """See `Source`."""
+        """See `PassageSource`."""
         rows, values = self._similar
         similar = (
             values[passages]
@@ -281,19 +281,19 @@ class InMemory:
         return similar, np.zeros_like(similar) if lexical is None else lexical[passages]
 
     def ids(self, passages: Int64) -> list[str]:
-        """See `Source`."""
+        """See `PassageSource`."""
         return [self._corpus.ids[row] for row in passages.tolist()]
 
     def numbers(self, ids: Sequence[str]) -> Int64:
-        """See `Source`."""
+        """See `PassageSource`."""
         return np.array(self._corpus.rows(ids), np.int64)
 
     def name(self, entity: int) -> str:
-        """See `Source`."""
+        """See `PassageSource`."""
         return self._graph.display_names.of(entity)
 
     def statements(self, sentences: Int64) -> list[tuple[str, str]]:
-        """See `Source`."""
+        """See `PassageSource`."""
         ids = self.ids(self._corpus.sentence_passage[sentences].astype(np.int64))
         texts = self._corpus.sentence_texts(sentences) if len(sentences) else []
         return [*zip(ids, texts, strict=True)]

@@ -23,7 +23,7 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation, bridge, equation_5, restart
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
-from wye.backends.trigraph.question import HEADS, MOST_NAMING, InMemory, Source, union
+from wye.backends.trigraph.question import HEADS, MOST_NAMING, InMemory, PassageSource, union
 from wye.backends.trigraph.seeds import Seed, SeedFinder, SeedStats
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.trigraph.walk import Promoted, promote, walk
@@ -130,7 +130,7 @@ class TriGraphBatch:
         self._settings = arm.settings
         self._in_words: dict[int, tuple[Seed, ...]] = {}
         self._seeds: dict[int, tuple[Seed, ...]] = {}
-        self._walked: dict[int, tuple[Source, Trace, Promoted]] = {}
+        self._walked: dict[int, tuple[PassageSource, Trace, Promoted]] = {}
 
     def needs_parse(self, position: int) -> bool:
         """Whether a question's seeds depend on its mentions, which a parse finds."""
@@ -211,7 +211,7 @@ class TriGraphBatch:
         source, trace, (mass, named_in) = self._walked[position]
         return explain_walk(source, trace, mass, ranking, named_in)
 
-    def _walk(self, position: int, source: Source) -> tuple[Trace, Promoted]:
+    def _walk(self, position: int, source: PassageSource) -> tuple[Trace, Promoted]:
         """The graph of a question, and the mass that settles on its passages."""
         settings, query = self._settings, self._queries[position]
         seeds = self._seeds_of(position) if self._arm.units is None else ()
@@ -239,7 +239,7 @@ class TriGraphBatch:
         return trace, promote(source, edges, mass, settings.promotion)
 
     def _activate(
-        self, query: Query, seeds: Sequence[Seed], source: Source, passages: Int64
+        self, query: Query, seeds: Sequence[Seed], source: PassageSource, passages: Int64
     ) -> Activation:
         settings, values = self._settings, {seed.entity: seed.value for seed in seeds}
         if self._arm.units is not None:
@@ -280,12 +280,12 @@ class TriGraphBatch:
         positions: Sequence[int],
         similarities: Mapping[int, Scores],
         lexical: Mapping[int, Scores],
-    ) -> list[Source]:
+    ) -> list[PassageSource]:
         """The corpus as each of some questions sees it."""
         arm, unknown = self._arm, [each for each in positions if each not in similarities]
         computed = arm.near([self._queries[each] for each in unknown], self.filtered.allowed)
         near = {**similarities, **dict(zip(unknown, computed, strict=True))}
-        sources: list[Source] = []
+        sources: list[PassageSource] = []
         for position in positions:
             query, bm25 = self._queries[position], None
             if arm.lexical is not None:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wye.backends.numerics import first_of_each, located, ranges, sums, top_rows
-from wye.backends.trigraph.question import MOST_NAMING, Edges, Source
+from wye.backends.trigraph.question import MOST_NAMING, Edges, PassageSource
 from wye.backends.types import Float64, Int64
 
 Masses = tuple[Int64, Float64]
@@ -130,7 +130,7 @@ class Promoted(NamedTuple):
     named_in: Mapping[int, int]
 
 
-def promote(source: Source, edges: Edges, mass: Float64, share: float) -> Promoted:
+def promote(source: PassageSource, edges: Edges, mass: Float64, share: float) -> Promoted:
     """Promote passages whose titles the first ones mention.
 
     If a passage with mass M is among the first and mentions the title of one with a lower mass,

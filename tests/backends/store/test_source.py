@@ -14,9 +14,10 @@ from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
 from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.source import IndexSource
+from wye.backends.store.writer import Writer
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis
 
