@@ -21,8 +21,7 @@ MOST_RESERVE = 0.75
 
 _FIRST_WAIT = 0.05
 _EXACT = 1e-9  # tolerance for sums of prices
-_BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
-_BY_LIST = _BY_GRAPH - {Route.GRAPH}
+_LIST_ROUTES = frozenset({Route.AUTO, Route.FUSION, Route.STEPS})
 
 
 class BreakerState(StrEnum):
@@ -68,7 +67,7 @@ class Breaker:
             self._opened = self._clock()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ArmCall:
     """The outcome of an arm for one question.
 
@@ -116,36 +115,30 @@ class RemoteOutcome:
         return sum(call.spent for call in self.calls.values())
 
     @property
-    def answered(self) -> bool:
-        """Whether an arm gave an answer."""
-        return any(not call.reason for call in self.calls.values())
-
-    @property
     def missing(self) -> dict[str, str]:
         """Why arms of the route gave nothing, by name."""
         return {name: call.reason for name, call in self.calls.items() if call.reason}
 
     @property
+    def answered(self) -> bool:
+        """Whether an arm gave an answer."""
+        return len(self.missing) < len(self.calls)
+
+    @property
     def degraded(self) -> str:
         """Why this is not what was asked for, or ""; an arm that a limit kept out is missing."""
         failed = [
-            f"the arm '{name}' {call.reason}"
-            for name, call in self.calls.items()
-            if call.reason and call.outcome != "budget"
+            f"the arm '{name}' {reason}"
+            for name, reason in self.missing.items()
+            if self.calls[name].outcome != "budget"
         ]
         return f"degraded: {'; '.join(failed)}; answered without" if failed else ""
 
     def log_values(self) -> dict[str, object]:
         """What the request log says of it."""
-        return {
-            "arms": {
-                name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
-                for name, call in self.calls.items()
-            },
-            "missing": self.missing,
-            "spent": self.spent,
-            "saved": self.saved,
-        }
+        names = ("outcome", "calls", "seconds")
+        arms = {name: {k: getattr(call, k) for k in names} for name, call in self.calls.items()}
+        return {"arms": arms, "missing": self.missing, "spent": self.spent, "saved": self.saved}
 
 
 class RemoteArm:
@@ -153,35 +146,29 @@ class RemoteArm:
 
     Attributes:
         prefix: Prefix of its ids in an answer; "" if they are the collection's own.
+        takes_graph: Whether it replaces the graph.
     """
 
     def __init__(self, name: str, config: Kind, deadline: float) -> None:
         """Wrap the table of an arm; `deadline` is the default of requests, in seconds."""
         self.name = name
         self.config = config
-        self.breaker = Breaker(self.config.open_after, self.config.open_seconds)
-        self._slots = asyncio.Semaphore(self.config.max_concurrency)
+        self.prefix = "" if config.same_ids else f"{name}:"
+        self.takes_graph = config.role == "graph"
+        self.breaker = Breaker(config.open_after, config.open_seconds)
+        self.close = config.close
+        self._slots = asyncio.Semaphore(config.max_concurrency)
         # If a shorter time runs out, it was the request's own limit and is not the arm's fault.
-        self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
-        self.prefix = "" if self.config.same_ids else f"{name}:"
-
-    @property
-    def takes_graph(self) -> bool:
-        """Whether it replaces the graph."""
-        return self.config.role == "graph"
+        self._patience = min(config.timeout_ms / 1000, usable(deadline))
 
     def facts(self) -> Mapping[str, object]:
         """What `/ready` says about it."""
-        return {
-            "arm": self.name,
-            "kind": self.config.kind,
-            "role": self.config.role,
-            "state": str(self.breaker.state),
-        }
+        kind, role = self.config.kind, self.config.role
+        return {"arm": self.name, "kind": kind, "role": role, "state": str(self.breaker.state)}
 
     def suits(self, route: Route) -> bool:
         """Whether a route takes it."""
-        return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
+        return route in _LIST_ROUTES or (self.takes_graph and route == Route.GRAPH)
 
     def check_filter(self) -> None:
         """Raise a `FilterError`, with the routes that do without it, if it cannot filter."""
@@ -207,9 +194,8 @@ class RemoteArm:
 
     def skipped(self, reason: str, outcome: str) -> ArmCall:
         """The outcome of a call that was not made."""
-        return ArmCall(
-            self.name, self.config.kind, self.breaker.state, reason=reason, outcome=outcome
-        )
+        state = self.breaker.state
+        return ArmCall(self.name, self.config.kind, state, reason=reason, outcome=outcome)
 
     async def search(
         self, question: str, k: int, filter_: object | None, seconds: float
@@ -220,81 +206,53 @@ class RemoteArm:
         seconds = min(seconds, self.config.timeout_ms / 1000)
         self.breaker.begin()
         started = perf_counter()
-        calls = _CallBudget(started + seconds)
-        reason, outcome, note = "", "ok", ""
-        hits: tuple[RemoteHit, ...] = ()
+        call, is_fault = ArmCall(self.name, self.config.kind, self.breaker.state), False
         try:
-            async with asyncio.timeout(seconds), self._slots:
-                calls.is_begun = True
-                hits, note = _filter_hits(await self._try(question, k, filter_, calls), filter_)
+            async with asyncio.timeout(seconds):
+                # Without a free slot, nothing was asked.
+                call.reason, call.outcome = f"had no free call for {1000 * seconds:.0f} ms", "busy"
+                async with self._slots:
+                    call.reason, call.outcome = "", "timeout"
+                    hits = await self._try(call, question, k, filter_, started + seconds)
+                    call.hits, call.note = _filter_hits(hits, filter_)
+                    call.outcome = "ok"
         except TimeoutError:
-            limit = f"{1000 * seconds:.0f} ms"
-            if calls.is_begun:
-                reason, outcome = f"gave no answer within {limit}", "timeout"
-            else:
-                reason, outcome = f"had no free call for {limit}", "busy"
-            if calls.is_begun and seconds >= self._patience:
-                self.breaker.fail()
+            call.reason = call.reason or f"gave no answer within {1000 * seconds:.0f} ms"
+            is_fault = call.outcome == "timeout" and seconds >= self._patience
         except ArmError as error:
-            reason, outcome = str(error), error.outcome
-            if error.fault:
-                self.breaker.fail()
+            call.reason, call.outcome, is_fault = str(error), error.outcome, error.fault
         except Exception as error:  # noqa: BLE001 - a client library may raise anything
-            reason, outcome = f"failed ({type(error).__name__})", "failed"
-            self.breaker.fail()
+            call.reason, call.outcome = f"failed ({type(error).__name__})", "failed"
+            is_fault = True
         else:
             self.breaker.succeed()
-        if reason:
-            extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}
+        if is_fault:
+            self.breaker.fail()
+        call.state = self.breaker.state
+        call.seconds, call.spent = perf_counter() - started, call.calls * self.config.price
+        if call.reason:
+            extra = {"arm": self.name, "reason": call.reason, "state": str(call.state)}
             LOG.warning("remote arm failed", extra=extra)
-        return ArmCall(
-            self.name,
-            self.config.kind,
-            self.breaker.state,
-            hits,
-            reason,
-            outcome,
-            note,
-            calls.charged,
-            perf_counter() - started,
-            calls.charged * self.config.price,
-        )
+        return call
 
     async def _try(
-        self, question: str, k: int, filter_: object | None, calls: "_CallBudget"
+        self, call: ArmCall, question: str, k: int, filter_: object | None, end: float
     ) -> Sequence[RemoteHit]:
         """Call it, with as many retries as are safe; what has its price is not paid for twice."""
-        for attempt in range(self.config.retries + 1):
-            calls.charged += 1
+        attempt = 0
+        while True:
+            call.calls += 1
             try:
                 return await self.config.search(question, k, filter_)
             except ArmError as error:
-                calls.charged -= not error.charged
+                call.calls -= not error.charged
                 wait = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
-                is_in_time = perf_counter() + wait < calls.end
+                is_in_time = perf_counter() + wait < end
                 is_free = not (error.charged and self.config.price)
                 if attempt == self.config.retries or not (error.retry and is_in_time and is_free):
                     raise
+            attempt += 1
             await asyncio.sleep(wait * random.uniform(1.0, 1.5))
-        raise ArmError("was not asked")  # pragma: no cover - there is at least one attempt
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self.config.close()
-
-
-@dataclass(slots=True)
-class _CallBudget:
-    """The calls for one question; `end` is in `perf_counter` seconds.
-
-    Attributes:
-        charged: Calls that were made and have to be paid for.
-        is_begun: Whether there was a free slot.
-    """
-
-    end: float
-    charged: int = 0
-    is_begun: bool = False
 
 
 def usable(seconds: float) -> float:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,9 +27,11 @@ from wye.service.settings import (
 
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""
-
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_RESERVED = {*Route, "local"}
+_SECONDS = LONGEST_DEADLINE_MS / 1000
+_POLL_SECONDS = 0.1
+# Keys of an arm's table that do not affect its answers.
+_CALL_KEYS = {*Kind.model_fields} - {"kind"}
 
 
 def settings_with_arms(path: Path | None, preset: str | None = None) -> ServiceSettings:
@@ -57,7 +59,7 @@ def read_arms(
     arms: dict[str, tuple[RemoteArm, ...]] = {}
     for name, table in _tables(path).items():
         where = f"{path}: [arms.{name}]"
-        arm = _arm(name, table, where, deadline)
+        arm = RemoteArm(name, _kind(name, table, where), deadline)
         collection = arm.config.collection or collections[0]
         if collection not in collections:
             raise ServiceError(
@@ -74,73 +76,56 @@ def read_arms(
     return arms
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _tables(path: Path) -> dict[str, dict[str, Any]]:
+    """The tables below `arms`, by name."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ServiceError(f"{path} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ServiceError(f"{path} is not TOML: {error}.") from None
-
-
-def _tables(path: Path) -> dict[str, Any]:
-    """The tables below `arms`, by name."""
-    content = _content(path)
-    if unknown := next((key for key in content if key != "arms"), ""):
+    tables = content.pop("arms", {})
+    for unknown in content:
         raise ServiceError(f"{path}: there is no '{unknown}'. Write tables [arms.NAME].")
-    tables = content.get("arms", {})
-    if not isinstance(tables, dict) or not all(
-        isinstance(table, dict) for table in tables.values()
-    ):
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise ServiceError(f"{path}: arms: write a table [arms.NAME] for each.")
     return tables
 
 
-def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> RemoteArm:
-    if not _NAME.fullmatch(name) or name in _RESERVED:
+def _kind(name: str, table: Mapping[str, Any], where: str) -> Kind:
+    """The kind of service that a table describes, with its settings."""
+    from wye.service.arms.kinds import KINDS  # noqa: PLC0415 - few servers have arms
+
+    if not _NAME.fullmatch(name) or name in {*Route, "local"}:
         raise ServiceError(
             f"{where}: an arm cannot be called '{name}'; use lower-case letters, digits and "
             "dashes, and no name of a route."
         )
-    from wye.service.arms.kinds import KINDS  # noqa: PLC0415 - few servers have arms
-
-    word = table.get("kind")
-    if not isinstance(word, str) or word not in KINDS:
-        hint = suggestion(str(word), KINDS) if word is not None else ""
-        fault_text = f"'{word}' is not a kind" if word is not None else "it is missing"
+    word = str(table.get("kind", ""))
+    if word not in KINDS:
+        fault = f"'{word}' is not a kind.{suggestion(word, KINDS)}" if word else "it is missing."
         raise ServiceError(
-            f"{where} kind: {fault_text}.{hint} Use one of {', '.join(KINDS)}; "
+            f"{where} kind: {fault} Use one of {', '.join(KINDS)}; "
             "docs/guides/remote-arms.md has recipes for other servers."
         )
-    kind = KINDS[word]
     try:
-        return RemoteArm(name, kind.model_validate(table), deadline)
+        return KINDS[word].model_validate(table)
     except ValidationError as error:
-        fault_text = " ".join(
-            _fault_text(fault, where, kind.model_fields) for fault in error.errors()
-        )
-        raise ServiceError(fault_text) from None
-    except ServiceError as error:
-        raise ServiceError(f"{where} {error}.") from None
+        keys = KINDS[word].model_fields
+        faults = (_sentence(fault, keys) for fault in error.errors())
+        raise ServiceError(" ".join(f"{where} {fault}" for fault in faults)) from None
 
 
-def _fault_text(fault: Any, where: str, keys: Any) -> str:  # noqa: ANN401 - of pydantic
-    """Describe a fault and its path; the value is not repeated, since it may be a secret."""
-    key = ".".join(str(item) for item in fault["loc"])
+def _sentence(fault: Any, keys: Mapping[str, object]) -> str:  # noqa: ANN401 - of pydantic
+    """Describe a fault and its key; the value is not repeated, since it may be a secret."""
+    key = ".".join(map(str, fault["loc"]))
     if fault["type"] == "extra_forbidden":
         hint = suggestion(key, keys) or f" The keys are {', '.join(keys)}."
-        return f"{where} {key}: there is no such key.{hint}"
+        return f"{key}: there is no such key.{hint}"
     if fault["type"] == "missing":
-        return f"{where} {key}: it is missing."
+        return f"{key}: it is missing."
     message = str(fault["msg"]).removeprefix("Value error, ")
-    message = message if not key else f"{key}: {message[:1].lower()}{message[1:]}"
-    return f"{where} {message}."
-
-
-_SECONDS = LONGEST_DEADLINE_MS / 1000
-_POLL_SECONDS = 0.1
-# Keys of an arm's table that do not affect its answers.
-_CALL_KEYS = {*Kind.model_fields} - {"kind"}
+    return f"{key}: {message[:1].lower()}{message[1:]}." if key else f"{message}."
 
 
 def open_arms(path: Path) -> "LocalArms":
@@ -153,22 +138,6 @@ def open_arms(path: Path) -> "LocalArms":
     if DEFAULT not in arms:
         raise ServiceError(f"{path} has no arms; declare one with a table [arms.NAME].")
     return LocalArms(arms[DEFAULT])
-
-
-def _facts(arm: RemoteArm) -> ArmFacts:
-    """Facts about an arm, known without asking it."""
-    config = arm.config
-    settings = config.model_dump(mode="json", exclude=_CALL_KEYS)
-    content = json.dumps(settings, sort_keys=True).encode()
-    return ArmFacts(
-        arm.name,
-        hashlib.blake2b(content, digest_size=16).hexdigest(),
-        config.price,
-        config.depth,
-        config.scores,
-        config.weight,
-        arm.prefix,
-    )
 
 
 class LocalArms:
@@ -186,7 +155,8 @@ class LocalArms:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._runner.run(self._close())
+        for arm in self._arms.values():
+            self._runner.run(arm.close())
         self._runner.close()
         self._models.close()
 
@@ -203,11 +173,11 @@ class LocalArms:
 
     async def _ask(self, question: ArmQuestion, save: Save) -> None:
         arm = self._arms[question.arm]
-        config, patience = arm.config, arm.config.open_seconds + 1
+        patience = arm.config.open_seconds + 1
         while arm.refusal() and patience > 0:
             await asyncio.sleep(_POLL_SECONDS)
             patience -= _POLL_SECONDS
-        call = await arm.search(question.text, config.depth, None, _SECONDS)
+        call = await arm.search(question.text, arm.config.depth, None, _SECONDS)
         save(question, ArmAnswer(call.hits, 1000 * call.seconds, call.reason))
 
     async def _encode(self, question: str) -> Sequence[float]:
@@ -215,6 +185,11 @@ class LocalArms:
         vector: Sequence[float] = analyser.encode_questions([question])[0].tolist()
         return vector
 
-    async def _close(self) -> None:
-        for arm in self._arms.values():
-            await arm.close()
+
+def _facts(arm: RemoteArm) -> ArmFacts:
+    """Facts about an arm, known without asking it."""
+    config = arm.config
+    settings = config.model_dump(mode="json", exclude=_CALL_KEYS)
+    digest = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)
+    limits = config.price, config.depth, config.scores, config.weight
+    return ArmFacts(arm.name, digest.hexdigest(), *limits, arm.prefix)

@@ -49,14 +49,9 @@ class _Query:
         self.limits = {} if max_cost is None else {"max_cost": max_cost}
 
     @property
-    def end(self) -> float:
-        """When it must be answered, in `monotonic` seconds."""
-        return self.started + self.seconds
-
-    @property
     def remaining(self) -> float:
         """Seconds until it must be answered."""
-        return self.end - monotonic()
+        return self.started + self.seconds - monotonic()
 
     async def refusals(self, arms: Sequence[RemoteArm]) -> dict[str, ArmCall]:
         """The arms that may not be called, each with the outcome that says why."""
@@ -82,30 +77,24 @@ class _Query:
         advance = await self.budget.take(price) if self.budget is not None and price else None
         if advance is not None:
             self.limits[PER_DAY] = advance[0]
-        params, seconds = self.params, self.started + usable(self.seconds) - monotonic()
+        params, limit = self.params, usable(self.seconds)
         if params.max_latency_ms is not None:
-            seconds = min(seconds, self.started + params.max_latency_ms / 1000 - monotonic())
-        calls, searches = {}, []
+            limit = min(limit, params.max_latency_ms / 1000)
+        seconds = self.started + limit - monotonic()
+        skipped, searches = {}, []
         for arm in arms:
             reason = arm.over_budget(self.limits)
             if reason or seconds <= 0:
                 reason = reason or "was not asked: no time was left"
-                calls[arm.name] = arm.skipped(reason, "budget")
+                skipped[arm.name] = arm.skipped(reason, "budget")
                 continue
-            self._pay(arm.config.price)
+            self.limits = {name: left - arm.config.price for name, left in self.limits.items()}
             depth = max(params.k, arm.config.depth) if is_fused else params.k
             searches.append(arm.search(self.item.text, depth, params.filter, seconds))
-        answers = {call.name: call for call in await asyncio.gather(*searches)}
-        spent = sum(call.spent for call in answers.values())
-        self._pay(spent - sum(arm.config.price for arm in arms if arm.name in answers))
+        calls = {call.name: call for call in await asyncio.gather(*searches)}
         if self.budget is not None and advance is not None:
-            await self.budget.settle(advance, spent)
-        return {arm.name: answers.get(arm.name) or calls[arm.name] for arm in arms}
-
-    def _pay(self, amount: float) -> None:
-        """Take an amount from every limit; a negative one gives it back."""
-        for name in self.limits:
-            self.limits[name] -= amount
+            await self.budget.settle(advance, sum(call.spent for call in calls.values()))
+        return {arm.name: calls.get(arm.name) or skipped[arm.name] for arm in arms}
 
 
 class Gate:
@@ -144,9 +133,8 @@ class Gate:
             FilterError: One of them cannot apply the filter.
         """
         arms = [arm for arm in self.arms if arm.suits(params.route)]
-        if params.filter is not None:
-            for arm in arms:
-                arm.check_filter()
+        for arm in arms if params.filter is not None else ():
+            arm.check_filter()
         return arms
 
     async def search(
@@ -167,67 +155,74 @@ class Gate:
         arms = self.suitable(params)
         query = _Query(params, item, seconds, budget, self._collection.session.version)
         skipped = await query.refusals(arms)
-        callable_arms = [arm for arm in arms if arm.name not in skipped]
-        if callable_arms:
+        if callable_arms := [arm for arm in arms if arm.name not in skipped]:
             result, remote = await self._search(callable_arms, query)
         else:
             result, remote = await self._submit(params, item, seconds), RemoteOutcome()
         if _is_costly(params.route, result):
             remote = replace(remote, calls={**skipped, **remote.calls})
+        reply, k = result.reply, params.k
+        ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
+        reply = replace(reply, ranking=ranking, relevance=reply.relevance[:k])
         total = monotonic() - query.started
-        return replace(_cut(result, params.k), params=params, remote=remote, total=total)
+        return replace(result, params=params, reply=reply, remote=remote, total=total)
 
-    async def _find(self, query: _Query, params: SearchParams, share: float = 1.0) -> SearchResult:
+    async def _find(self, query: _Query, share: float = 1.0, **changes: Any) -> SearchResult:  # noqa: ANN401
         """Search our arms for a question, within a share of the time that is left."""
+        params = replace(query.params, **changes)
         return await self._submit(params, query.item, share * query.remaining)
 
     async def _search(
         self, arms: Sequence[RemoteArm], query: _Query
     ) -> tuple[SearchResult, RemoteOutcome]:
         """Answer with arms that may be called, and say what their calls took."""
-        params = query.params
-        if params.route == Route.GRAPH:  # only the arm that replaces the graph
+        route, depth = query.params.route, max(query.params.k, _SHALLOWEST)
+        if route == Route.GRAPH:  # only the arm that replaces the graph
             calls = await query.ask(arms, is_fused=False)
             (call,) = calls.values()
             if not call.reason:
-                return _list_as_answer(arms[0], call, query, Route.GRAPH), RemoteOutcome(calls)
-            fused = replace(params, route=Route.FUSION)
-            return await self._find(query, fused), RemoteOutcome(calls)
-        ours = asyncio.ensure_future(self._find(query, _our_params(params, arms)))
-        if params.route == Route.AUTO and not _is_costly(params.route, await ours):
-            # Without a decision something failed, so nothing was saved by choice.
-            saved = {arm.name: arm.config.price for arm in arms if ours.result().reply.decision}
-            return ours.result(), RemoteOutcome(saved_by=saved)
-        theirs = asyncio.ensure_future(query.ask(arms))
-        try:
-            return await self._merge(arms, await ours, await theirs, query)
-        finally:
-            ours.cancel()
-            theirs.cancel()
+                return _list_as_answer(arms[0], call, query), RemoteOutcome(calls)
+            return await self._find(query, route=Route.FUSION), RemoteOutcome(calls)
+        replaces_graph = any(arm.takes_graph for arm in arms)
+        if route == Route.AUTO:
+            result = await self._find(query, k=depth, text_only=replaces_graph)
+            if not _is_costly(route, result):
+                # Without a decision something failed, so nothing was saved by choice.
+                saved = {arm.name: arm.config.price for arm in arms if result.reply.decision}
+                return result, RemoteOutcome(saved_by=saved)
+            calls = await query.ask(arms)
+        else:
+            theirs = asyncio.ensure_future(query.ask(arms))
+            try:
+                ours = Route.HYBRID if replaces_graph else route
+                result, calls = await self._find(query, k=depth, route=ours), await theirs
+            finally:
+                theirs.cancel()
+        successful = [arm for arm in arms if not calls[arm.name].reason]
+        if replaces_graph and not any(arm.takes_graph for arm in successful):
+            result = await self._with_our_graph(result, query)
+        merged = self._merge(successful, result, calls, query.params.k) if successful else result
+        return merged, RemoteOutcome(calls)
 
-    async def _merge(
+    def _merge(
         self,
         arms: Sequence[RemoteArm],
         result: SearchResult,
         calls: Mapping[str, ArmCall],
-        query: _Query,
-    ) -> tuple[SearchResult, RemoteOutcome]:
-        """Merge the lists that arrived; ask our graph if the arm that replaces it failed."""
-        remote = RemoteOutcome(calls)
-        successful = [arm for arm in arms if not calls[arm.name].reason]
-        if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in successful):
-            result = await self._with_our_graph(result, query)
-        if not successful:
-            return result, remote
-        pairs = [_ranking_of(arm, calls[arm.name]) for arm in successful]
-        lists = [remote_list for remote_list, _ in pairs]
-        passages = {id_: passage for _, texts in pairs for id_, passage in texts.items()}
+        k: int,
+    ) -> SearchResult:
+        """Fuse our ranking with the lists of the arms that answered."""
+        lists: list[RemoteList] = []
+        passages: dict[str, Passage] = {}
+        for arm in arms:
+            remote_list, texts = _ranking_of(arm, calls[arm.name])
+            lists.append(remote_list)
+            passages |= texts
+        ranking = fuse_remote(result.reply.ranking, lists, k, by_scores=self._by_scores)
         reply = replace(
             result.reply,
             route=Route.FUSION,
-            ranking=fuse_remote(
-                result.reply.ranking, lists, query.params.k, by_scores=self._by_scores
-            ),
+            ranking=ranking,
             arms={**result.reply.arms, **{one.ranking.retriever: one.ranking for one in lists}},
             relevance=(),
             answerability=None,
@@ -235,14 +230,14 @@ class Gate:
         seconds = {**result.seconds, **{name: call.seconds for name, call in calls.items()}}
         # Passages that are also in our index are shown as they are there.
         passages |= result.passages
-        return replace(result, reply=reply, passages=passages, seconds=seconds), remote
+        return replace(result, reply=reply, passages=passages, seconds=seconds)
 
     async def _with_our_graph(self, result: SearchResult, query: _Query) -> SearchResult:
         """Our fusion with the graph; the present answer if there is no time for that."""
-        params = replace(query.params, route=Route.FUSION, k=result.params.k)
         try:
             # Leave time to send the present answer if this takes too long.
-            fused = await self._find(query, params, _GRAPH_SHARE)
+            depth = result.params.k
+            fused = await self._find(query, _GRAPH_SHARE, route=Route.FUSION, k=depth)
         except Problem:
             return result
         return replace(fused, reply=replace(fused.reply, decision=result.reply.decision))
@@ -258,23 +253,13 @@ def _ranking_of(arm: RemoteArm, call: ArmCall) -> tuple[RemoteList, dict[str, Pa
     return RemoteList(ranking, arm.config.scores, arm.config.weight), passages
 
 
-def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query, route: Route) -> SearchResult:
-    """The answer that is one arm's list alone; our arms did not search."""
+def _list_as_answer(arm: RemoteArm, call: ArmCall, query: _Query) -> SearchResult:
+    """The answer that is the list alone of the arm that replaces the graph."""
     remote_list, passages = _ranking_of(arm, call)
     ranking = remote_list.ranking
-    entry = Entry(query.item, query.end, size=1)
-    reply = Reply(query.item.text, route, ranking, {arm.name: ranking}, {}, query.version)
+    entry = Entry(query.item, query.started + query.seconds, size=1)
+    reply = Reply(query.item.text, Route.GRAPH, ranking, {arm.name: ranking}, {}, query.version)
     return SearchResult(query.params, entry, reply, passages, "", {arm.name: call.seconds})
-
-
-def _our_params(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:
-    """The parameters of our part of a search, deep enough to be fused with other lists."""
-    depth = max(params.k, _SHALLOWEST)
-    if not any(arm.takes_graph for arm in arms):
-        return replace(params, k=depth)
-    if params.route == Route.AUTO:
-        return replace(params, k=depth, text_only=True)
-    return replace(params, k=depth, route=Route.HYBRID)
 
 
 def _is_costly(route: Route, result: SearchResult) -> bool:
@@ -284,11 +269,3 @@ def _is_costly(route: Route, result: SearchResult) -> bool:
         return route in COSTLY
     # Without a score nothing was found here, but a remote arm may have something.
     return decision.route in COSTLY or decision.score is None
-
-
-def _cut(result: SearchResult, k: int) -> SearchResult:
-    """Cut a result to k hits."""
-    reply = result.reply
-    ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
-    cut = replace(reply, ranking=ranking, relevance=reply.relevance[:k])
-    return replace(result, reply=cut)

@@ -1,6 +1,7 @@
 """The base of every kind of remote arm: its settings, and how hits are read from a reply."""
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -129,47 +130,32 @@ def remote_hit(
     """
     if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
         raise Garbled("a passage has no id")
-    if isinstance(id_, str) and len(id_) > LONGEST_ID:
+    if len(str(id_)) > LONGEST_ID:
         raise Garbled(f"an id has more than {LONGEST_ID} characters")
     if not isinstance(text, str) or not text.strip():
         raise Garbled("a passage has no text")
-    if score is None:
-        number = 0.0
-    elif isinstance(score, bool) or not isinstance(score, int | float):
-        raise Garbled("a score is not a number")
-    else:
-        try:
-            number = float(score)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise Garbled("a score is not finite")
-    title_text = title if isinstance(title, str) else ""
-    return RemoteHit(_clean(str(id_)), _clean(text), _clean(title_text), number, flat(metadata))
+    score = 0.0 if score is None else score
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not is_number or not abs(score) <= sys.float_info.max:  # type: ignore[arg-type]
+        raise Garbled("a score is not a finite number")
+    title = title if isinstance(title, str) else ""
+    return RemoteHit(_clean(str(id_)), _clean(text), _clean(title), float(score), flat(metadata))  # type: ignore[arg-type]
 
 
 def flat(metadata: object) -> Metadata:
     """The entries of an object that filters and replies support: scalars and lists of them."""
-    if not isinstance(metadata, Mapping):
-        return {}
     entries: dict[str, Any] = {}
-    for key, value in metadata.items():
-        if isinstance(value, list):
-            if all(_is_scalar(item) for item in value):
-                entries[_clean(str(key))] = [_clean_value(item) for item in value]
-        elif _is_scalar(value):
-            entries[_clean(str(key))] = _clean_value(value)
+    for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
+        scalars = value if isinstance(value, list) else [value]
+        if all(map(_is_scalar, scalars)):
+            cleaned = [_clean(each) if isinstance(each, str) else each for each in scalars]
+            entries[_clean(str(key))] = cleaned if isinstance(value, list) else cleaned[0]
     return entries
 
 
 def _is_scalar(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, str | int | bool)
-
-
-def _clean_value(value: object) -> object:
-    return _clean(value) if isinstance(value, str) else value
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return isinstance(value, str | int | float) and is_finite
 
 
 def _clean(text: str) -> str:

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Annotated, Any, Literal, Self
@@ -17,13 +17,23 @@ from pydantic import AfterValidator, Field, model_validator
 
 from wye.router.remote import RemoteHit
 from wye.service.arms.kind import ArmError, Garbled, Kind, remote_hit
-from wye.service.errors import ServiceError
 
 LONGEST_REPLY = 8 << 20
 """Most bytes of a reply; no list of passages is longer."""
-_BUSY = (429, 503)
-_DENIED = (401, 403)
-_ARM_FAULTS = (*_DENIED, 404, 405, 408)
+# What a status that is no success means; any other is an answer that was paid for and failed.
+_REFUSALS: Mapping[int, str] = {
+    401: "rejects our key",
+    403: "rejects our key",
+    429: "is busy",
+    503: "is busy",
+}
+_ARM_FAULTS = (401, 403, 404, 405, 408, 429, 503)
+MISSING = object()
+"""Result of a pointer that leads nowhere."""
+_POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
+_RANK = re.compile(r"/\*(?=/|$)")
+_PARTS = ("id", "text", "title", "score", "metadata")  # of what a Python object returns
+QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
 
 
 def _an_address(url: str) -> str:
@@ -38,76 +48,6 @@ def _an_address(url: str) -> str:
     return url.rstrip("/")
 
 
-Address = Annotated[str, AfterValidator(_an_address)]
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
-
-
-def secret_of(variable: str) -> str:
-    """The value of the environment variable that `key_env` names; "" if it names none.
-
-    Raises:
-        ServiceError: It is not set, or cannot be sent in a header.
-    """
-    if not variable:
-        return ""
-    value = os.environ.get(variable, "")
-    if not value:
-        raise ServiceError(f"key_env names the variable {variable}, which is not set")
-    if not value.isascii() or not value.isprintable():
-        raise ServiceError(
-            f"key_env names the variable {variable}, which contains what a header cannot have"
-        )
-    return value
-
-
-def _refuse(reply: httpx2.Response) -> None:
-    """Raise an error for a status that is no success."""
-    status = reply.status_code
-    if 200 <= status < 300:
-        return
-    if 300 <= status < 400:
-        raise ArmError(f"redirects ({status}), which is not followed", charged=False)
-    if status in _BUSY:
-        retry_after = reply.headers.get("retry-after", "")
-        wait = float(retry_after) if retry_after.isdecimal() else None
-        raise ArmError(
-            f"is busy ({status})", outcome="refused", retry=True, charged=False, wait=wait
-        )
-    if status in _DENIED:
-        raise ArmError(f"rejects our key ({status})", outcome="refused", charged=False)
-    if status < 500:
-        fault = status in _ARM_FAULTS
-        raise ArmError(
-            f"rejects the request ({status})", outcome="refused", charged=False, fault=fault
-        )
-    raise ArmError(f"answered {status}")
-
-
-async def _body(reply: httpx2.Response) -> bytes:
-    """Read the body."""
-    pieces, length = [], 0
-    async for piece in reply.aiter_bytes():
-        length += len(piece)
-        if length > LONGEST_REPLY:
-            raise Garbled(f"it is longer than {LONGEST_REPLY >> 20} MiB")
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def parse_json(body: bytes) -> object:
-    """Parse a body as JSON; `Garbled` if it is not JSON."""
-    try:
-        content: object = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Garbled("it is not JSON") from None
-    return content
-
-
-MISSING = object()
-"""Result of a pointer that leads nowhere."""
-_POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
-
-
 def check_pointer(pointer: str) -> str:
     """Return the pointer if it is valid, else raise a `ValueError`."""
     if not _POINTER.fullmatch(pointer):
@@ -115,6 +55,8 @@ def check_pointer(pointer: str) -> str:
     return pointer
 
 
+Address = Annotated[str, AfterValidator(_an_address)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 Pointer = Annotated[str, AfterValidator(check_pointer)]
 
 
@@ -131,21 +73,12 @@ def at(value: object, pointer: str) -> object:
     return value
 
 
-def value_at(value: object, pointer: str) -> object:
-    """The value at an optional pointer; None if it is missing or the pointer is empty."""
-    target = at(value, pointer) if pointer else None
-    return None if target is MISSING else target
-
-
 def names_in(template: object) -> set[str]:
     """All strings in a template, also those in lists and tables."""
     if isinstance(template, str):
         return {template}
-    if isinstance(template, Mapping):
-        return set().union(*map(names_in, template.values()))
-    if isinstance(template, list):
-        return set().union(*map(names_in, template))
-    return set()
+    parts = template.values() if isinstance(template, Mapping) else template
+    return set().union(*map(names_in, parts)) if isinstance(parts, Iterable) else set()
 
 
 def fill(template: object, values: Mapping[str, object]) -> object:
@@ -165,11 +98,6 @@ def fill(template: object, values: Mapping[str, object]) -> object:
     return template
 
 
-_PARTS = ("id", "text", "title", "score", "metadata")  # of what a Python object returns
-_RANK = re.compile(r"/\*(?=/|$)")
-QUESTION, VECTOR, K, FILTER = "{question}", "{vector}", "{k}", "{filter}"
-
-
 class HttpKind(Kind):
     """A search over HTTP; pointers say where the list of hits and its parts are in a reply.
 
@@ -177,9 +105,8 @@ class HttpKind(Kind):
         url: Its address; redirects are not followed.
         key_env: Name of the environment variable that holds its API key.
         key_header: Header that carries the key; in Authorization, "Bearer" precedes it.
-        method: "POST" sends the template as JSON, "GET" as parameters.
-        request: Template, with "{question}", "{vector}" (the question's, by the collection's
-            encoder), "{k}" and "{filter}" as placeholders.
+        request: Template of the JSON that is posted, with "{question}", "{vector}" (the question's,
+            by the collection's encoder), "{k}" and "{filter}" as placeholders.
         hits: The list, in the reply.
         empty: What only replies without a list have, where nothing was found; empty for none.
         id: The id, in a hit; as for all below. Empty to make one of the text. A pointer with "/*"
@@ -190,10 +117,10 @@ class HttpKind(Kind):
         metadata: A flat object; needed for filters.
     """
 
+    kind: Literal["http"]
     url: Address
     key_env: str = ""
     key_header: HeaderName = "Authorization"
-    method: Literal["POST", "GET"] = "POST"
     request: dict[str, Any]
     hits: Pointer
     empty: Pointer = ""
@@ -207,23 +134,41 @@ class HttpKind(Kind):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        names = names_in(self.request)
-        if names.isdisjoint((QUESTION, VECTOR)):
+        self._names = names_in(self.request)
+        if self._names.isdisjoint((QUESTION, VECTOR)):
             raise ValueError('request: put "{question}" or "{vector}" where the question goes')
-        if self.method == "GET" and not all(
-            isinstance(value, str | int | float) for value in self.request.values()
-        ):
-            raise ValueError("request: parameters are single values; use method = POST for more")
-        if self.method == "GET" and not names.isdisjoint((FILTER, VECTOR)):
-            raise ValueError(
-                'request: "{filter}" and "{vector}" are no single values; use method = POST'
-            )
-        if FILTER in names and not self.metadata:
+        if FILTER in self._names and not self.metadata:
             raise ValueError(
                 'metadata: say where it is, since request has "{filter}" and what comes back is '
                 "held against it"
             )
+        self._client = httpx2.AsyncClient(
+            headers={"accept": "application/json", **self._key()},
+            timeout=self.timeout_ms / 1000,
+            limits=httpx2.Limits(
+                max_connections=self.max_concurrency,
+                max_keepalive_connections=self.max_concurrency,
+            ),
+            follow_redirects=False,
+            trust_env=False,
+        )
         return self
+
+    def _key(self) -> dict[str, str]:
+        """The header with the API key, if `key_env` names a variable.
+
+        Raises:
+            ValueError: The variable is not set, or cannot be sent in a header.
+        """
+        secret = os.environ.get(self.key_env, "") if self.key_env else ""
+        if self.key_env and not secret:
+            raise ValueError(f"key_env names the variable {self.key_env}, which is not set")
+        if not secret.isascii() or not secret.isprintable():
+            raise ValueError(
+                f"key_env names the variable {self.key_env}, which has what a header cannot have"
+            )
+        bearer = "Bearer " if self.key_header.lower() == "authorization" else ""
+        return {self.key_header: f"{bearer}{secret}"} if secret else {}
 
     def read(self, reply: object, k: int) -> tuple[RemoteHit, ...]:
         """Read at most k hits of a reply; `Garbled` without a list, or a hit's id or text."""
@@ -237,31 +182,14 @@ class HttpKind(Kind):
     def _hit(self, reply: object, hit: object, rank: int) -> RemoteHit:
         def field(pointer: str) -> object:
             from_reply, count = _RANK.subn(f"/{rank}", pointer)
-            return value_at(reply, from_reply) if count else value_at(hit, pointer)
+            value = at(reply if count else hit, from_reply) if pointer else None
+            return None if value is MISSING else value
 
         text = field(self.text) if self.text else hit
         id_ = field(self.id)
         if not self.id and isinstance(text, str):
             id_ = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         return remote_hit(id_, text, *map(field, (self.title, self.score, self.metadata)))
-
-    def model_post_init(self, _: object) -> None:
-        """Read the key from the environment."""
-        headers = {"accept": "application/json"}
-        if secret := secret_of(self.key_env):
-            is_bearer = self.key_header.lower() == "authorization"
-            headers[self.key_header] = f"Bearer {secret}" if is_bearer else secret
-        self._client = httpx2.AsyncClient(
-            headers=headers,
-            timeout=self.timeout_ms / 1000,
-            limits=httpx2.Limits(
-                max_connections=self.max_concurrency,
-                max_keepalive_connections=self.max_concurrency,
-            ),
-            follow_redirects=False,
-            trust_env=False,
-        )
-        self._names = names_in(self.request)
 
     @property
     def filter_fault(self) -> str:
@@ -279,17 +207,16 @@ class HttpKind(Kind):
             values[VECTOR] = [float(number) for number in await self._encode(question)]
         return self.read(await self._reply(fill(self.request, values)), k)
 
-    async def _reply(self, request: Any) -> object:  # noqa: ANN401 - JSON
+    async def _reply(self, request: object) -> object:
         """Send a request and return the reply, parsed as JSON.
 
         Raises:
             ArmError: It failed; the message does not repeat what the arm sent.
         """
-        content: dict[str, Any] = {"params" if self.method == "GET" else "json": request}
         try:
-            async with self._client.stream(self.method, self.url, **content) as reply:
+            async with self._client.stream("POST", self.url, json=request) as reply:
                 _refuse(reply)
-                return parse_json(await _body(reply))
+                return json.loads(await _body(reply))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
             raise ArmError(
                 "cannot be reached", outcome="unreachable", retry=True, charged=False
@@ -301,10 +228,40 @@ class HttpKind(Kind):
             raise ArmError("broke off", outcome="broken", retry=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
+        except (ValueError, RecursionError):
+            raise Garbled("it is not JSON") from None
 
     async def close(self) -> None:
         """Close its connections."""
         await self._client.aclose()
+
+
+def _refuse(reply: httpx2.Response) -> None:
+    """Raise an `ArmError` for a status that is no success."""
+    status = reply.status_code
+    if 300 <= status < 400:
+        raise ArmError(f"redirects ({status}), which is not followed", charged=False)
+    if 400 <= status < 500 or status in _REFUSALS:
+        retry_after = reply.headers.get("retry-after", "")
+        raise ArmError(
+            f"{_REFUSALS.get(status, 'rejects the request')} ({status})",
+            outcome="refused",
+            retry=status in (429, 503),
+            charged=False,
+            fault=status in _ARM_FAULTS,
+            wait=float(retry_after) if retry_after.isdecimal() else None,
+        )
+    if not reply.is_success:
+        raise ArmError(f"answered {status}")
+
+
+async def _body(reply: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for piece in reply.aiter_bytes():
+        body += piece
+        if len(body) > LONGEST_REPLY:
+            raise Garbled(f"it is longer than {LONGEST_REPLY >> 20} MiB")
+    return bytes(body)
 
 
 class PythonKind(Kind):
@@ -317,20 +274,30 @@ class PythonKind(Kind):
         filters: Whether its `search` takes a filter as a third argument.
     """
 
+    kind: Literal["python"]
     target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
     filters: bool = False
-
     _call: Callable[..., Any]
     _threads: ThreadPoolExecutor
 
-    def model_post_init(self, _: object) -> None:
-        """Load the object."""
-        searcher = _load(self.target)
-        if not callable(getattr(searcher, "search", None)):
-            raise ServiceError(f"target: {self.target} has no search(question, k)")
-        self._call = searcher.search
+    @model_validator(mode="after")
+    def _load(self) -> Self:
+        module, _, path = self.target.partition(":")
+        try:
+            value: Any = import_module(module)
+            for name in path.split("."):
+                value = getattr(value, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                value = value()
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything
+            fault = f"target: {self.target} cannot be loaded ({type(error).__name__}: {error})"
+            raise ValueError(fault) from None
+        if not hasattr(value, "search"):
+            raise ValueError(f"target: {self.target} has no search(question, k)")
+        self._call = value.search
         # A thread cannot be stopped after a timeout, so their number is limited to that of calls.
         self._threads = ThreadPoolExecutor(self.max_concurrency, "wye-arm")
+        return self
 
     @property
     def filter_fault(self) -> str:
@@ -349,30 +316,15 @@ class PythonKind(Kind):
             hits = list(results)[:k]
         except TypeError:
             raise Garbled("it is not a list") from None
-        return list(map(_hit, hits))
+        parts = [
+            hit if isinstance(hit, dict) else {name: getattr(hit, name, None) for name in _PARTS}
+            for hit in hits
+        ]
+        return [remote_hit(*map(each.get, _PARTS)) for each in parts]
 
     async def close(self) -> None:
         """End its threads without waiting for calls in progress."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _load(target: str) -> Any:  # noqa: ANN401 - foreign code
-    module, _, path = target.partition(":")
-    try:
-        value: Any = import_module(module)
-        for name in path.split("."):
-            value = getattr(value, name)
-        is_factory = inspect.isclass(value) or inspect.isfunction(value)
-        return value() if is_factory else value
-    except Exception as error:  # noqa: BLE001 - foreign code may raise anything
-        raise ServiceError(
-            f"target: {target} cannot be loaded ({type(error).__name__}: {error})"
-        ) from None
-
-
-def _hit(hit: object) -> RemoteHit:
-    parts = hit if isinstance(hit, dict) else {name: getattr(hit, name, None) for name in _PARTS}
-    return remote_hit(*map(parts.get, _PARTS))
 
 
 KINDS: Mapping[str, type[Kind]] = {"http": HttpKind, "python": PythonKind}

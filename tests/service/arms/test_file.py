@@ -51,7 +51,7 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
         (table(URL, hits="found"), r"\[arms.far\] hits: write a JSON pointer"),
         (table(URL, request={"q": "x"}), r'request: put "\{question\}" or "\{vector\}"'),
         (table(URL, metadata=None), "metadata: say where it is"),
-        (table(URL, method="GET"), '"{filter}" and "{vector}" are no single values'),
+        (table(URL, method="GET"), r"\[arms.far\] method: there is no such key"),
         (
             table(URL, collection="nope"),
             "collection: there is no collection 'nope'; use one of docs",
@@ -63,7 +63,6 @@ def test_arms_go_to_their_collections(tmp_path: Path) -> None:
             "kind: 'qdrant' is not a kind. Use one of http, python; docs/gui",
         ),
         (table(URL, request={"q": ["{vector}"], "where": "{filter}"}, metadata=None), "metadata: "),
-        (table(URL, method="GET", request={"q": "{vector}"}), "are no single values"),
     ],
 )
 def test_a_mistake_names_file_table_and_key(tmp_path: Path, text: str, says: str) -> None:
