@@ -10,14 +10,14 @@ import numpy as np
 from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
 from wye.backends.dataset.build import make_searchable, optimise, pins
 from wye.backends.dataset.columns import Row
-from wye.backends.dataset.question import DatasetGraph
+from wye.backends.dataset.question import DatasetGraph, InDataset
 from wye.backends.dataset.version import DatasetVersion, require_columns
 from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import has_columns
-from wye.backends.trigraph.hops import FIRST, Hop, second_hops
+from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, WordCoverage
 from wye.router.settings import Settings
 from wye.router.snapshot import FurtherArm, Snapshot
@@ -169,18 +169,12 @@ class DatasetSnapshot(Snapshot):
         self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None
     ) -> list[Hop]:
         """See `hops.second_hops`."""
-        heads = self._version.rows_of(first[:FIRST])
-        predicate = narrowed(allowed).predicate
-        titled = self._dataset_graph.titled_by_names_of(heads, predicate)
-        rows = self._version.rows([*(row.address for row in heads), *titled])
-        small = self._dataset_graph.small(rows, is_filtered=predicate is not None)
-        arm = small.retriever(self._settings.graph)
-        small.lexical.learn([question])
-        self._version.passages(first[:FIRST])  # so that their texts are one read
-        hops = second_hops(arm, small.lexical, Query(question, vector), first, allowed=None)
+        self.lexical.learn([question])
+        query = Query(question, vector)
+        source = InDataset(self._dataset_graph, query, narrowed(allowed))
         return [
-            hop._replace(sentence=self._passages.sentence(*small.sentence(hop.sentence)))
-            for hop in hops
+            hop._replace(sentence=self._passages.sentence(*source.address(hop.sentence)))
+            for hop in second_hops(source, source.words, query, first)
         ]
 
     def words_in(

@@ -19,8 +19,9 @@ from wye.backends.store.corpus import Corpus, latest_files, read_corpus, read_wh
 from wye.backends.store.derived import DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
 from wye.backends.trigraph.explanation import Explanation
-from wye.backends.trigraph.graph import TriGraph, assemble
+from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.hops import Hop, second_hops
+from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.tail import with_tail
 from wye.backends.types import (
@@ -196,8 +197,13 @@ class Snapshot:
         self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None
     ) -> list[Hop]:
         """See `hops.second_hops`."""
-        query = Query(question, vector)
-        return second_hops(self.graph, self.lexical, query, first, allowed=allowed)
+        query, graph, lexical = Query(question, vector), self.graph.graph, self.lexical
+        source = InMemory(self.corpus, graph, FilteredGraph(graph, allowed), query)
+
+        def words(rows: Int64) -> Sequence[WordCoverage]:
+            return lexical.words_in(question, rows.tolist(), ())
+
+        return second_hops(source, words, query, first)
 
     def _defined_in(self, row: int, sentence: int) -> list[str]:
         """Names in a sentence that other passages define."""

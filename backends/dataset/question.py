@@ -4,7 +4,7 @@ The rows that a question needs are found and read in two rounds, and what rankin
 stored in them. Names are looked up by what may be one in a question's words.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ from wye.backends.dataset.arms import (
     DatasetLexical,
     Match,
     Narrowed,
-    SmallIndex,
     narrowed,
 )
-from wye.backends.dataset.columns import MENTIONED, TITLED, Row, hashed, spelling, spellings
+from wye.backends.dataset.columns import MENTIONED, TITLED, Name, Row, hashed, spelling, spellings
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import LINKED, NAME, PHRASE, Word
 from wye.backends.errors import BackendError
-from wye.backends.numerics import distinct, located, products_of, top_rows
+from wye.backends.numerics import distinct, located, products_of, ranges, top_rows
+from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.explanation import Trace
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph
 from wye.backends.trigraph.names import Link, NameTrie
@@ -55,6 +55,7 @@ from wye.backends.types import (
     RankedHit,
     Ranking,
     Scores,
+    WordCoverage,
     bits,
 )
 
@@ -79,7 +80,7 @@ class NamesInWords(NameTrie):
 
     def entity(self, word: Word) -> int:
         """The entity of a name."""
-        entity = int(np.uint64(hashed(word.text)).astype(np.int64))
+        entity = entity_of(word.text)
         self.known[entity] = word
         return entity
 
@@ -154,22 +155,21 @@ class InDataset:
     Rows are read in two rounds: the text hits with those of the seeds, and what these lead to.
     """
 
-    def __init__(
-        self, arm: "DatasetGraph", query: Query, allowed: Narrowed, named: Sequence[int]
-    ) -> None:
-        """Begin to search for what a question needs first.
-
-        Args:
-            named: The entities that the question names.
-        """
+    def __init__(self, arm: "DatasetGraph", query: Query, allowed: Narrowed) -> None:
+        """Search for nothing yet."""
         self._arm, self._query, self._predicate = arm, query, allowed.predicate
         self._rows: dict[int, Row] = {}
         self._sentences: list[tuple[Row, int]] = []
         self._closeness: dict[int, float] = {}
         self.scale = Scale(np.empty(0, np.float32), np.empty(0, np.float32))
+
+    def begin(self, allowed: Narrowed, named: Sequence[int]) -> Self:
+        """Begin to search for what a walk needs first; `named` are the question's entities."""
+        arm, query = self._arm, self._query
         self._worded = arm.lexical_arm.begin(query.text, DEPTH, allowed)
         self._near = arm.dense.searches.begin(query, DEPTH, allowed)
         self._seeded = self._begin(named, [MENTIONED, TITLED])
+        return self
 
     def _begin(self, names: Sequence[int], kinds: Sequence[str]) -> Future[dict[int, float]]:
         hashes = np.array(names[:MOST_KEYS], np.int64).view(np.uint64).tolist()
@@ -217,10 +217,20 @@ class InDataset:
         return rows
 
     @cached_property
-    def _table(self) -> tuple[Int64, Int64]:
-        """The names in all rows that were read, ascending, with passages and titles of each."""
-        rows = [*self._rows.values()]
-        names, position = np.unique(_joined(map(_entities, rows)), return_inverse=True)
+    def _table(self) -> tuple[Int64, Int64, Callable[[int], Name]]:
+        """The names in all rows that were read, ascending; passages and titles of each; and each.
+
+        The last takes the position of a name, and reads it from the first row that has it.
+        """
+        rows = sorted(self._rows.values(), key=lambda row: row.id)
+        every = _joined(map(_entities, rows))
+        names, first, position = np.unique(every, return_index=True, return_inverse=True)
+        starts = np.cumsum([0, *(len(row.hashes) for row in rows)])
+
+        def name(which: int) -> Name:
+            row = int(np.searchsorted(starts, first[which], "right")) - 1
+            return rows[row].name(int(first[which] - starts[row]))
+
         counts = np.zeros((len(names), 2), np.int64)
         if self._predicate is None:  # the highest of several is the newest
             stated = np.concatenate([counts[:0], *(row.counts[:, :2] for row in rows)])
@@ -229,11 +239,11 @@ class InDataset:
             titles = _joined(_entities(row)[row.titles] for row in rows)
             counts[:, 0] = np.bincount(position, minlength=len(names))
             np.add.at(counts[:, 1], np.searchsorted(names, titles), 1)
-        return names, counts
+        return names, counts, name
 
     def _counts(self, entities: Int64) -> Int64:
         """(a, 2) passages and titles of entities; under a filter, among the rows that were read."""
-        names, counts = self._table
+        names, counts, _ = self._table
         position, is_known = located(entities, names)
         known: Int64 = np.append(counts, [[0, 0]], axis=0)[np.where(is_known, position, -1)]
         return known
@@ -257,6 +267,7 @@ class InDataset:
         vectors = np.concatenate([nothing, *(row.sentences for row in rows)])
         return Sentences(
             first + np.arange(starts[-1]),
+            np.repeat(np.array([row.address for row in rows], np.int64), sizes),
             _joined(
                 start + row.mentions[:, 0] for start, row in zip(starts[:-1], rows, strict=True)
             ),
@@ -304,12 +315,53 @@ class InDataset:
 
     def name(self, entity: int) -> str:
         """See `PassageSource`."""
-        shown = (
-            row.name(int(position)).shown
-            for row in self._rows.values()
-            for position in np.flatnonzero(_entities(row) == entity)
-        )
-        return next(shown, None) or self._arm.names.known[entity].text
+        names, _, name = self._table
+        at = int(np.searchsorted(names, entity))
+        is_read = at < len(names) and names[at] == entity
+        return name(at).shown if is_read else self._arm.names.known[entity].text
+
+    def entity(self, key: str) -> int:
+        """See `PassageSource`; one that no passage mentions leads nowhere."""
+        return entity_of(key)
+
+    def key(self, entity: int) -> str:
+        """See `PassageSource`; a row that was read must have it."""
+        names, _, name = self._table
+        return name(int(np.searchsorted(names, entity))).key
+
+    def named(self, entities: Int64, rare: int) -> tuple[Int64, Int64, Mask]:
+        """See `PassageSource`; of those that mention rare ones, those that were read."""
+        hashes = titles_in(self._rows.values())[:MOST_KEYS]
+        pages = self._arm.version.with_keys(hashes, [TITLED], 3 * len(hashes), self._predicate)
+        self._read(np.array([*pages], np.int64))
+        rows = sorted(self._rows.values(), key=lambda row: row.id)
+        is_rare = np.flatnonzero(self.degree(entities) <= rare)
+        titled = _pairs(entities, [_entities(row)[row.titles] for row in rows])
+        mentioned = _pairs(entities[is_rare], [_entities(row) for row in rows])
+        pair = np.concatenate([titled[0], is_rare[mentioned[0]]])
+        addresses = np.array([row.address for row in rows], np.int64)
+        passages = addresses[np.concatenate([titled[1], mentioned[1]])]
+        return pair, passages, np.arange(len(pair)) < len(titled[0])
+
+    def documents(self, passages: Int64) -> list[str]:
+        """See `PassageSource`."""
+        return [self._rows[address].document for address in passages.tolist()]
+
+    def texts(self, passages: Int64) -> list[str]:
+        """See `PassageSource`."""
+        return [each.text for each in self._arm.version.passages(self.ids(passages))]
+
+    def words(self, passages: Int64) -> tuple[WordCoverage, ...]:
+        """Which of some passages have each content word of the question."""
+        rows = self._read(passages)
+        position = {row.address: n for n, row in enumerate(rows)}
+        chosen = [position[address] for address in passages.tolist()]
+        return self._arm.lexical_of(rows).words_in(self._query.text, chosen, ())
+
+    def address(self, sentence: int) -> tuple[int, int]:
+        """The passage of a sentence, and its position in it."""
+        row, position = self._sentences[sentence]
+        return row.address, position
 
     def statements(self, sentences: Int64) -> list[tuple[str, str]]:
         """See `PassageSource`."""
@@ -321,6 +373,20 @@ class InDataset:
 def _entities(row: Row) -> Int64:
     """The names in a row as entities, ascending as hashes are."""
     return row.hashes.view(np.int64)
+
+
+def entity_of(key: str) -> int:
+    """The entity with a key: its hash, as a signed number."""
+    return int(np.uint64(hashed(key)).astype(np.int64))
+
+
+def _pairs(entities: Int64, lists: Sequence[Int64]) -> tuple[Int64, Int64]:
+    """Positions of entities and of the lists that have them, ascending."""
+    items = _joined(lists)
+    order = np.argsort(items, kind="stable")
+    first, last = (np.searchsorted(items[order], entities, side) for side in ("left", "right"))
+    owners = np.repeat(np.arange(len(lists)), [*map(len, lists)])
+    return np.repeat(np.arange(len(entities)), last - first), owners[order[ranges(first, last)]]
 
 
 def _joined(arrays: Iterable[Int32 | Int64]) -> Int64:
@@ -352,26 +418,24 @@ class DatasetGraph(TriGraphRetriever):
         self.dense, self.lexical_arm, self.units = dense, lexical, None
         self.names = NamesInWords(version)
         vocabulary = _Vocabulary(self.names, version.about.has_phrases)
-        self.corpus = self.small([]).corpus
-        self.finder = SeedFinder(cast("TriGraph", vocabulary), self.corpus, settings.seeds)
+        # The corpus is read for seeds by nearest vector alone.
+        nothing = cast("Corpus", None)
+        self.finder = SeedFinder(cast("TriGraph", vocabulary), nothing, settings.seeds)
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """See `TriGraphRetriever`; no array has a row for each passage, so nothing is split."""
+        return self.batch(queries, allowed).search(range(len(queries)), k)
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "DatasetGraphBatch":
         """A batch of questions, each with a graph of its own."""
         return DatasetGraphBatch(self, queries, narrowed(allowed))
 
-    def small(self, rows: Sequence[Row], *, is_filtered: bool = False) -> SmallIndex:
-        """Rows as an index of their own."""
-        return SmallIndex(self.version, rows, self.lexical_of(rows), is_filtered=is_filtered)
-
     def lexical_of(self, rows: Sequence[Row]) -> CountedLexical:
         """The lexical arm over some rows, ascending by id."""
         arm = self.lexical_arm
         return CountedLexical(self.version, arm.settings, arm.terms, rows)
-
-    def titled_by_names_of(self, rows: Sequence[Row], predicate: str | None) -> list[int]:
-        """Addresses of passages titled by names in some rows, at most three for a name."""
-        hashes = titles_in(rows)[:MOST_KEYS]
-        return [*self.version.with_keys(hashes, [TITLED], 3 * len(hashes), predicate)]
 
 
 class DatasetGraphBatch(TriGraphBatch):
@@ -425,11 +489,12 @@ class DatasetGraphBatch(TriGraphBatch):
         for position in positions:
             arm.dense.require(self._queries[position].vector)
             named = sorted(seed.entity for seed in self._seeds_of(position))
-            sources.append(InDataset(arm, self._queries[position], self._allowed, named))
+            source = InDataset(arm, self._queries[position], self._allowed)
+            sources.append(source.begin(self._allowed, named))
         return sources
 
 
-def titles_in(rows: Sequence[Row]) -> list[int]:
+def titles_in(rows: Collection[Row]) -> list[int]:
     """Hashes of the names in some rows that are titles of other ones, the rarest first.
 
     A name that more than `MOST_NAMING` passages mention leads nowhere.

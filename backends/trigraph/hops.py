@@ -10,19 +10,18 @@ to the row of a table that it names, in whatever notation, if the question ties 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.lexical import LexicalRetriever
-from wye.backends.numerics import logistic, products_of, ranges
+from wye.backends.numerics import logistic
 from wye.backends.text import folded_words, split_sentences, words_of
 from wye.backends.trigraph.definitions import day_keys
-from wye.backends.trigraph.graph import FilteredGraph
-from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.types import Float64, Int64, Mask, Query
+from wye.backends.trigraph.question import PassageSource, Sentences
+from wye.backends.types import Float64, Int64, Query, WordCoverage
 
 FIRST = 5
 """How many of the first passages are searched for names."""
@@ -88,96 +87,83 @@ class Hop(NamedTuple):
 
 
 def second_hops(
-    arm: TriGraphRetriever,
-    lexical: LexicalRetriever,
+    source: PassageSource,
+    words: Callable[[Int64], Sequence[WordCoverage]],
     query: Query,
     first: Sequence[str],
-    *,
-    allowed: Mask | None = None,
     model: HopModel = HOPS,
 ) -> list[Hop]:
     """The passages to which names in the first ones lead, each once, likeliest first.
 
     Args:
-        arm: The graph of the corpus.
-        lexical: Knows the words of its passages.
+        source: The corpus; only what it has may be named.
+        words: From passages to which of them have each content word of the question.
         first: Ids of the first passages, best first.
-        allowed: (n,) mask of the passages that may be named; None for all.
     """
-    corpus, graph = arm.corpus, arm.graph
-    filtered = FilteredGraph(graph, allowed)
-    heads = np.array(corpus.rows(first[:FIRST]), np.int64)
-    starts, ends = graph.sentence_starts[heads], graph.sentence_starts[heads + 1]
-    sentences = ranges(starts, ends)
-    if not len(sentences):
+    heads = source.numbers(first[:FIRST])
+    sentences = source.sentences(heads)
+    if not len(sentences.rows):
         return []
-    head_of = np.repeat(np.arange(len(heads)), ends - starts)
-    near = products_of(corpus.sentence_vectors, sentences, query.vector)
-    position, mentioned = graph.mentions.pairs(sentences)
+    near = sentences.similarity(np.arange(len(sentences.rows))).astype(np.float64)
     # Sentences are read from disk, which takes more time than all else, so only for days.
-    texts = corpus.sentence_texts(sentences) if _TIMED.search(query.text) else ()
-    days = [(n, graph.keys.find(key)) for n, text in enumerate(texts) for key in day_keys(text)]
-    of_day = np.array([pair for pair in days if pair[1] >= 0], np.int64).reshape(-1, 2)
-    position = np.concatenate([position, of_day[:, 0]])
-    entities = np.concatenate([mentioned, of_day[:, 1]], dtype=np.int64)
-    degree = filtered.degree(entities)
-    pair, rows, is_titled = _named(filtered, entities, degree)
-    head = head_of[position[pair]]
-    is_own = np.zeros(len(entities), bool)  # of a title of the passage itself, no other is the page
-    is_own[pair[is_titled & (rows == heads[head])]] = True
-    documents = np.array([corpus.documents[row] for row in [*heads.tolist(), *rows.tolist()]])
-    is_other = documents[len(heads) :] != documents[head]
-    is_hop = is_other & (degree[pair] <= COMMON) & ~(is_titled & is_own[pair])
-    pair, rows, head, is_titled = pair[is_hop], rows[is_hop], head[is_hop], is_titled[is_hop]
-    nearness = near[position[pair]].astype(np.float64) - float(near.max())
-    commonness = np.log(np.maximum(degree[pair], 1))
-    weights = lexical.word_weights(query.text)
+    by_time = _TIMED.search(query.text) is not None
+    texts = [text for _, text in source.statements(sentences.rows)] if by_time else []
+    links = _links(source, heads, sentences, texts)
+    question = _Words(words(heads[:0]))
     if texts:
-        shares = np.array([_share(_terms_in(text, weights), weights) for text in texts])
-        linked = shares[position[pair]]
+        linked = np.array([question.share_of(text) for text in texts])[links[:, _SENTENCE]]
     else:
-        said = [[*_said(text, weights)] for text in corpus.texts(heads)]
-        pairs = [*zip(head.tolist(), entities[pair].tolist(), strict=True)]
-        share_of = {
-            (at, entity): max((share for text, share in said[at] if key in text), default=0.0)
-            for at, entity in {*pairs}
-            for key in [graph.keys[entity]]
-        }
-        linked = np.array([*map(share_of.__getitem__, pairs)], np.float64)
-    known = np.column_stack([head, nearness, linked, commonness, ~is_titled])
-    logits = known @ [model.rank, model.nearness, model.linked, model.rarity, model.mention]
-    best = _best_of_each(rows, logits)[:MOST]
-    pair, rows, head = pair[best], rows[best], head[best]
-    every = [*heads.tolist(), *rows.tolist()]
-    coverage = lexical.words_in(query.text, every, ())
-    has = [{word.term for word in coverage if word.texts >> n & 1} for n in range(len(every))]
-    added = zip(head.tolist(), has[len(heads) :], strict=True)
-    words = np.array([_share(of_row - has[at], weights) for at, of_row in added])
-    likelihood = logistic(model.bias + logits[best] + model.words * words)
-    return [
-        Hop(
-            corpus.ids[rows[n]],
-            float(likelihood[n]),
-            graph.display_names.of(int(entities[pair[n]])),
-            corpus.ids[heads[head[n]]],
-            int(sentences[position[pair[n]]]),
-        )
-        for n in np.argsort(-likelihood, kind="stable").tolist()
+        linked = _linked(source, heads, question, links[:, [_HEAD, _ENTITY]])
+    nearness = near[links[:, _SENTENCE]] - near.max()
+    commonness = np.log(np.maximum(links[:, _DEGREE], 1))
+    known = [links[:, _HEAD], nearness, linked, commonness, 1 - links[:, _IS_TITLE]]
+    weights = [model.rank, model.nearness, model.linked, model.rarity, model.mention]
+    logits = np.column_stack(known) @ weights
+    best = _best_of_each(links[:, _PASSAGE], logits)[:MOST]
+    links = links[best]
+    has = {w.term: w.texts for w in words(np.concatenate([heads, links[:, _PASSAGE]]))}
+    added = [
+        question.share(word for word, of in has.items() if of >> n & ~of >> head & 1)
+        for n, head in enumerate(links[:, _HEAD].tolist(), start=len(heads))
     ]
+    likelihood = logistic(model.bias + logits[best] + model.words * np.array(added, np.float64))
+    hops = zip(
+        source.ids(links[:, _PASSAGE]),
+        likelihood.tolist(),
+        map(source.name, links[:, _ENTITY].tolist()),
+        source.ids(heads[links[:, _HEAD]]),
+        sentences.rows[links[:, _SENTENCE]].tolist(),
+        strict=True,
+    )
+    return sorted((Hop(*hop) for hop in hops), key=lambda hop: (-hop.probability, hop.passage))
 
 
-def _named(filtered: FilteredGraph, entities: Int64, degree: Int64) -> tuple[Int64, Int64, Mask]:
-    """Passages that each of some entities is a title of, and those that mention rare ones.
+_PASSAGE, _ENTITY, _DEGREE, _SENTENCE, _HEAD, _IS_TITLE = range(6)
+"""Of a link: a passage, the entity that leads to it, how many passages mention that, the positions
+of the sentence with it and of the sentence's passage, and whether it is the new passage's title."""
 
-    Returns:
-        (p,) position of the entity, the passage's row, and whether it has the name as a title.
-    """
-    titled, counts = filtered.titles(entities)
-    rare = np.flatnonzero(degree <= RARE)
-    mentioned, lengths = filtered.mentions(entities[rare])
-    pair = [np.repeat(np.arange(len(entities)), counts), np.repeat(rare, lengths)]
-    is_titled = np.arange(len(titled) + len(mentioned)) < len(titled)
-    return np.concatenate(pair), np.concatenate([titled, mentioned], dtype=np.int64), is_titled
+
+def _links(
+    source: PassageSource, heads: Int64, sentences: Sentences, texts: Sequence[str]
+) -> Int64:
+    """(m, 6) what names, and days in texts of sentences, lead to, beyond the heads' documents."""
+    keyed = ((n, source.entity(key)) for n, text in enumerate(texts) for key in day_keys(text))
+    days = [(n, entity) for n, entity in keyed if entity is not None]
+    of_day = np.array(days, np.int64).reshape(-1, 2)
+    sentence = np.concatenate([sentences.sentence, of_day[:, 0]])
+    entities = np.concatenate([sentences.entity, of_day[:, 1]])
+    name, passage, is_title = source.named(entities, RARE)
+    head = np.argmax(sentences.passage[sentence[name], None] == heads, axis=1)
+    is_own = np.zeros(len(entities), bool)  # of a title of the passage itself, no other is the page
+    is_own[name[is_title & (passage == heads[head])]] = True
+    degree = source.degree(entities)[name]
+    links = np.column_stack([passage, entities[name], degree, sentence[name], head, is_title])
+    beyond = links[(degree <= COMMON) & ~(is_title & is_own[name])]
+    of_heads, documents = source.documents(heads), source.documents(beyond[:, _PASSAGE])
+    pairs = zip(documents, beyond[:, _HEAD].tolist(), strict=True)
+    is_other = [document != of_heads[head] for document, head in pairs]
+    others: Int64 = beyond[np.array(is_other, bool)]
+    return others
 
 
 def _best_of_each(rows: Int64, logits: Float64) -> Int64:
@@ -187,20 +173,44 @@ def _best_of_each(rows: Int64, logits: Float64) -> Int64:
     return order[np.sort(first)]
 
 
-def _said(text: str, weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """The sentences of a text in small letters, with the share of the question's words in each."""
-    for line in text.splitlines():
-        for sentence in split_sentences(line):
-            yield sentence.casefold(), _share(_terms_in(sentence, weights), weights)
+class _Words:
+    """The content words of a question, weighted by how rare they are."""
+
+    def __init__(self, words: Iterable[WordCoverage]) -> None:
+        self._weights = {word.term: word.weight for word in words}
+        self._total = sum(self._weights.values()) or 1.0
+        self._forms = {term: words_of(term) for term in self._weights}
+
+    def share(self, terms: Iterable[str]) -> float:
+        """The share of the words, by weight, that are among some of them."""
+        return sum([self._weights[term] for term in terms]) / self._total
+
+    def share_of(self, text: str) -> float:
+        """The share of the words, by weight, that a text has."""
+        words = {*folded_words(text)}
+        return self.share(
+            term for term, forms in self._forms.items() if not words.isdisjoint(forms)
+        )
 
 
-def _terms_in(text: str, terms: Iterable[str]) -> Set[str]:
-    """Those of some terms that a text has."""
-    words = {*folded_words(text)}
-    return {term for term in terms if not words.isdisjoint(words_of(term))}
+def _linked(source: PassageSource, heads: Int64, question: _Words, pairs: Int64) -> Float64:
+    """(m,) highest share of the question's words in a sentence of a head that has a name.
 
+    Args:
+        pairs: (m, 2) positions of heads, and names.
+    """
+    sentences = [
+        [sentence for line in text.splitlines() for sentence in split_sentences(line)]
+        for text in source.texts(heads)
+    ]
+    folded = [[sentence.casefold() for sentence in several] for several in sentences]
+    share_of = cache(lambda head, n: question.share_of(sentences[head][n]))
 
-def _share(words: Set[str], weights: Mapping[str, float]) -> float:
-    """The share of weighted words, by weight, that are among some words."""
-    shared = sum([weight for word, weight in weights.items() if word in words])
-    return shared / (sum(weights.values()) or 1.0)
+    @cache
+    def best(head: int, entity: int) -> float:
+        key = source.key(entity)
+        return max(
+            (share_of(head, n) for n, text in enumerate(folded[head]) if key in text), default=0.0
+        )
+
+    return np.array([best(head, entity) for head, entity in pairs.tolist()], np.float64)

@@ -16,7 +16,7 @@ import numpy as np
 from wye.backends.numerics import distinct, products_of, top_rows
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, Numbers, TriGraph
-from wye.backends.types import Float32, Float64, Int32, Int64, Query, Scores
+from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 
 HEADS = 10
 """How many of the passages with the best prior bring in others by the names in them."""
@@ -32,12 +32,14 @@ class Sentences:
 
     Attributes:
         rows: (s,) the sentences, in the order of passages.
+        passage: (s,) the passage of each.
         sentence: (x,) for each mention the position of its sentence, ascending.
         entity: (x,) what is mentioned; each pair occurs once.
         similarity: From positions to the similarity of these sentences to the question.
     """
 
     rows: Int64
+    passage: Int64
     sentence: Int64
     entity: Int64
     similarity: Callable[[Int64], Float32]
@@ -116,6 +118,35 @@ class PassageSource(Protocol):
         """(c,) similarity and BM25 of some passages."""
         ...
 
+    # What second hops need
+
+    def entity(self, key: str) -> int | None:
+        """The entity with a key; None if there is none."""
+        ...
+
+    def key(self, entity: int) -> str:
+        """The key of an entity."""
+        ...
+
+    def named(self, entities: Int64, rare: int) -> tuple[Int64, Int64, Mask]:
+        """Passages titled by each of some entities, and those that mention rare ones.
+
+        Args:
+            rare: Most passages that mention a rare one.
+
+        Returns:
+            (p,) position of the entity, the passage, and whether the entity is its title.
+        """
+        ...
+
+    def documents(self, passages: Int64) -> list[str]:
+        """Documents of passages."""
+        ...
+
+    def texts(self, passages: Int64) -> list[str]:
+        """Texts of passages."""
+        ...
+
     # What explanations say
 
     def ids(self, passages: Int64) -> list[str]:
@@ -173,22 +204,21 @@ class InMemory:
         corpus: Corpus,
         graph: TriGraph,
         filtered: FilteredGraph,
-        question: tuple[Query, Scores, Float32 | None] | None = None,
+        query: Query | None = None,
+        scores: tuple[Scores, Float32 | None] | None = None,
     ) -> None:
         """Take what is known of a question.
 
         Args:
-            question: The question, the dense arm's scores, and BM25 of every passage, or None to
-                leave that out; None if passages are only described.
+            query: The question; None if passages are only described.
+            scores: The dense arm's scores, and BM25 of every passage, or None to leave that out;
+                None if no passages are looked for.
         """
         self._corpus, self._graph, self._filtered = corpus, graph, filtered
         self._allowed = filtered.allowed
         nothing = np.empty(0, np.float32)
-        self._query, self._similar, self._lexical = question or (
-            Query("", nothing),
-            Scores(None, nothing),
-            None,
-        )
+        self._query = query or Query("", nothing)
+        self._similar, self._lexical = scores or (Scores(None, nothing), None)
         self.scale = Scale(nothing, nothing)
 
     def text_hits(self, most: int) -> Int64:
@@ -246,6 +276,7 @@ class InMemory:
         sentence, entity = self._graph.mentions.pairs(rows)
         return Sentences(
             rows,
+            corpus.sentence_passage[rows].astype(np.int64),
             sentence,
             entity.astype(np.int64),
             lambda positions: products_of(corpus.sentence_vectors, rows[positions], query.vector),
@@ -279,6 +310,32 @@ class InMemory:
         )
         lexical = self._lexical
         return similar, np.zeros_like(similar) if lexical is None else lexical[passages]
+
+    def entity(self, key: str) -> int | None:
+        """See `PassageSource`."""
+        entity = self._graph.keys.find(key)
+        return entity if entity >= 0 else None
+
+    def key(self, entity: int) -> str:
+        """See `PassageSource`."""
+        return self._graph.keys[entity]
+
+    def named(self, entities: Int64, rare: int) -> tuple[Int64, Int64, Mask]:
+        """See `PassageSource`."""
+        is_rare = np.flatnonzero(self.degree(entities) <= rare)
+        titled, titles = self._filtered.titles(entities)
+        mentioned, mentions = self._filtered.mentions(entities[is_rare])
+        pair = [np.repeat(np.arange(len(entities)), titles), np.repeat(is_rare, mentions)]
+        is_titled = np.arange(len(titled) + len(mentioned)) < len(titled)
+        return np.concatenate(pair), np.concatenate([titled, mentioned], dtype=np.int64), is_titled
+
+    def documents(self, passages: Int64) -> list[str]:
+        """See `PassageSource`."""
+        return [self._corpus.documents[row] for row in passages.tolist()]
+
+    def texts(self, passages: Int64) -> list[str]:
+        """See `PassageSource`."""
+        return self._corpus.texts(passages)
 
     def ids(self, passages: Int64) -> list[str]:
         """See `PassageSource`."""

@@ -291,8 +291,8 @@ class TriGraphBatch:
             if arm.lexical is not None:
                 known = lexical.get(position)
                 bm25 = known.values if known else arm.lexical(query)
-            question = query, near[position], bm25
-            sources.append(InMemory(arm.corpus, arm.graph, self.filtered, question))
+            scores = near[position], bm25
+            sources.append(InMemory(arm.corpus, arm.graph, self.filtered, query, scores))
         return sources
 
 

@@ -20,7 +20,8 @@ VALUES = [-0.5, 0.0, 0.25, 0.5, 0.75, 1.0]
 def read(sentences: Sequence[Sequence[int]], similarity: Similarity) -> Sentences:
     pairs = sorted({(row, entity) for row, members in enumerate(sentences) for entity in members})
     sentence, entity = np.array(pairs, np.int64).reshape(-1, 2).T
-    return Sentences(np.arange(len(sentences)), sentence, entity, similarity)
+    rows = np.arange(len(sentences))
+    return Sentences(rows, rows, sentence, entity, similarity)
 
 
 def looked_up(values: Sequence[float]) -> Similarity:

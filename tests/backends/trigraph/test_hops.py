@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from wye.backends.lexical import LexicalRetriever, LexicalSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
-from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, second_hops
+from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, Hop, second_hops
+from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Mask, Passage, Query
@@ -41,6 +43,18 @@ def arms(corpus_of: CorpusOf) -> tuple[TriGraphRetriever, LexicalRetriever]:
         TriGraphRetriever(corpus, settings),
         LexicalRetriever(corpus.ids, texts, LexicalSettings()),
     )
+
+
+def hops_of(
+    arm: TriGraphRetriever,
+    lexical: LexicalRetriever,
+    query: Query,
+    first: Sequence[str],
+    allowed: Mask | None = None,
+) -> list[Hop]:
+    source = InMemory(arm.corpus, arm.graph, FilteredGraph(arm.graph, allowed), query)
+    words = partial(lexical.words_in, query.text, titles=())
+    return second_hops(source, lambda rows: words(rows.tolist()), query, first)
 
 
 def obvious(
@@ -103,33 +117,10 @@ def obvious(
 def test_a_name_in_the_nearest_sentence_leads_to_its_passage(
     arms: tuple[TriGraphRetriever, LexicalRetriever],
 ) -> None:
-    hops = second_hops(*arms, Query(QUESTION, np.array([1, 0], np.float32)), ["log", "menu"])
+    hops = hops_of(*arms, Query(QUESTION, np.array([1, 0], np.float32)), ["log", "menu"])
     assert [hop.passage for hop in hops] == ["lie", "berg"]
     assert (hops[0].name, hops[0].source) == ("Odd Lie", "log")
     assert hops[0].probability > 0.9 > hops[1].probability
-
-
-def test_no_passage_leads_to_itself_and_none_without_names(
-    arms: tuple[TriGraphRetriever, LexicalRetriever],
-) -> None:
-    query = Query(QUESTION, np.array([1, 0], np.float32))
-    assert second_hops(*arms, query, ["berg"]) == []
-    assert second_hops(*arms, query, []) == []
-
-
-def test_a_name_that_few_passages_mention_leads_to_these(
-    arms: tuple[TriGraphRetriever, LexicalRetriever],
-) -> None:
-    query = Query(QUESTION, np.array([1, 0], np.float32))
-    assert [(h.passage, h.name) for h in second_hops(*arms, query, ["lie"])] == [("log", "Odd Lie")]
-
-
-def test_what_a_filter_keeps_out_is_no_hop(
-    arms: tuple[TriGraphRetriever, LexicalRetriever],
-) -> None:
-    allowed = np.array([True, False, True, True, True])
-    query = Query(QUESTION, np.array([1, 0], np.float32))
-    assert [h.passage for h in second_hops(*arms, query, ["log"], allowed=allowed)] == ["berg"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +142,7 @@ def test_a_day_leads_to_the_row_of_that_day_where_the_question_ties_things_by_ti
     corpus = corpus_of(*passages, dimension=2)
     arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
     lexical = LexicalRetriever(corpus.ids, ["", "", ""], LexicalSettings())
-    hops = second_hops(arm, lexical, Query(question, np.array([1, 0], np.float32)), ["log.md"])
+    hops = hops_of(arm, lexical, Query(question, np.array([1, 0], np.float32)), ["log.md"])
     assert [hop.name for hop in hops] == names
     assert {hop.passage for hop in hops} <= {"rota.csv:2"}
 
@@ -174,7 +165,7 @@ def test_it_agrees_with_the_obvious_version(
     allowed = None if mask is None else np.array(mask)
     vector = np.array([math.cos(angle), math.sin(angle)], np.float32)
     query = Query(QUESTION, vector)
-    hops = second_hops(*arms, query, first, allowed=allowed)
+    hops = hops_of(*arms, query, first, allowed)
     assert {hop.passage: hop.probability for hop in hops} == pytest.approx(
         obvious(*arms, query, first, allowed), rel=1e-5
     )
