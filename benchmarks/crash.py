@@ -372,7 +372,7 @@ def _serving(folder: Path, delay: float) -> Iterator[TestClient]:
     )
     with (
         patch("wye.router.session.Analyser", partial(StandIn, delay=delay)),
-        patch("wye.service.collections.IndexCollection._warm_up"),  # nobody asks
+        patch("wye.service.collections.Collection._warm_up"),  # nobody asks
         patch("wye.service.ingest.job_runner._PAUSE", 0.01),  # nobody waits for the lock
         patch.object(LOG, "disabled", True),  # it would warn that no router fits these models
         TestClient(

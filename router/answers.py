@@ -259,8 +259,6 @@ def _terms(text: str) -> frozenset[str]:
 
 
 LEFT_OUT = "…"
-_INDEX = 0.05
-_WORDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,39 +269,6 @@ class _SentenceSpan:
     index: int
     start: int
     end: int
-
-
-def pack(question: str, texts: Sequence[str], budget: int) -> list[str]:
-    """Shorten the texts of passages to the sentences that fit.
-
-    Args:
-        texts: Texts of passages, best first.
-        budget: Most characters of the chosen sentences together, without what is between them.
-
-    Returns:
-        A text for each passage, "" if nothing of it is chosen, with "…" for sentences that are left
-        out. If everything fits, the texts unchanged.
-    """
-    if sum(map(len, texts)) <= budget:
-        return list(texts)
-    sentences = [sentence for number, text in enumerate(texts) for sentence in _split(number, text)]
-    shared = _shared(question, [texts[s.passage][s.start : s.end] for s in sentences])
-    order = sorted(range(len(sentences)), key=lambda n: (-shared[n], n))
-    behind = {n: rank / len(sentences) for rank, n in enumerate(order)}
-    cost = [
-        sentence.passage / len(texts) + _INDEX * sentence.index + _WORDS * behind[n]
-        for n, sentence in enumerate(sentences)
-    ]
-    chosen: list[set[int]] = [set() for _ in texts]
-    for n in sorted(range(len(sentences)), key=lambda n: (cost[n], n)):
-        sentence = sentences[n]
-        if sentence.end - sentence.start <= budget:
-            budget -= sentence.end - sentence.start
-            chosen[sentence.passage].add(sentence.index)
-    return [
-        _joined(text, [s for s in sentences if s.passage == number], chosen[number])
-        for number, text in enumerate(texts)
-    ]
 
 
 def keep_best(
@@ -318,7 +283,7 @@ def keep_best(
         share: Share of all sentences that stay, above 0; rounded up.
 
     Returns:
-        A text for each passage, as `pack` does.
+        A text for each passage, with "…" for sentences that are left out.
     """
     spans = [_split(number, text) for number, text in enumerate(texts)]
     values = [value for each in map(_values, texts, spans, scored) for value in each]
@@ -358,13 +323,6 @@ def _split(number: int, text: str) -> list[_SentenceSpan]:
         end = start + len(sentence)
         spans.append(_SentenceSpan(number, index, start, end))
     return spans
-
-
-def _shared(question: str, sentences: Sequence[str]) -> list[float]:
-    """Each sentence's sum of weights of the question's words that it has; rare words weigh more."""
-    shared = [_terms(question) & _terms(sentence) for sentence in sentences]
-    rarity = _rarity(shared)
-    return [math.fsum(rarity[term] for term in terms) for terms in shared]
 
 
 def _joined(text: str, sentences: Sequence[_SentenceSpan], chosen: set[int]) -> str:

@@ -27,7 +27,7 @@ from wye.service.api import (
     vector_stores,
 )
 from wye.service.arms.file import read_arms
-from wye.service.collections import IndexCollection
+from wye.service.collections import Collection
 from wye.service.http import problems
 from wye.service.http.edge import Edge, refuse_unknown
 from wye.service.http.keys import refuse_open_server
@@ -80,7 +80,7 @@ def build(
     if openers is None:
         openers = indexes(settings, models)
     arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
-    collections = {name: IndexCollection(name, opener) for name, opener in openers.items()}
+    collections = {name: Collection(name, opener) for name, opener in openers.items()}
     service = Service(settings, collections, arms=arms, loaded=loaded)
     app = FastAPI(
         title="Wye",

@@ -18,7 +18,7 @@ from wye.service.commands.contents import delete, info, repair
 from wye.service.commands.demo import demo
 from wye.service.commands.index import index
 from wye.service.commands.search import route, search
-from wye.service.commands.serve import doctor, keys, mcp, serve
+from wye.service.commands.serve import keys, mcp, serve
 from wye.service.errors import ServiceError
 from wye.service.terminal import Bar, say
 
@@ -39,19 +39,10 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     route: 'wye route "Who designed the Iron Bridge?" --index demo-index',
     serve: "wye serve --index my-index",
     mcp: "wye mcp --index my-index",
-    doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
     demo: "wye demo",
 }
 """Commands, each with an example."""
-REMOVED: Mapping[str, str] = {
-    "--from-log": "The option --from-log is gone: join the log's questions with your judgements "
-    "into a folder for `wye tune DATASET`; docs/guides/route-and-tune.md says how.",
-    "--workers": "The option --workers is gone: start several `wye serve`, each with its --port, "
-    "behind a proxy.",
-}
-"""Options of former versions, with what to do instead."""
-
 
 _KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
 
@@ -141,9 +132,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = end.code if isinstance(end.code, int) else 0
         if code == INTERRUPTED:
             say("Interrupted. What was committed is kept, and the same command goes on from there.")
-        if code == USER_ERROR:
-            for hint in filter(None, (REMOVED.get(word.partition("=")[0]) for word in words)):
-                say(hint)
         return code
     return 0
 

@@ -5,6 +5,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -26,9 +27,8 @@ from wye.service.batching import Batcher
 from wye.service.errors import ServiceError
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
-from wye.service.http.problems import Problem
+from wye.service.http.problems import Problem, reason_of
 from wye.service.logs import LOG
-from wye.service.search import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.settings import ServiceSettings
 
 LONGEST_UNSEEN = 5.0
@@ -39,20 +39,81 @@ WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 T = TypeVar("T")
 
 
-class IndexCollection(Collection):
-    """Loads an index and follows its newest version and thresholds.
+INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
+"""What of a collection can be at fault."""
 
-    `load` runs in the thread that searches, `renew` in another one.
+
+class Collection:
+    """A named index, with the version of it that is searched now; it follows the newest one.
+
+    A replaced session is freed with the last batch that holds it. `load` runs in the thread that
+    searches, `renew` in another one.
+
+    Attributes:
+        unavailable: Routes that the installation lacks, and why.
+        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
+        read_fault: Why the version that is searched can no longer be read; "" while it can.
     """
 
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
-        super().__init__(name)
+        self.name = name
+        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
+        self.read_fault = ""
+        self.unavailable: dict[Route, str] = {}
+        self._session: Session | None = None
         self._open = open_
         self._deriving: BaseProcess | None = None
         self._seen: tuple[object, ...] = ()  # marks of the files that were last looked at
         self._due_at = 0.0  # when they are looked at even if their marks are the same
         self._changed_at = monotonic()  # when the version last changed
         self._changes = 0  # of the base, when `_deriving` was started
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is loaded."""
+        return self._session is not None
+
+    def require_ready(self) -> None:
+        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
+        _ = self.session
+        if self.read_fault:
+            raise Problem(503, "unavailable", reason_of(self.read_fault), retry_after=10)
+
+    def require_route(self, route: Route) -> None:
+        """Refuse (409) a route that the installation lacks."""
+        if reason := self.unavailable.get(route):
+            sentence = f"Route '{route}' is not available in '{self.name}': {reason_of(reason)}"
+            raise Problem(409, "no-such-route", sentence)
+
+    @property
+    def session(self) -> Session:
+        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
+        if self._session is None:
+            why = f" ({self.error})" if self.error else ""
+            sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+            raise Problem(503, "loading", sentence, retry_after=1)
+        return self._session
+
+    @property
+    def error(self) -> str:
+        """All present faults in one text for readers; the log has their paths. "" for none."""
+        faults = " ".join(filter(None, dict.fromkeys((self.read_fault, *self.faults.values()))))
+        return faults and reason_of(faults)
+
+    def facts(self) -> dict[str, object]:
+        """Name, version, passages, router, thresholds and faults, as plain values."""
+        session = self._session
+        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
+        if session is not None:
+            facts |= {"index_version": session.version, "passages": session.count}
+            if session.index.fault:
+                facts["note"] = reason_of(session.index.fault)
+            if session.policy is not None:
+                thresholds = asdict(session.policy.thresholds)
+                facts |= {"router": session.router_name, "thresholds": thresholds}
+        if self.error:
+            facts["error"] = self.error
+        return facts
 
     def load(self) -> None:
         """Open the index and warm it up with one question over each route.
@@ -224,7 +285,7 @@ class Refresher:
     def __init__(
         self,
         settings: ServiceSettings,
-        collections: Mapping[str, IndexCollection],
+        collections: Mapping[str, Collection],
         models: Batcher[Any, Any, Any],
         *,
         ring: KeyRing,
@@ -262,9 +323,7 @@ class Refresher:
         """Look for a new version soon, because this process has written one."""
         self._is_written.set()
 
-    async def catch_up(
-        self, collection: IndexCollection, version: int, *, within: float = 0
-    ) -> None:
+    async def catch_up(self, collection: Collection, version: int, *, within: float = 0) -> None:
         """Wait until this process searches a version.
 
         Questions that arrive later see that version or a newer one.
@@ -329,7 +388,7 @@ class Refresher:
                 async with asyncio.timeout(usual - pause):
                     await self._is_written.wait()
 
-    async def _renew(self, collection: IndexCollection) -> None:
+    async def _renew(self, collection: Collection) -> None:
         """Move a collection to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
         with self._logged(f"collection {collection.name}"):

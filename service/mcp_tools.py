@@ -18,11 +18,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.types import ASGIApp
 
 from wye.backends.documents import is_chunk_id
-from wye.router.types import Answered, Route, answered
+from wye.router.types import Route, answered
 
 PAGE = 20_000
 """Most characters of a document that one `fetch` returns, some 5,000 tokens of English: clients cut
@@ -63,63 +63,6 @@ Offset = Annotated[
         ),
     ),
 ]
-
-
-class ToolHit(BaseModel):
-    """A passage that was found.
-
-    Attributes:
-        url: The metadata's; otherwise one that names the document but cannot be opened.
-        relevance: Probability that it is relevant; None if unknown.
-    """
-
-    id: str
-    title: str
-    url: str
-    text: str
-    score: float
-    relevance: float | None
-    metadata: dict[str, Any]
-    duplicates: list[str] = []
-
-
-class ToolHits(BaseModel):
-    """Passages for a question, best first.
-
-    Attributes:
-        route: The route that answered.
-        answerability: Probability that the collection has an answer; None if unknown.
-        answered: Whether it has one: yes, unsure or no; None if unknown.
-        degraded: Why this is not what was asked for; empty if it is.
-    """
-
-    results: list[ToolHit]
-    route: str
-    reason: str
-    answerability: float | None
-    answered: Answered | None
-    degraded: str
-    request_id: str
-    folded: int = 0
-
-
-class Fetched(BaseModel):
-    """A page of a document.
-
-    Attributes:
-        offset: Where the text begins in the document, in characters.
-        next_offset: Where the next page begins; None on the last one.
-        characters: Length of the whole document.
-    """
-
-    id: str
-    title: str
-    text: str
-    url: str
-    metadata: dict[str, Any]
-    offset: int
-    next_offset: int | None
-    characters: int
 
 
 class Tools:
@@ -175,8 +118,13 @@ class Tools:
             filter: Only = None,  # noqa: A002 - the word of the API
             min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
             duplicates: Literal["", "fold", "keep"] = "",
-        ) -> ToolHits:
-            """Find passages for a question."""
+        ) -> dict[str, Any]:
+            """Find passages for a question, best first.
+
+            `relevance` is the probability that a passage is relevant; `answered` says whether the
+            collection has an answer (yes, unsure or no), and `degraded` why this is not what was
+            asked for. A `url` that begins with wye: names the document, but cannot be opened.
+            """
             body = {"question": query, "collection": collection, "duplicates": duplicates, "k": k}
             limits = {"route": route, "filter": filter, "min_relevance": min_relevance}
             return tool_hits(await self.ask("POST", "/v1/retrieve", context, **body, **limits))
@@ -189,7 +137,7 @@ class Tools:
             *,
             collection: Name = None,
             offset: Offset = None,
-        ) -> Fetched:
+        ) -> dict[str, Any]:
             """Read a page of a document; `next_offset` is the `offset` of the next page."""
             document = id.rpartition("#")[0] if is_chunk_id(id) else id
             path = f"/v1/documents/{quote(document, safe='')}"
@@ -207,14 +155,15 @@ class Tools:
             text = _BETWEEN.join(passage["text"] for passage in reply["passages"])
             first = offset or 0
             end = first + PAGE
-            return Fetched(
+            del reply["passages"]
+            return {
                 **reply,
-                text=text[first:end],
-                url=link_of(reply["metadata"], reply["id"]),
-                offset=first,
-                next_offset=end if end < len(text) else None,
-                characters=len(text),
-            )
+                "text": text[first:end],
+                "url": link_of(reply["metadata"], reply["id"]),
+                "offset": first,
+                "next_offset": end if end < len(text) else None,
+                "characters": len(text),
+            }
 
         @server.tool(annotations=reads)
         async def ask(
@@ -232,7 +181,7 @@ class Tools:
             """
             body = {"collection": collection, "k": k, "route": route, "filter": filter}
             reply = await self.ask("POST", "/v1/answer", context, question=question, **body)
-            return {**reply, "retrieval": tool_hits(reply["retrieval"]).model_dump()}
+            return {**reply, "retrieval": tool_hits(reply["retrieval"])}
 
         return server
 
@@ -260,16 +209,27 @@ async def run_stdio(client: httpx2.AsyncClient) -> None:
     await Tools(client).server().run_stdio_async()
 
 
-def tool_hits(reply: Mapping[str, Any]) -> ToolHits:
+def tool_hits(reply: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce a reply of `/v1/retrieve` to what an agent needs."""
+    names = ("id", "title", "text", "score", "relevance", "metadata")
     results = [
-        ToolHit(**passage, url=link_of(passage["metadata"], passage["document"]))
+        {
+            **{name: passage[name] for name in names},
+            "url": link_of(passage["metadata"], passage["document"]),
+            "duplicates": passage.get("duplicates", []),
+        }
         for passage in reply["passages"]
     ]
-    route, reason = reply["route"]["path"], reply["route"]["reason"]
-    chance = answered(reply["answerability"])
-    values = {"results": results, "route": route, "reason": reason, "answered": chance}
-    return ToolHits(**{**reply, **values})
+    return {
+        "results": results,
+        "route": reply["route"]["path"],
+        "reason": reply["route"]["reason"],
+        "answerability": reply["answerability"],
+        "answered": answered(reply["answerability"]),
+        "degraded": reply["degraded"],
+        "request_id": reply["request_id"],
+        "folded": reply.get("folded", 0),
+    }
 
 
 def _detail(reply: httpx2.Response) -> str:

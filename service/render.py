@@ -19,7 +19,6 @@ from wye.router.types import (
     Contribution,
     Decision,
     Route,
-    Thresholds,
     answered,
 )
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import EntityNote, Explanation
     from wye.featurizer.plan import Plan
 
-GAUGE = 40
 SHOWN_FEATURES = 10
 SHOWN_ENTITIES = 15
 SHOWN_NAMES = 5
@@ -40,7 +38,7 @@ Cell = str | Text
 
 
 def show_decision(console: Console, decision: Decision) -> None:
-    """Print a decision: the score on the scale of the thresholds and, if asked for, why."""
+    """Print a decision with its score and thresholds and, if asked for, why."""
     line = Text("route ", style="dim")
     line.append(str(decision.route), style=f"bold {STYLES.get(decision.route, SIMPLE_STYLE)}")
     if decision.score is not None:
@@ -52,8 +50,9 @@ def show_decision(console: Console, decision: Decision) -> None:
     console.print(line)
     if decision.summary:
         console.print(Text(decision.summary))
-    if decision.score is not None and decision.thresholds is not None:
-        console.print(_gauge(decision.score, decision.thresholds))
+    if decision.score is not None and (thresholds := decision.thresholds) is not None:
+        scale = f"Simple up to {thresholds.low:.3f}, the graph from {thresholds.high:.3f} on."
+        console.print(Text(scale, style="dim"))
     if change := decision.nearest_change:
         direction = "higher" if change.score > 0 else "lower"
         sentence = (
@@ -71,19 +70,6 @@ def show_plan(console: Console, question: str, plan: "Plan") -> None:
         for step in steps:
             phrase, facts = question[slice(*step.span)], f"  {step.wanted}, {step.kind}"
             console.print(Text.assemble((f"step {level}  ", "dim"), phrase, (facts, "dim")))
-
-
-def _gauge(score: float, thresholds: Thresholds) -> Text:
-    """The scale from 0 to 1 with the bands of simple, fusion and graph, and the score on it."""
-    line = Text("  0 ", style="dim")
-    for cell in range(GAUGE):
-        middle = (cell + 0.5) / GAUGE
-        simple = SIMPLE_STYLE if middle <= thresholds.low else "yellow"
-        style = "magenta" if middle >= thresholds.high else simple
-        is_score = cell == min(int(score * GAUGE), GAUGE - 1)
-        line.append("●" if is_score else "━", style=f"bold {style}" if is_score else style)
-    line.append(f" 1  low {thresholds.low:.3f}, high {thresholds.high:.3f}", style="dim")
-    return line
 
 
 def _contributions(contributions: tuple[Contribution, ...]) -> Table:

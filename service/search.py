@@ -4,12 +4,13 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
 
-from wye.backends.errors import FilterError
+from wye.backends.errors import BackendError, FilterError
 from wye.backends.filters import Fixed
 from wye.backends.types import Passage
 from wye.featurizer.analyser import token_count
@@ -19,8 +20,10 @@ from wye.router.session import Session
 from wye.router.types import Ask, Reply, Route
 from wye.service.arms.arm import RemoteOutcome
 from wye.service.batching import Entry, Later
-from wye.service.http.problems import Problem, reason_of
 from wye.service.logs import LOG
+
+if TYPE_CHECKING:
+    from wye.service.collections import Collection
 
 # Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
 # skipped for being slow is tried again.
@@ -103,76 +106,6 @@ class SearchResult:
         return "failed" if " failed (" in self.fallback else "late"
 
 
-INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
-"""What of a collection can be at fault."""
-
-
-class Collection:
-    """A named index, with the version of it that is searched now.
-
-    A replaced session is freed with the last batch that holds it.
-
-    Attributes:
-        unavailable: Routes that the installation lacks, and why.
-        faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
-        read_fault: Why the version that is searched can no longer be read; "" while it can.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
-        self.read_fault = ""
-        self.unavailable: dict[Route, str] = {}
-        self._session: Session | None = None
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is loaded."""
-        return self._session is not None
-
-    def require_ready(self) -> None:
-        """Refuse (503) questions while it is not loaded, or its files can no longer be read."""
-        _ = self.session
-        if self.read_fault:
-            raise Problem(503, "unavailable", reason_of(self.read_fault), retry_after=10)
-
-    def require_route(self, route: Route) -> None:
-        """Refuse (409) a route that the installation lacks."""
-        if reason := self.unavailable.get(route):
-            sentence = f"Route '{route}' is not available in '{self.name}': {reason_of(reason)}"
-            raise Problem(409, "no-such-route", sentence)
-
-    @property
-    def session(self) -> Session:
-        """The session that answers now; hold it for a batch. `Problem` 503 before it is loaded."""
-        if self._session is None:
-            why = f" ({self.error})" if self.error else ""
-            sentence = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
-            raise Problem(503, "loading", sentence, retry_after=1)
-        return self._session
-
-    @property
-    def error(self) -> str:
-        """All present faults in one text for readers; the log has their paths. "" for none."""
-        faults = " ".join(filter(None, dict.fromkeys((self.read_fault, *self.faults.values()))))
-        return faults and reason_of(faults)
-
-    def facts(self) -> dict[str, object]:
-        """Name, version, passages, router, thresholds and faults, as plain values."""
-        session = self._session
-        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
-        if session is not None:
-            facts |= {"index_version": session.version, "passages": session.count}
-            if session.index.fault:
-                facts["note"] = reason_of(session.index.fault)
-            if session.policy is not None:
-                thresholds = asdict(session.policy.thresholds)
-                facts |= {"router": session.router_name, "thresholds": thresholds}
-        if self.error:
-            facts["error"] = self.error
-        return facts
-
-
 Results = list[SearchResult | Later | Exception]
 
 
@@ -215,7 +148,7 @@ class Searcher:
     """Answers batches of questions; used by one thread at a time."""
 
     def __init__(
-        self, collections: Mapping[str, Collection], clock: Callable[[], float] = monotonic
+        self, collections: "Mapping[str, Collection]", clock: Callable[[], float] = monotonic
     ) -> None:
         self._collections = collections
         self._clock = clock
@@ -329,8 +262,11 @@ class Searcher:
                 "route": str(search.route),
                 "collection": search.params.collection,
                 "request_ids": [entry.item.request_id for entry in entries],
+                "error": str(error),
             }
-            LOG.error("arm failed", exc_info=error, extra=extra)
+            # What an arm refuses in words, as clue does for a dataset, needs no traceback.
+            is_told = isinstance(error, BackendError)
+            LOG.error("arm failed", exc_info=None if is_told else error, extra=extra)
         if len(entries) > 1:
             half = len(entries) // 2
             return [*self._search(search, entries[:half]), *self._search(search, entries[half:])]

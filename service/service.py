@@ -1,13 +1,11 @@
 """The running service: collections, the batcher in front of them, jobs, logs and metrics."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from time import perf_counter, time
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
@@ -21,7 +19,7 @@ from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget, open_ledger
 from wye.service.arms.gate import Gate
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import IndexCollection, Refresher
+from wye.service.collections import Collection, Refresher
 from wye.service.http.edge import ASKING
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
@@ -32,8 +30,6 @@ from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
 from wye.service.search import STEPS_WEIGHT, QueuedQuestion, Searcher, SearchParams, SearchResult
 from wye.service.settings import LONGEST_DEADLINE_MS, ServiceSettings
-
-T = TypeVar("T")
 
 _THREADS = 4
 _STALLED_SECONDS = 10.0
@@ -53,7 +49,7 @@ class Service:
     def __init__(
         self,
         settings: ServiceSettings,
-        collections: Mapping[str, IndexCollection],
+        collections: Mapping[str, Collection],
         *,
         arms: Mapping[str, Sequence[RemoteArm]],
         loaded: Callable[[], None],
@@ -115,7 +111,7 @@ class Service:
         metrics.queue_depth.set_function(lambda: self.batcher.depth)
 
     @property
-    def collections(self) -> Mapping[str, IndexCollection]:
+    def collections(self) -> Mapping[str, Collection]:
         """The collections that the asking key may see, by name; the first is the default."""
         key = ASKING.get()
         return {name: each for name, each in self._collections.items() if key.sees(name)}
@@ -136,7 +132,7 @@ class Service:
             "than a second. Restart this process if this continues."
         )
 
-    def collection(self, name: str | None) -> IndexCollection:
+    def collection(self, name: str | None) -> Collection:
         """A collection that the asking key may see, by name; without a name, the only one.
 
         Raises:
@@ -188,15 +184,9 @@ class Service:
             self.request_log.close()
 
     async def search(
-        self,
-        request: Request,
-        params: SearchParams,
-        questions: Sequence[str],
-        deadline_ms: int | None,
-    ) -> list[SearchResult]:
-        """Find passages for each question of a request, in order, that its key may see.
-
-        After an error in one question, or if the client leaves, the others are cancelled.
+        self, request: Request, params: SearchParams, question: str, deadline_ms: int | None
+    ) -> SearchResult:
+        """Find passages for a question that the asking key may see.
 
         Args:
             deadline_ms: Milliseconds that the answer may take; None for the settings' deadline.
@@ -210,15 +200,14 @@ class Service:
             target, within = self.collections[params.collection], min(seconds, MOST_AWAITED)
             await self.refresher.catch_up(target, params.min_version, within=within)
         gate = self._gates.get(params.collection)
-        ask = self._submit
+        item = QueuedQuestion(question, request_id_of(request))
         if gate is not None and gate.suitable(params):
-            ask = partial(gate.search, budget=self.budget)
-        id_ = request_id_of(request)
-        work = [ask(params, QueuedQuestion(text, id_), seconds) for text in questions]
-        results = await unless_gone(departure(request), _run_all(work))
-        for result in results:
-            self._record(result)
-        return results
+            work = gate.search(params, item, seconds, self.budget)
+        else:
+            work = self._submit(params, item, seconds)
+        result = await unless_gone(departure(request), work)
+        self._record(result)
+        return result
 
     async def decide(
         self, request: Request, params: SearchParams, question: str, deadline_ms: int | None
@@ -324,18 +313,6 @@ class Service:
                 LOG.info("request log written again", extra=extra)
         self.log_fault = fault
         return not fault
-
-
-async def _run_all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run coroutines concurrently and return their results; the first error cancels the rest."""
-    if len(work) == 1:
-        return [await work[0]]
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 async def service_of(request: Request) -> Service:

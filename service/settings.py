@@ -138,8 +138,6 @@ class GeneratorSettings:
         retries: Further attempts if the endpoint is busy, fails or cannot be reached.
         passages: Most passages that the model is shown.
         passage_characters: Most characters of each passage that the model is shown.
-        context_tokens: About how many tokens of passages the model is shown, counting four
-            characters each; the least relevant sentences are left out. 0 shows all.
         pack: "whole" shows passages as they are; "zoom" first leaves out the sentences that
             ZoomRAG's Chunk-Zoom ranks last. Quotes are of whole passages.
         keep: Share of the sentences that "zoom" leaves.
@@ -154,7 +152,6 @@ class GeneratorSettings:
     retries: Annotated[int, Field(ge=0)] = 2
     passages: Positive = 5
     passage_characters: Positive = 4_000
-    context_tokens: Annotated[int, Field(ge=0)] = 3_000
     pack: Literal["whole", "zoom"] = "whole"
     keep: Annotated[float, Field(gt=0, le=1)] = 0.7
     history: Annotated[int, Field(ge=0)] = 12

@@ -124,14 +124,12 @@ class RefusedError(SourceError):
 
 
 def refuse(bad: BadLine) -> NoReturn:
-    """Stop at the first bad line, for strict reading.
+    """Stop at the first bad line.
 
     Raises:
         SourceError: Always; names file, line and reason.
     """
-    raise RefusedError(
-        f"{bad}. Correct it, or skip such lines: without --strict, or in Python with on_bad."
-    )
+    raise RefusedError(f"{bad}. Correct it, or skip such lines with on_bad.")
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 
 from wye.backends.types import Passage
-from wye.router.answers import Quote, best_sentences, pack
+from wye.router.answers import Quote, best_sentences
 from wye.router.gateway import NO_QUESTION
 from wye.router.types import Answered, answered
 from wye.router.wording import asks_nothing
@@ -126,8 +126,6 @@ UNLIKELY = (
 # Most tokens and seconds of a language model to rewrite a question.
 _REWRITE_TOKENS = 128
 _REWRITE_SECONDS = 10.0
-# Characters of English in a token, by the tokenizers of most models.
-_TOKEN_CHARACTERS = 4
 INSTRUCTIONS = (
     "Answer the question from the numbered passages, and from nothing else. After each statement "
     "give the number of the passage it comes from in square brackets, like [1]. If the passages do "
@@ -281,8 +279,6 @@ def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Mess
     passages = params.passages[: settings.passages]
     texts = params.texts or [passage.text for passage in passages]
     texts = [text[: settings.passage_characters] for text in texts]
-    if settings.context_tokens:
-        texts = pack(params.question, texts, _TOKEN_CHARACTERS * settings.context_tokens)
     numbered = "\n\n".join(
         f"[{number}]\n{_fenced(' '.join(passage.title.split()), text)}"
         for number, (passage, text) in enumerate(zip(passages, texts, strict=True), start=1)

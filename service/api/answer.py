@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import EventSourceResponse, format_sse_event
@@ -151,19 +150,22 @@ async def answer(
     Without a language model, or if it fails, the answer quotes the sentences that bear most on the
     question, and `note` says why.
     """
-    params = body.params(service.collection(body.collection).name, body.route)
-    history = [Message(turn.role, turn.content) for turn in body.history]
-    answering, retrieval = await find_passages(
-        service, request, params, body.question, history, deadline_ms=body.deadline_ms
-    )
     options = {} if body.max_tokens is None else {"max_tokens": body.max_tokens}
-    answering = replace(answering, options=options, abstain_below=body.abstain_below)
+    turns = [Message(turn.role, turn.content) for turn in body.history]
+    answering, retrieval = await find_passages(
+        service,
+        request,
+        body.params(service.collection(body.collection).name, body.route),
+        [*turns, Message("user", body.question)],
+        body.deadline_ms,
+        options=options,
+        abstain_below=body.abstain_below,
+    )
     if body.stream:
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
     response.headers.update(headers(retrieval))
     generated = await service.generator.complete(answering)
-    value = answer_value(generated, answering.passages, answering.question)
-    return AnswerReply(**value.model_dump(), retrieval=retrieval)
+    return AnswerReply(**answer_value(answering, generated).model_dump(), retrieval=retrieval)
 
 
 async def _events(
@@ -176,7 +178,7 @@ async def _events(
     if generated.error:
         error = {"detail": generated.error, "request_id": retrieval.request_id}
         yield format_sse_event(data_str=json.dumps(error), event="error")
-    value = answer_value(generated, params.passages, params.question)
+    value = answer_value(params, generated)
     yield format_sse_event(data_str=value.model_dump_json(), event="done")
 
 
@@ -184,21 +186,18 @@ async def find_passages(
     service: Service,
     request: Request,
     params: SearchParams,
-    last_words: str,
-    history: Sequence[Message],
-    *,
+    turns: Sequence[Message],
     deadline_ms: int | None,
+    **how: Any,  # noqa: ANN401 - further fields of `AnswerParams`
 ) -> tuple[AnswerParams, RetrieveReply]:
-    """Search for the last question of a conversation.
-
-    Args:
-        last_words: The user's last message; rewritten if it depends on the `history` before it.
+    """Search for the last question of a conversation, rewritten if it depends on earlier turns.
 
     Returns:
         What to answer from, and the reply that `/v1/retrieve` would give.
     """
-    question = await service.generator.standalone(last_words, history)
-    (result,) = await service.search(request, params, [question], deadline_ms)
+    *history, last = turns
+    question = await service.generator.standalone(last.content, history)
+    result = await service.search(request, params, question, deadline_ms)
     passages = [result.passages[hit.id] for hit in result.reply.ranking.hits]
     answering = AnswerParams(
         question,
@@ -207,6 +206,7 @@ async def find_passages(
         history=history,
         answerability=result.reply.answerability,
         texts=await _packed_texts(service, result, passages),
+        **how,
     )
     return answering, retrieve_reply(result)
 
@@ -239,44 +239,37 @@ async def _packed_texts(
     return keep_best(texts, [scores.get(passage.id, []) for passage in passages], settings.keep)
 
 
-def answer_value(
-    answer: GeneratedAnswer, passages: Sequence[Passage], question: str
-) -> AnswerValue:
-    """A finished answer to a question as a reply."""
+def answer_value(params: AnswerParams, answer: GeneratedAnswer) -> AnswerValue:
+    """A finished answer as a reply."""
+    citations = [
+        Citation(
+            index=number,
+            id=passage.id,
+            title=passage.title,
+            document=passage.document,
+            sentences=[
+                CitedSentence(
+                    text=quote.text,
+                    start=(start := passage.text.find(quote.text)),
+                    end=start + len(quote.text),
+                    marks=marks(params.question, quote.text),
+                )
+                for quote in answer.quotes
+                if quote.number == number
+            ],
+        )
+        for number, passage in answer.cited(params.passages)
+    ]
     return AnswerValue(
         answer=answer.text,
         segments=answer.segments,
-        citations=[
-            Citation(
-                index=number,
-                id=passage.id,
-                title=passage.title,
-                document=passage.document,
-                sentences=_sentences(answer, number, passage.text, question),
-            )
-            for number, passage in answer.cited(passages)
-        ],
+        citations=citations,
         answered=answer.answered,
         generator=answer.generator,
         note=answer.note or answer.error,
         finish_reason="error" if answer.error else answer.finish_reason,
         usage=answer.usage,
     )
-
-
-def _sentences(
-    answer: GeneratedAnswer, number: int, text: str, question: str
-) -> list[CitedSentence]:
-    """The sentences of a passage that an answer quotes, in the order of the answer."""
-    spans = (
-        (quote.text, text.find(quote.text)) for quote in answer.quotes if quote.number == number
-    )
-    return [
-        CitedSentence(
-            text=sentence, start=start, end=start + len(sentence), marks=marks(question, sentence)
-        )
-        for sentence, start in spans
-    ]
 
 
 def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:

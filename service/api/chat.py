@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -149,7 +148,6 @@ class ChatRequest(BaseModel):
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
 PREFIX = "wye-"
-CHUNK = "chat.completion.chunk"
 _SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
 
@@ -199,35 +197,29 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     ```
     """
     route, collection = _route_of(service, body.model)
-    unused = body.unused
-    *history, last = _turns_of(body.messages)
+    note = body.unused
     answering, retrieval = await find_passages(
         service,
         request,
         body.wye.params(collection, route),
-        last.content.strip()[-LONGEST_QUESTION:],
-        history,
-        deadline_ms=body.wye.deadline_ms,
-    )
-    answering = replace(
-        answering,
+        _turns_of(body.messages),
+        body.wye.deadline_ms,
         system=[each.text for each in body.messages if each.role in _SYSTEM and each.text],
         options=body.sampling(),
         abstain_below=body.wye.abstain_below,
     )
-    completion = Completion(body.model, answering, retrieval, unused)
-    head = headers(retrieval)
+    completion = Completion(body.model, answering, retrieval, note)
     if body.stream:
         usage = body.stream_options is not None and body.stream_options.include_usage
-        return event_stream(completion.chunks(service.generator, usage=usage), head)
+        return event_stream(completion.chunks(service.generator, usage=usage), headers(retrieval))
     generated = await service.generator.complete(answering)
     if generated.error:
         raise broken_off(generated)
-    return JSONResponse(completion.body(generated), headers=head)
+    return JSONResponse(completion.body(generated), headers=headers(retrieval))
 
 
 def _turns_of(messages: Sequence[ChatMessage]) -> list[Message]:
-    """The messages of user and assistant, up to the user's last one with text.
+    """The messages of user and assistant, up to the end of the user's last one with text.
 
     Raises:
         Problem: 422; no user message has any text.
@@ -242,7 +234,8 @@ def _turns_of(messages: Sequence[ChatMessage]) -> list[Message]:
             "No message of the role user has any text; the last one that does is the question.",
             errors=[{"at": "body.messages", "says": "A user message with text is needed."}],
         )
-    return [turn for turn in turns if turn.content]
+    last = turns[-1].content.strip()[-LONGEST_QUESTION:]
+    return [*(turn for turn in turns[:-1] if turn.content), Message("user", last)]
 
 
 def _names(service: Service) -> list[str]:
@@ -256,13 +249,14 @@ def _names(service: Service) -> list[str]:
 
 
 def _route_of(service: Service, model: str) -> tuple[Route, str]:
-    """Route and collection of a model, or a `Problem` 404."""
-    names = _names(service)
-    if model not in names:
+    """Route and collection of a model, or a `Problem` 404; the only collection may be named."""
+    names, collections = _names(service), [*service.collections]
+    name = model.removesuffix(f":{collections[0]}") if len(collections) == 1 else model
+    if name not in names:
         unknown = f"There is no model '{model:.80}'; use one of {', '.join(names)}."
         raise Problem(404, "model_not_found", unknown)
-    route, _, collection = model.removeprefix(PREFIX).partition(":")
-    return Route(route), service.collection(collection or None).name
+    route, _, collection = name.removeprefix(PREFIX).partition(":")
+    return Route(route), collection or collections[0]
 
 
 def _model(service: Service, name: str) -> dict[str, Any]:
@@ -289,11 +283,8 @@ class Completion:
     def body(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """A complete answer as one reply."""
         message = {"role": "assistant", "content": answer.text, "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": None}
         return {
-            **self._facts,
-            "object": "chat.completion",
-            "choices": [{**choice, "finish_reason": answer.finish_reason}],
+            **self._part("chat.completion", answer.finish_reason, message=message),
             "usage": _usage(answer),
             **self._extras(answer),
             "wye": self._retrieval,
@@ -301,25 +292,29 @@ class Completion:
 
     async def chunks(self, generator: AnswerGenerator, *, usage: bool) -> AsyncIterator[bytes]:
         """Stream an answer as server-sent events, with its counts of tokens if `usage`."""
-        answer = GeneratedAnswer()
-        yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._retrieval})
+        answer, kind = GeneratedAnswer(), "chat.completion.chunk"
+        first = self._part(kind, delta={"role": "assistant", "content": ""})
+        yield _event({**first, "wye": self._retrieval})
         async for piece in generator.stream(self._params, answer):
-            yield _event(self._chunk({"content": piece}))
+            yield _event(self._part(kind, delta={"content": piece}))
         if answer.error:
             yield _event({"error": broken_off(answer).body(self._request_id)["error"]})
             return
-        yield _event({**self._chunk({}, answer.finish_reason), **self._extras(answer)})
+        last = self._part(kind, answer.finish_reason, delta={})
+        yield _event({**last, **self._extras(answer)})
         if usage:
-            counts = {"choices": [], "usage": _usage(answer)}
-            yield _event({**self._facts, "object": CHUNK, **counts})
+            yield _event({**last, "choices": [], "usage": _usage(answer)})
         yield format_sse_event(data_str="[DONE]")
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._facts, "object": CHUNK, "choices": [choice]}
+    def _part(
+        self, kind: str, finish_reason: str | None = None, **content: dict[str, Any]
+    ) -> dict[str, Any]:
+        """All of an answer or a piece of it, in OpenAI's shape."""
+        choice = {"index": 0, **content, "logprobs": None, "finish_reason": finish_reason}
+        return {**self._facts, "object": kind, "choices": [choice]}
 
     def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
-        value = answer_value(answer, self._params.passages, self._params.question)
+        value = answer_value(self._params, answer)
         value.note = "; ".join(note for note in (self._note, value.note) if note)
         return value.model_dump(include={"answered", "citations", "segments", "generator", "note"})
 

@@ -149,8 +149,7 @@ async def dify(
         min_relevance=setting.score_threshold,
         collection=name,
     )
-    (result,) = await service.search(request, params, [body.query], None)
-    reply = retrieve_reply(result)
+    reply = retrieve_reply(await service.search(request, params, body.query, None))
     response.headers.update(headers(reply))
     records = [
         {

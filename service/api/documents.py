@@ -32,13 +32,13 @@ from wye.backends.store.documents import (
 from wye.backends.types import Metadata, Passage
 from wye.service.api.jobs import JobValue, job_value
 from wye.service.api.retrieve import CollectionName, Exact, Filter, examples
+from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.http.openapi import body_of
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import FileResult, SentDocuments, documents_of
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import cut
-from wye.service.search import Collection
 from wye.service.service import Served, Service, departure
 
 MOST_NAMED = SHOWN_IDS = 1_000

@@ -232,12 +232,16 @@ async def retrieve(
     ```
     """
     params = body.params(service.collection(body.collection).name, body.route)
-    (result,) = await service.search(request, params, [body.question], body.deadline_ms)
+    result = await service.search(request, params, body.question, body.deadline_ms)
     reply = retrieve_reply(result)
     response.headers.update(headers(reply))
     return reply
 
 
+OTHER_SETTINGS = (
+    "Relevance was fitted for the default models and settings of the arms, and for the routes that "
+    "they are part of. `wye train --relevance` fits it to yours."
+)
 NO_RELEVANCE = (
     "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
     "ranks of the arms of an index, and says nothing about theirs."
@@ -251,11 +255,12 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
     seconds = {**result.seconds, "total": result.total}
     explained = params.explain and reply.route == Route.STEPS
     arms_facts: dict[str, Any] = {}
+    if reply.ranking.hits and not reply.relevance:
+        has_theirs = remote is not None and remote.answered
+        arms_facts["relevance_note"] = NO_RELEVANCE if has_theirs else OTHER_SETTINGS
     if remote:
         missing = [MissingArm(arm=name, reason=why) for name, why in remote.missing.items()]
-        arms_facts = {"missing": missing, "spent": remote.spent, "saved": remote.saved}
-        if remote.answered and not reply.relevance:
-            arms_facts["relevance_note"] = NO_RELEVANCE
+        arms_facts |= {"missing": missing, "spent": remote.spent, "saved": remote.saved}
     return RetrieveReply(
         request_id=result.entry.item.request_id,
         question=reply.question,

@@ -1,6 +1,6 @@
 """Collections as OpenAI's vector stores, documents as their files, and uploads that become some."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -10,12 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
-from wye.backends.types import Metadata, Ranking
-from wye.router.fusion import fuse
+from wye.backends.types import Metadata
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import file_of, list_of, staged_files
-from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
+from wye.service.api.replies import PassageValue, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
     ROUTES,
@@ -26,11 +25,12 @@ from wye.service.api.retrieve import (
     headers,
     retrieve_reply,
 )
+from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.ingest.bodies import with_metadata
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import cut
-from wye.service.search import Collection, SearchParams
+from wye.service.search import SearchParams
 from wye.service.service import Served, Service, departure
 
 _QUERY = "Which bridge was built first?"
@@ -54,21 +54,16 @@ class RankingOptions(BaseModel):
 class StoreSearchRequest(Strict):
     """A search, as OpenAI's clients send it."""
 
-    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)]
-    """One query, or several, whose rankings are fused with equal weights."""
+    query: QuestionText
     max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
-    ranking_options: RankingOptions | None = None
+    ranking_options: RankingOptions = Field(default_factory=RankingOptions)
     rewrite_query: StrictBool | None = None
     """Accepted, but no query is rewritten; `search_query` has what was searched."""
 
     model_config = examples(
         {"query": _QUERY},
-        {
-            "query": [_QUERY, "Which is the oldest bridge?"],
-            "max_num_results": 3,
-            "ranking_options": {"ranker": "wye-dense"},
-        },
+        {"query": _QUERY, "max_num_results": 3, "ranking_options": {"ranker": "wye-dense"}},
     )
 
 
@@ -123,24 +118,18 @@ async def search(
     service: Served,
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
-    queries = [body.query] if isinstance(body.query, str) else list(body.query)
-    options = body.ranking_options or RankingOptions()
-    ranker = (options.ranker or "").removeprefix("wye-")
-    route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
+    ranker = (body.ranking_options.ranker or "").removeprefix("wye-")
     params = SearchParams(
-        route,
+        Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE,
         body.max_num_results,
         body.filters,
-        min_relevance=options.score_threshold or 0.0,
+        min_relevance=body.ranking_options.score_threshold or 0.0,
         collection=service.collection(store).name,
     )
-    results = await service.search(request, params, queries, None)
-    replies = [retrieve_reply(result) for result in results]
-    rankings = [result.reply.ranking for result in results]
-    response.headers.update(headers(replies[0]))
-    passages = _fuse(replies, rankings, body.max_num_results)
-    data = list(map(_result, passages, shares_of_one(passages)))
-    return {**_page("vector_store.search_results.page", data), "search_query": queries}
+    reply = retrieve_reply(await service.search(request, params, body.query, None))
+    response.headers.update(headers(reply))
+    data = list(map(_result, reply.passages, shares_of_one(reply.passages)))
+    return {**_page("vector_store.search_results.page", data), "search_query": [body.query]}
 
 
 FileId = Annotated[StoredId, Path()]
@@ -228,24 +217,6 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
         return _file_value(target.name, file.id, body.attributes or {}, status="in_progress")
     await service.refresher.catch_up(target, outcome.report.version)
     return _file(target.name, await read_from(service, target.name, file.id))
-
-
-def _fuse(
-    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
-) -> list[PassageValue]:
-    """The passages of one query, or of several queries fused by rank, with their best relevance."""
-    if len(replies) == 1:
-        return replies[0].passages
-    of_all = (passage for reply in replies for passage in reply.passages)
-    passages = {
-        passage.id: passage
-        for passage in sorted(of_all, key=lambda passage: passage.relevance or 0.0)
-    }
-    fused = fuse(rankings, [1.0] * len(rankings), k=k)
-    return [
-        passages[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
-        for hit in fused.hits
-    ]
 
 
 def _result(passage: PassageValue, score: float) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def demo(
 
     One is an encyclopedia's, the other a company's folder of files in thirteen formats.
     """
-    from wye.service.doctor import refuse_taken_address
+    from wye.service.commands.serve import refuse_taken_address
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index)
@@ -116,7 +116,7 @@ def _ask(
 
 
 def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:
-    report = ingest_files(settings, [corpus], BadLines(strict=True), {})
+    report = ingest_files(settings, [corpus], BadLines(), {})
     if report.interrupted:
         raise typer.Exit(130)
     total = report.added + report.updated + report.unchanged

@@ -1,10 +1,10 @@
 """`wye index`: bring an index up to date with files."""
 
 import signal
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wye.service.commands.options import (
-    EntityVectorsOption,
-    IndexOption,
-    JsonOption,
-    PresetOption,
-    folder_of,
-)
+from wye.service.commands.options import IndexOption, JsonOption, PresetOption, folder_of
 from wye.service.errors import ServiceError
 from wye.service.terminal import Bar, messages, output, say
 
@@ -48,10 +42,6 @@ def index(
     ] = None,
     *,
     index: IndexOption = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Write nothing if a line or a file cannot be read."),
-    ] = False,
     metadata: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,30 +76,15 @@ def index(
         bool, typer.Option("--dry-run", help="With --prune: say which would go, and do nothing.")
     ] = False,
     preset: PresetOption = None,
-    entity_vectors: EntityVectorsOption = False,
     engine: Annotated[
         Literal["local", "ray", "dataset"],
         typer.Option(
             metavar="ENGINE",
             help="local; dataset to have Lance index the result, for corpora that do not fit into "
-            "memory; ray to do all that on a Ray cluster. Without SOURCE, dataset makes the "
-            "indices of what is there, anew.",
+            "memory; ray to do all that on the Ray cluster of RAY_ADDRESS, or a temporary one. "
+            "Without SOURCE, dataset makes the indices of what is there, anew.",
         ),
     ] = "local",
-    address: Annotated[
-        str,
-        typer.Option(
-            help="Address of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or a "
-            "temporary cluster on this machine.",
-        ),
-    ] = "",
-    actors: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Most processes that analyse, with --engine ray. Default: one per processor.",
-        ),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add passages to an index, and create it if there is none.
@@ -127,9 +102,6 @@ def index(
             raise typer.BadParameter("Name a file or a folder.", param_hint="SOURCE")
         _build_indices(settings, again=True)
         return
-    if entity_vectors:
-        ingest = replace(settings.ingest, entity_vectors=True)
-        settings = settings.model_copy(update={"ingest": ingest})
     is_remote = bool(address_of(folder_of(settings)))
     if is_remote and prune:
         raise typer.BadParameter(
@@ -141,11 +113,11 @@ def index(
     texts = [suffix.strip() for suffix in as_text.split(",") if suffix.strip()]
     if wrong := [suffix for suffix in texts if not suffix.startswith(".")]:
         raise typer.BadParameter(f"'{wrong[0]}' is no suffix, as in .conf.", param_hint="--as-text")
-    bad = BadLines(strict=strict, as_text=texts)
+    bad = BadLines()
+    opened = _open_sources(sources, bad, texts)
     if dry_run:
         if not prune:
             raise typer.BadParameter("Use this with --prune.", param_hint="--dry-run")
-        _open_sources(sources, bad, {}, is_read=False)
         _prune(folder_of(settings), bad, prune=True, dry_run=True)
         return
     reading = {
@@ -154,12 +126,8 @@ def index(
         "limits": settings.documents.limits,
         "options": Options(_encoding(encoding), tuple(text_column or ()), title_column, header),
     }
-    if engine == "ray":
-        report = _ingest_on_cluster(settings, sources, bad, reading, address=address, actors=actors)
-    elif address or actors:
-        raise typer.BadParameter("Use this with --engine ray.", param_hint="--address, --actors")
-    else:
-        report = ingest_files(settings, sources, bad, reading)
+    ingest = _ingest_on_cluster if engine == "ray" else _ingest
+    report = ingest(settings, opened, bad, reading)
     bad.summarise(has_news=bool(report.added or report.updated))
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
@@ -196,15 +164,22 @@ def ingest_files(
         wye.Error: The index cannot be written, or the models cannot be loaded.
         ServiceError: Nothing can be read; then no index is made.
     """
+    return _ingest(settings, _open_sources(sources, bad), bad, reading)
+
+
+def _ingest(
+    settings: "ServiceSettings",
+    opened: "Sequence[DocumentSource | IndexSource]",
+    bad: "BadLines",
+    reading: Mapping[str, Any],
+) -> "IngestReport":
     import wye
     from wye.backends.readers.records import Ids
     from wye.backends.store.documents import read_files, record_files
     from wye.backends.store.versions import address_of
 
     # Look at the sources before the models, which take seconds to load.
-    former = read_files(folder_of(settings))
-    opened = _open_sources(sources, bad, reading, former)
-    ids = Ids(former)
+    ids = Ids(read_files(folder_of(settings)))
     passages = bad.counted(
         chain.from_iterable(
             source.passages(**reading, on_bad=bad.note, on_note=bad.remark, ids=ids)
@@ -233,23 +208,16 @@ def ingest_files(
 
 def _ingest_on_cluster(
     settings: "ServiceSettings",
-    sources: Sequence[str],
+    opened: "Sequence[DocumentSource | IndexSource]",
     bad: "BadLines",
     reading: Mapping[str, Any],
-    *,
-    address: str,
-    actors: int | None,
 ) -> "IngestReport":
-    """Do the work of `ingest_files` on a Ray cluster."""
     from wye.service.ray_build import build
 
-    opened = _open_sources(sources, bad, reading)
     bar = Bar(lambda: sum(source.expected for source in opened))
     files = [file for source in opened for file in source.split()]
     with announcing_stops():
-        return build(
-            settings, files, reading, bad.note, address=address, actors=actors, progress=bar
-        )
+        return build(settings, files, reading, bad.note, progress=bar)
 
 
 def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
@@ -317,32 +285,19 @@ def _encoding(name: str) -> str:
 
 
 def _open_sources(
-    sources: Sequence[str | Path],
-    bad: "BadLines",
-    reading: Mapping[str, Any],
-    former: Mapping[str, str] | None = None,
-    *,
-    is_read: bool = True,
+    sources: Sequence[str | Path], bad: "BadLines", as_text: Sequence[str] = ()
 ) -> "list[DocumentSource | IndexSource]":
-    """The sources to read; if bad lines are errors, all is read once in advance."""
-    from wye.backends.readers.records import Ids
-    from wye.backends.sources import open_source
+    """The sources to read; `bad` notes their files, and says which are left out."""
+    from wye.backends.sources import in_words, open_source
 
-    opened = [open_source(source, bad.as_text) for source in sources]
+    opened = [open_source(source, as_text) for source in sources]
+    left_out = Counter[str]()
     for source in opened:
         bad.listed.update(source.listed)
-    if not is_read:
-        return opened
-    bad.left_out(sum((Counter(source.left_out) for source in opened), Counter()))
-    if not bad.is_strict:
-        return opened
-    with messages().status("Reading"):
-        ids = Ids(former)
-        for source in opened:
-            deque(source.passages(**reading, on_bad=bad.note, ids=ids), maxlen=0)
-        if ids.replacements:
-            raise ServiceError(ids.replacements[0])
-    return [open_source(source, bad.as_text) for source in sources]
+        left_out.update(source.left_out)
+    if left_out:
+        say(f"Left out: {in_words(left_out)}.")
+    return opened
 
 
 @contextmanager
@@ -378,10 +333,7 @@ class BadLines:
         listed: Folder -> names of its files, of the folders that are read.
     """
 
-    def __init__(self, *, strict: bool = False, as_text: Sequence[str] = ()) -> None:
-        """Count bad lines, or raise at the first if `strict`."""
-        self.is_strict = strict
-        self.as_text = as_text
+    def __init__(self) -> None:
         self.listed: dict[str, list[str]] = {}
         self._counts = Counter[str]()
         self._notes: list[str] = []
@@ -392,11 +344,7 @@ class BadLines:
         return self._counts["Skipped"]
 
     def note(self, bad: "BadLine") -> None:
-        """Count a bad line, or raise a `SourceError` if strict."""
-        from wye.backends.readers.records import refuse
-
-        if self.is_strict:
-            refuse(bad)
+        """Count and show a bad line."""
         self._show("Skipped", f"Skipped: {bad}")
 
     def remark(self, note: str) -> None:
@@ -416,19 +364,6 @@ class BadLines:
             if passage.chunk == 0 and looks_foreign(passage.text):
                 self._foreign.append(passage.document)
             yield passage
-
-    def left_out(self, count: Mapping[str, int]) -> None:
-        """Report files of kinds that are not read, by suffix; if strict, raise a `ServiceError`."""
-        from wye.backends.sources import KINDS, in_words
-
-        if not count:
-            return
-        if self.is_strict:
-            raise ServiceError(
-                f"The sources contain files of unsupported types: {in_words(count)}. Move them "
-                f"away, or index without --strict. Supported are {KINDS}."
-            )
-        say(f"Left out: {in_words(count)}.")
 
     def summarise(self, *, has_news: bool = True) -> None:
         """Say how files were understood, if there is news, and how many there were beyond those."""

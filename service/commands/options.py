@@ -78,9 +78,6 @@ PresetOption = Annotated[
         "WYE_PRESET, or Wye's own settings."
     ),
 ]
-EntityVectorsOption = Annotated[
-    bool, typer.Option("--entity-vectors", help="Also store a vector of each entity's name.")
-]
 QuestionArgument = Annotated[
     str,
     typer.Argument(metavar="QUESTION", help="Question, or - for one per input line."),

@@ -1,22 +1,20 @@
-"""`wye serve`, `wye mcp`, `wye doctor` and `wye keys`: run a server, check it, make its keys."""
+"""`wye serve`, `wye mcp` and `wye keys`: run a server, offer it to agents, make its keys."""
 
 import gc
 import os
 import signal
+import socket
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from wye.service.commands.options import (
     KEY,
     IndexesOption,
-    JsonOption,
     PortOption,
     PresetOption,
     RoutersOption,
@@ -24,19 +22,16 @@ from wye.service.commands.options import (
     ThresholdsOption,
 )
 from wye.service.errors import ServiceError
-from wye.service.terminal import messages, output, say
+from wye.service.terminal import say
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from wye.service.http.edge import Scope
-    from wye.service.settings import ServeSettings, ServiceSettings
+    from wye.service.settings import ServeSettings
 
 MOST_CONNECTIONS = 900
 """A process may often have 1,024 open files, and indexes and jobs need some."""
-FAILED = 1
-"""Exit code of `wye doctor` if something is bad."""
-_MARKS = {"good": "ok     ", "warning": "warning", "bad": "BAD    "}
 # Seconds that the models' thread may keep the interpreter while the event loop wants it. With
 # Python's default of 5 ms, even a refusal would wait many times 5 ms.
 _SWITCH_SECONDS = 0.0005
@@ -61,13 +56,16 @@ def serve(
     _multiply_on_one_thread()
     from wye.router.session import ModelCache
     from wye.service.app import build, indexes
+    from wye.service.arms.file import settings_with_arms
     from wye.service.collections import check_router
-    from wye.service.doctor import refuse_taken_address
     from wye.service.logs import configure
     from wye.service.settings import router_settings
 
-    lists = {"indexes": index, "routers": router, "thresholds": thresholds}
-    settings = _settings(arms, lists, preset=preset, host=host, port=port)
+    settings = settings_with_arms(arms, preset)
+    options = {"indexes": index, "routers": router, "thresholds": thresholds}
+    values: dict[str, Any] = {name: tuple(texts) for name, texts in options.items() if texts}
+    values |= {k: v for k, v in (("host", host), ("port", port)) if v is not None}
+    settings = settings.model_copy(update={"serve": replace(settings.serve, **values)})
     refuse_taken_address(settings.serve.host, settings.serve.port)
     app = build(settings, loaded=lambda: _settle(settings.serve))
     for opener in indexes(settings, ModelCache()).values():
@@ -83,22 +81,18 @@ def serve(
     _run(app, settings.serve)
 
 
-def _settings(
-    arms: Path | None,
-    lists: Mapping[str, list[str] | None],
-    *,
-    preset: str | None = None,
-    host: str | None = None,
-    port: int | None = None,
-) -> "ServiceSettings":
-    """All settings, with what a command's options say."""
-    from wye.service.arms.file import settings_with_arms
-
-    settings = settings_with_arms(arms, preset)
-    values: dict[str, Any] = {name: tuple(texts) for name, texts in lists.items() if texts}
-    values |= {} if host is None else {"host": host}
-    values |= {} if port is None else {"port": port}
-    return settings.model_copy(update={"serve": replace(settings.serve, **values)})
+def refuse_taken_address(host: str, port: int) -> None:
+    """Refuse (`ServiceError`) an address at which a server cannot listen."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ServiceError(
+                f"{host} port {port} cannot be used ({error.strerror or error}). If no server of "
+                "yours runs there, choose another --port."
+            ) from None
 
 
 def _settle(settings: "ServeSettings") -> None:
@@ -226,37 +220,6 @@ async def _of_index(index: Path | None, preset: str | None) -> None:
         await run_stdio(client)
 
 
-def doctor(
-    *,
-    index: IndexesOption = None,
-    router: RoutersOption = None,
-    thresholds: ThresholdsOption = None,
-    port: PortOption = None,
-    arms: ServedArmsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check models, router, indexes, keys, address and arms file, and say what to fix.
-
-    Exits with code 1 if something would keep `wye serve` from working.
-    """
-    from wye.backends.files import plain, rounded_json
-    from wye.service.doctor import Health, examine
-
-    lists = {"indexes": index, "routers": router, "thresholds": thresholds}
-    settings = _settings(arms, lists, port=port)
-    findings = []
-    with messages().status("Looking"):
-        for finding in examine(settings):
-            findings.append(finding)
-            if not as_json:
-                line = Text(f"{_MARKS[finding.state.value]}  {finding.subject}: ", style="bold")
-                output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
-    if as_json:
-        typer.echo(rounded_json([plain(finding) for finding in findings]))
-    if any(finding.state == Health.BAD for finding in findings):
-        raise typer.Exit(FAILED)
-
-
 keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 
 
@@ -266,9 +229,7 @@ def new(
     name: Annotated[
         str, typer.Option(help="Name of the key, for logs and rate limits.")
     ] = "default",
-    scopes: Annotated[
-        str, typer.Option(help="Scopes, separated by commas: read, write, admin.")
-    ] = "read",
+    scopes: Annotated[str, typer.Option(help="Scopes, separated by commas: read, write.")] = "read",
     collections: Annotated[
         list[str] | None,
         typer.Option(

@@ -48,11 +48,10 @@ _MOST_FIELDS = 64
 
 
 class Scope(StrEnum):
-    """What a key may do; each scope includes those before it."""
+    """What a key may do; writing includes reading."""
 
     READ = "read"
     WRITE = "write"
-    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +106,11 @@ class Key:
 
     def may(self, scope: Scope) -> bool:
         """Whether it has a scope, or one that includes it."""
-        order = list(Scope)
-        return max(map(order.index, self.scopes), default=-1) >= order.index(scope)
+        return not self.scopes.isdisjoint((scope, Scope.WRITE))
 
 
 # The key of every request to a server without keys, which only this machine can reach.
-ANYBODY = Key("local", frozenset({Scope.ADMIN}), "")
+ANYBODY = Key("local", frozenset({Scope.WRITE}), "")
 ASKING: ContextVar[Key] = ContextVar("ASKING", default=ANYBODY)
 """The key of the request being handled; outside of any request, one that may do everything."""
 
@@ -285,36 +283,45 @@ _UPLOADS = ("/v1/documents", "/v1/files")
 _STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")
 
 
-def _bounded(scope: AsgiScope, headers: Headers, receive: Receive, upload_bytes: int) -> Receive:
-    """The stream of a body; reading it raises 413 once it is too long.
+async def _bounded(
+    scope: AsgiScope, headers: Headers, receive: Receive, upload_bytes: int
+) -> Receive:
+    """A body that is within bounds: read already, but for uploads, which are streamed.
 
     Raises:
-        HTTPException: 413 if the `content-length` is too high.
+        HTTPException: 413 if it is too long or has too many values, 422 if it is no JSON; for an
+            upload, reading it raises 413.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
     limit = upload_bytes if is_upload else LONGEST_BODY
     length_header = headers.get("content-length", "")
     _refuse_beyond(limit, int(length_header) if length_header.isdigit() else 0)
-    length, values, body = 0, JsonValues(), bytearray()
+    length = 0
 
     async def limited() -> Message:
         nonlocal length
         message = await receive()
-        if message["type"] == "http.request":
-            block = message.get("body", b"")
-            length += len(block)
-            _refuse_beyond(limit, length)
-            if not is_upload:
-                body.extend(block)
-                if values.add(block) > MOST_VALUES:
-                    too_many = f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
-                    raise HTTPException(413, too_many)
-                if not message.get("more_body"):
-                    _refuse_half_pairs(body)
+        length += len(message.get("body", b""))
+        _refuse_beyond(limit, length)
         return message
 
-    return limited
+    if is_upload:
+        return limited
+    message = await limited()
+    pieces = [message.get("body", b"")]
+    while message["type"] == "http.request" and message.get("more_body"):
+        message = await limited()
+        pieces.append(message.get("body", b""))
+    if message["type"] == "http.request":
+        message = {"type": "http.request", "body": b"".join(pieces)}
+        _refuse_values(message["body"])
+    first = [message]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay
 
 
 def _refuse_beyond(limit: int, length: int) -> None:
@@ -327,13 +334,21 @@ def _refuse_beyond(limit: int, length: int) -> None:
         )
 
 
-def _refuse_half_pairs(body: bytearray) -> None:
-    """Refuse half a surrogate pair, which JSON can escape, but no reply or log can contain."""
+def _refuse_values(body: bytes) -> None:
+    """Refuse too many values, and half a surrogate pair, which no reply or log can contain."""
+    if json_values(body) > MOST_VALUES:
+        raise HTTPException(413, f"JSON may have {MOST_VALUES:,} values here. Send less at a time.")
     if b"\\ud" in body.lower():
         try:
             from_json(body)
         except ValueError as error:
             raise HTTPException(422, f"This is not JSON: {error}.") from error
+
+
+def json_values(body: bytes) -> int:
+    """How many values and names JSON has, or slightly more, without parsing it."""
+    pieces = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    return sum(map(b"".join(pieces[::2]).count, (b",", b":", b"[", b"{")))
 
 
 def _refuse_other_encodings(scope: AsgiScope) -> None:
@@ -343,27 +358,6 @@ def _refuse_other_encodings(scope: AsgiScope) -> None:
             unquote_to_bytes(scope["raw_path"]).decode()
         except UnicodeDecodeError as error:
             raise HTTPException(400, "An address must be percent-encoded UTF-8.") from error
-
-
-class JsonValues:
-    """Counts the values and names of JSON as it arrives, without parsing it."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._is_inside = False  # a string
-        self._tail = b""
-
-    def add(self, block: bytes) -> int:
-        """Add the next bytes; returns the number of values and names so far, or slightly more."""
-        block = self._tail + block
-        # A backslash at the end may escape the next block's first byte.
-        end = len(block) - (len(block) - len(block.rstrip(b"\\"))) % 2
-        block, self._tail = block[:end], block[end:]
-        pieces = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(pieces[self._is_inside :: 2])
-        self._is_inside ^= len(pieces) % 2 == 0
-        self._count += sum(map(outside.count, (b",", b":", b"[", b"{")))
-        return self._count
 
 
 REQUEST_ID = "x-request-id"
@@ -408,7 +402,7 @@ class Edge:
             key = identify(self._ring, visit.headers, scope["path"])
             visit.key = key.name
             ASKING.set(key)  # in the context of this request's task
-            body = _bounded(scope, visit.headers, receive, self._upload_bytes)
+            body = await _bounded(scope, visit.headers, receive, self._upload_bytes)
             await self._app(scope, body, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)

@@ -32,7 +32,7 @@ where in the request. 503 is sent at once with `Retry-After`. Every reply has an
 `x-request-id`; send one to choose it.
 
 **Keys.** A server that other machines can reach needs an API key, sent as a bearer token or in
-`x-api-key`. Scopes are `read`, `write` and `admin`; each includes those before it.
+`x-api-key`. Its scope is `read`, or `write`, which includes `read`.
 """
 
 TAGS = [

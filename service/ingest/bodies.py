@@ -21,7 +21,7 @@ from wye.backends.readers.sandbox import Sandbox
 from wye.backends.sources import LINES, ROWS, TEXTS
 from wye.backends.types import Passage
 from wye.service.batching import Room
-from wye.service.http.edge import MOST_VALUES, JsonValues
+from wye.service.http.edge import MOST_VALUES, json_values
 from wye.service.http.problems import Problem, not_writable
 from wye.service.ingest.forms import (
     FIELDS,
@@ -147,7 +147,7 @@ def _lines(
                 raise bad_file(
                     name, f"cannot be read: line {number} has more than {_LONGEST_LINE:,} bytes"
                 )
-            if len(line) > MOST_VALUES and JsonValues().add(line) > MOST_VALUES:
+            if len(line) > MOST_VALUES and json_values(line) > MOST_VALUES:
                 raise bad_file(
                     name, f"cannot be read: line {number} has more than {MOST_VALUES:,} values"
                 )

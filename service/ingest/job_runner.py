@@ -16,6 +16,7 @@ from wye.backends.errors import BackendError, IndexLockedError, SourceError
 from wye.backends.store.ingest import whole_documents
 from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
+from wye.service.collections import Collection
 from wye.service.errors import ServiceError
 from wye.service.http.edge import ASKING
 from wye.service.http.metrics import Metrics
@@ -23,7 +24,6 @@ from wye.service.http.problems import Problem, reason_of
 from wye.service.ingest.jobs import Job, JobStore, State
 from wye.service.ingest.writer import CollectionWriter, StoppedError
 from wye.service.logs import LOG
-from wye.service.search import Collection
 from wye.service.settings import DocumentSettings
 
 T = TypeVar("T")

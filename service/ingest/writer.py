@@ -29,11 +29,10 @@ from wye.backends.types import AnalysedPassage, Float32, Passage
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.types import Steps
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Refresher
+from wye.service.collections import Collection, Refresher
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
 from wye.service.ingest.jobs import FOLDER, Job, JobStore
-from wye.service.search import Collection
 from wye.service.settings import DocumentSettings, ServiceSettings
 
 T = TypeVar("T")

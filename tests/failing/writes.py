@@ -158,7 +158,7 @@ def served(work: Callable[[TestClient], None], folder: Path) -> Iterator[Callabl
     )
     with (
         patch("wye.router.session.Analyser", FakeAnalyser),
-        patch("wye.service.collections.IndexCollection._warm_up"),  # nobody asks
+        patch("wye.service.collections.Collection._warm_up"),  # nobody asks
         patch.multiple("wye.service.ingest.job_runner", _PAUSE=0.0, _POLL=0.02, _FIRST_PAUSE=0.02),
         patch.object(LOG, "disabled", True),
         inside(build(settings, {"default": partial(Session.open, settings, folder)})) as client,

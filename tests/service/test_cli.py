@@ -55,16 +55,12 @@ def test_indexing_again_does_nothing(index: Path, corpus: Path, wye: Run) -> Non
     assert (code, report["added"], report["unchanged"], report["skipped"]) == (0, 0, 4, 0)
 
 
-def test_a_bad_line_is_named_and_skipped_or_when_strict_an_end(
-    tmp_path: Path, corpus: Path, wye: Run
-) -> None:
+def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write('not json\n{"_id": "e", "text": ""}\n{"_id": "a", "text": "again"}\n')
     code, out, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "4 added, 3 skipped" in out) == (0, True)
     assert [f"{corpus}:{line}" in err for line in (5, 6, 7)] == [True] * 3
-    code, _, err = wye("index", corpus, "--index", tmp_path / "strict", "--strict")
-    assert (code, f"{corpus}:5" in err, f"{corpus}:6" in err) == (2, True, False)
 
 
 def test_a_document_with_the_id_of_an_earlier_one_is_named(
@@ -81,9 +77,6 @@ def test_a_document_with_the_id_of_an_earlier_one_is_named(
     assert err.splitlines()[0].startswith(f"Skipped: {said} as well; index the folder that")
     texts = PassageStore.open(tmp_path / "new").snapshot().to_table(columns=["text"])["text"]
     assert not [text for text in texts.to_pylist() if "two letters" in text]
-    code, _, err = wye("index", *sources, "--strict", "--index", tmp_path / "strict")
-    assert (code, said in err) == (2, True)
-    assert not (tmp_path / "strict").exists()
 
 
 def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye: Run) -> None:
@@ -439,15 +432,6 @@ def imported(*words: str) -> tuple[str, set[str]]:
         [executable, "-c", script], capture_output=True, encoding="utf-8", check=True
     )
     return done.stdout, {name.partition(".")[0] for name in done.stderr.splitlines()}
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [("tune --from-log=log", "into a folder for `wye tune"), ("serve --workers 2", "several `wye")],
-)
-def test_an_option_that_is_gone_says_what_to_do_instead(words: str, says: str, wye: Run) -> None:
-    code, _, err = wye(*words.split())
-    assert (code, says in err) == (2, True)
 
 
 def test_help_loads_nothing_heavy() -> None:

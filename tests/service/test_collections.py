@@ -20,26 +20,25 @@ from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
-from wye.service.collections import IndexCollection, check_router
+from wye.service.collections import BASE, INDEX, THRESHOLDS, Collection, check_router
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
 from wye.service.logs import LOG
-from wye.service.search import BASE, INDEX, THRESHOLDS
 from wye.service.settings import ServeSettings
 
 
 @pytest.fixture
-def collection(library: Library) -> IndexCollection:
+def collection(library: Library) -> Collection:
     """Of `library`, loaded."""
-    made = IndexCollection("c", lambda: library)
+    made = Collection("c", lambda: library)
     made.load()
     return made
 
 
 def test_what_is_not_loaded_says_so(library: Library) -> None:
-    collection = IndexCollection("c", lambda: library)
+    collection = Collection("c", lambda: library)
     assert not collection.renew()
     assert "router" not in collection.facts()
     with pytest.raises(Problem, match="not loaded yet"):
@@ -52,7 +51,7 @@ def test_what_is_not_loaded_says_so(library: Library) -> None:
 
 
 def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
-    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
         raise OSError("the disk is gone")
@@ -64,7 +63,7 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
 
 
 def test_thresholds_that_were_replaced_are_those_of_later_questions(
-    library: Library, collection: IndexCollection
+    library: Library, collection: Collection
 ) -> None:
     assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
     assert not collection.renew()
@@ -81,7 +80,7 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(
 
 
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
-    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[str] = []
     monkeypatch.setattr(LOG, "error", lambda event, extra: errors.append(extra["error"]))
@@ -101,7 +100,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert "error" not in collection.facts()
 
 
-def test_both_may_be_newer_at_once(library: Library, collection: IndexCollection) -> None:
+def test_both_may_be_newer_at_once(library: Library, collection: Collection) -> None:
     library.newer, library.with_thresholds = Library(version=2), Thresholds(0.1, 0.2)
     assert collection.renew()
     assert collection.session.version == 2
@@ -123,9 +122,9 @@ def add(tmp_path: Path, fake_models: None) -> Add:
 
 
 @pytest.fixture
-def real(tmp_path: Path, add: Add) -> Iterator[IndexCollection]:
+def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
     """Of that index."""
-    made = IndexCollection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
+    made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
     yield made
     made.close()
 
@@ -148,7 +147,7 @@ class FakeDeriving:
 
 
 def test_a_later_base_is_made_once_one_is_due(
-    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.service.collections, "start_deriving", FakeDeriving)
     FakeDeriving.started = 0
@@ -176,7 +175,7 @@ def test_a_later_base_is_made_once_one_is_due(
 
 
 def test_a_process_that_cannot_be_started_is_told_and_tried_again(
-    library: Library, collection: IndexCollection, monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -200,7 +199,7 @@ def test_a_process_that_cannot_be_started_is_told_and_tried_again(
 ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")
 
 
-def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: IndexCollection) -> None:
+def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collection) -> None:
     add(ADA)
     real.load()
     before = real.session
@@ -221,7 +220,7 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: IndexColl
 
 
 def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
-    add: Add, real: IndexCollection, monkeypatch: pytest.MonkeyPatch
+    add: Add, real: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(ADA, BABBAGE)
     counts = []
@@ -235,9 +234,7 @@ def test_what_is_deleted_while_a_process_loads_is_in_none_of_its_replies(
     assert (counts[0], real.session.count) == (2, 1)
 
 
-def test_a_version_that_is_searched_no_longer_takes_no_memory(
-    add: Add, real: IndexCollection
-) -> None:
+def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
     add(ADA)
     real.load()
     session = real.session
@@ -255,7 +252,7 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(
     assert len(reply.ranking.hits) == 2
 
 
-def test_an_empty_index_is_served_and_filled_later(add: Add, real: IndexCollection) -> None:
+def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -> None:
     add()
     real.load()
     assert real.facts()["passages"] == 0
@@ -271,11 +268,11 @@ def test_an_empty_index_is_served_and_filled_later(add: Add, real: IndexCollecti
 def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
     serve: Serve, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: IndexCollection) -> bool:
+    def broken(self: Collection) -> bool:
         raise RuntimeError("can't start new thread")
 
     file = tmp_path / "keys.txt"
-    (secret, key), (other, stays) = (new_key(name, [Scope.ADMIN]) for name in ("ada", "bob"))
+    (secret, key), (other, stays) = (new_key(name, [Scope.WRITE]) for name in ("ada", "bob"))
     file.write_text(f"{key}\n{stays}\n")
     client = serve(library, keys_file=file)
     client.headers["x-api-key"] = other
@@ -285,7 +282,7 @@ def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
         return int(facts["index_version"])
 
     with monkeypatch.context() as patched:
-        patched.setattr(IndexCollection, "renew", broken)
+        patched.setattr(Collection, "renew", broken)
         library.newer = Library(version=2)
         file.write_text(f"{stays}\n")
         until(lambda: client.get("/v1/jobs", headers={"x-api-key": secret}).status_code == 401)
@@ -297,9 +294,9 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
     start: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[bool] = []
-    renew = IndexCollection.renew
+    renew = Collection.renew
 
-    def noted(self: IndexCollection) -> bool:
+    def noted(self: Collection) -> bool:
         looks.append(renew(self))
         return looks[-1]
 
@@ -313,7 +310,7 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
         until(lambda: passage.id not in client.post("/v1/retrieve", json=body).text)
         return time.monotonic() - begun
 
-    monkeypatch.setattr(IndexCollection, "renew", noted)
+    monkeypatch.setattr(Collection, "renew", noted)
     client = start(ServeSettings())
     # A busy machine may be slower for one of them.
     assert min(map(takes, BRIDGES)) < 1

@@ -233,7 +233,7 @@ def asked_by_the_readme() -> list[tuple[str, str]]:
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     settings = load_settings(index=tmp_path / "index")
     corpus = write_corpus(tmp_path / "corpus.jsonl", seed=3)
-    ingest_files(settings, [corpus], BadLines(strict=True), {})
+    ingest_files(settings, [corpus], BadLines(), {})
     container = Session.open(settings, tmp_path / "index")
     try:
         for route in Route:

@@ -11,7 +11,7 @@ from wye.backends.filters import Fixed
 from wye.featurizer.analyser import token_count
 from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.batching import Entry, Later
-from wye.service.collections import IndexCollection
+from wye.service.collections import Collection
 from wye.service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
 
 GRAPH = SearchParams(Route.GRAPH, 2, collection="c")
@@ -19,7 +19,7 @@ AUTO = SearchParams(Route.AUTO, 2, collection="c")
 
 
 def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
-    collection = IndexCollection("c", lambda: library)
+    collection = Collection("c", lambda: library)
     collection.load()
     library.batches.clear()
     return Searcher({"c": collection}, **options)
@@ -169,7 +169,7 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
-    collection = IndexCollection("c", lambda: library)
+    collection = Collection("c", lambda: library)
     collection.load()
     library.poison = "poison"
 

@@ -56,17 +56,6 @@ def test_only_what_is_ours_begins_a_line(passages: list[tuple[str, str]]) -> Non
     assert ours == ["Passages:", *(heads or ["(none)"]), "Question: Is it open?"]
 
 
-def test_what_has_no_room_is_left_out_and_marked(with_model: GeneratorSettings) -> None:
-    text = f"It is a bridge. {'Boats are popular there. ' * 20}It was rebuilt in 2004."
-    params = AnswerParams("When was it rebuilt?", [passage("A", text)])
-    sent = conversation(params, replace(with_model, context_tokens=20))[-1].content
-    assert "> It is a bridge. " in sent
-    assert "…" in sent
-    assert len(sent) < 300
-    whole = conversation(params, replace(with_model, context_tokens=0))[-1].content
-    assert f"> {text}" in whole
-
-
 @pytest.fixture
 def go_on(monkeypatch: pytest.MonkeyPatch) -> Event:
     """Quotes are found only once this is set, and never if that stops the event loop."""

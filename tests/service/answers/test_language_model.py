@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from tests.service.fakes import Endpoint
 from wye.service.answers import language_model as module
 from wye.service.answers.follow_up import Message
-from wye.service.answers.generate import GeneratedAnswer, GeneratorError
+from wye.service.answers.generate import AnswerParams, GeneratedAnswer, GeneratorError
 from wye.service.answers.language_model import LanguageModel
 from wye.service.api.answer import answer_value
 from wye.service.settings import GeneratorSettings
@@ -242,7 +242,7 @@ def test_odd_json_is_an_answer_or_a_generators_error(sent: list[object], streams
                 answer.pieces.append(each)
         except GeneratorError as error:
             assert str(error).startswith("it")  # noqa: PT017
-        value = answer_value(answer, [], "")
+        value = answer_value(AnswerParams("", []), answer)
         assert value.finish_reason in {"stop", "length"}
         assert value.model_dump_json()
 

@@ -8,6 +8,8 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Endpoint, Library, Serve, official
 from wye.backends.types import Passage
+from wye.service.http.edge import Scope
+from wye.service.http.keys import new_key
 from wye.service.settings import GeneratorSettings
 
 QUESTION = "What river flows into the Adriatic?"
@@ -113,6 +115,12 @@ def test_another_collection_is_another_model(serve: Serve) -> None:
     client = official(serve(engines={"main": Library(), "other": other}))
     reply = client.chat.completions.create(model="wye-dense:other", messages=TALK)
     assert (reply.model_extra or {})["wye"]["passages"][0]["id"] == "only"
+    secret, key = new_key("bound", [Scope.READ], ["other"])
+    bound = official(serve(engines={"main": Library(), "other": other}, keys=(str(key),)), secret)
+    for model in ("wye-dense:other", "wye-dense"):  # for this key it is the only one
+        assert bound.chat.completions.create(model=model, messages=TALK).choices
+    with pytest.raises(openai.NotFoundError):
+        bound.models.retrieve("wye-dense:main")
 
 
 def test_a_long_message_is_searched_for_by_its_end(client: TestClient, library: Library) -> None:

@@ -16,7 +16,7 @@ from tests.live import Live
 from tests.service.fakes import Serve, official
 from wye.backends.documents import HeadedDocument, document_of
 from wye.service.api.files import MOST_FILES
-from wye.service.collections import IndexCollection
+from wye.service.collections import Collection
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.ingest import bodies
@@ -140,13 +140,13 @@ def test_a_long_file_is_in_progress_until_its_job_has_ended(ai: OpenAI) -> None:
 def test_a_completed_file_is_searched(
     sentences: int, start: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    renew = IndexCollection.renew
+    renew = Collection.renew
 
-    def late(self: IndexCollection) -> bool:
+    def late(self: Collection) -> bool:
         time.sleep(0.3)
         return renew(self)
 
-    monkeypatch.setattr(IndexCollection, "renew", late)
+    monkeypatch.setattr(Collection, "renew", late)
     ai = official(start())
     text = "The Iron Bridge was cast. " * sentences
     done = ai.vector_stores.files.upload_and_poll(

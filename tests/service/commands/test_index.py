@@ -1,4 +1,4 @@
-"""`wye index` over folders: what is left out, strictness, metadata, and Ctrl-C."""
+"""`wye index` over folders: what is left out, metadata, and Ctrl-C."""
 
 import os
 import re
@@ -60,20 +60,6 @@ def test_a_file_that_is_only_touched_is_not_analysed_again(
     assert (code, "1 updated, 1 unchanged" in out) == (0, True)
     passage = list_documents(tmp_path / "i").documents[0].passages[0]
     assert passage.metadata["modified"] == "1970-01-11"
-
-
-def test_when_strict_nothing_is_written_if_anything_is_left_out(
-    folder: Path, tmp_path: Path, wye: Run
-) -> None:
-    code, _, err = wye("index", folder, "--index", tmp_path / "i", "--strict")
-    assert (code, "unsupported types: 2 .xyz, 1 without an ending" in err) == (2, True)
-    for name in ("c.xyz", "d.XYZ", "e"):
-        (folder / name).unlink()
-    (folder / "z.csv").write_text("text\nfine\n1,2\n")
-    code, _, err = wye("index", folder, "--index", tmp_path / "i", "--strict")
-    assert (code, "z.csv:3: " in err, (tmp_path / "i").exists()) == (2, True, False)
-    (folder / "z.csv").unlink()
-    assert wye("index", folder, "--index", tmp_path / "i", "--strict")[0] == 0
 
 
 def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, wye: Run) -> None:
@@ -143,7 +129,7 @@ def test_another_index_is_a_source_beside_files(
 
     monkeypatch.setattr(FakeAnalyser, "analyse", noted)
     sources = (old, tmp_path / "b.txt")
-    code, out, err = wye("index", *sources, "--index", new, "--metadata", "z=1", "--strict")
+    code, out, err = wye("index", *sources, "--index", new, "--metadata", "z=1")
     assert (code, "3 added" in out, analysed) == (0, True, ["b.txt"])
     assert "2 analyses were taken along, since the models are the same." in " ".join(err.split())
     before, after = list_documents(old).documents, list_documents(new).documents
@@ -223,8 +209,6 @@ def test_a_pipe_in_a_folder_is_skipped_and_one_that_is_named_refused(
     assert f"Skipped: {folder / 'b.txt'}: is a pipe, not a file\n" in err
     code, _, err = wye("index", folder / "b.txt", "--index", tmp_path / "new")
     assert (code, err) == (2, f"Error: {folder / 'b.txt'} is a pipe, not a file.\n")
-    assert wye("index", folder, "--index", tmp_path / "new", "--strict")[0] == 2
-    assert not (tmp_path / "new").exists()
 
 
 def test_documents_of_files_that_are_gone_are_counted_and_pruned(
@@ -269,16 +253,13 @@ def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, 
         assert (code, wrong[1] in err) == (2, True)
 
 
-def test_an_id_of_another_file_of_an_earlier_run_is_named_and_if_strict_refused(
-    tmp_path: Path, wye: Run
-) -> None:
+def test_an_id_of_another_file_of_an_earlier_run_is_named(tmp_path: Path, wye: Run) -> None:
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text('{"id": "1", "text": "A quay."}\n{"id": "2", "text": "A lock."}\n')
     second.write_text('{"id": "2", "text": "Another lock."}\n{"id": "3", "text": "A weir."}\n')
     words = ("--index", tmp_path / "i")
     why = f"{second} has ids of {first}, which was indexed before: 2 (1 in all)"
     assert "which was" not in wye("index", first, *words)[2] + wye("index", first, *words)[2]
-    assert why in wye("index", second, *words, "--strict")[2]
     code, out, err = wye("index", second, *words)
     assert (code, "1 added, 1 updated" in out, why in err) == (0, True, True)
     second.replace(first)

@@ -47,7 +47,7 @@ async def test_it_opens_an_index(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"_id": "babbage", "title": "Babbage", "text": text}))
     index = tmp_path / "index"
-    ingest_files(load_settings(index=index), [corpus], BadLines(strict=True), {})
+    ingest_files(load_settings(index=index), [corpus], BadLines(), {})
     started = StdioServerParameters(
         command=sys.executable,
         args=["-c", WYE, "mcp", "--index", str(index)],

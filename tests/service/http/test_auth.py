@@ -83,8 +83,8 @@ def keys(
     folder = tmp_path_factory.mktemp("keys")
     router = handmade_router(folder / "models", "words", 8.0)
     bound: dict[str, dict[str, Any]] = {
-        "free": {"scopes": [Scope.ADMIN]},
-        "a": {"scopes": [Scope.ADMIN], "collections": ["a"]},
+        "free": {"scopes": [Scope.WRITE]},
+        "a": {"scopes": [Scope.WRITE], "collections": ["a"]},
         "filtered": {"scopes": [Scope.READ], "collections": ["a"], "filter_": PUBLIC},
         "nowhere": {"scopes": [Scope.WRITE], "collections": ["elsewhere"]},
         "no-such-key": {
