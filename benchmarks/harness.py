@@ -5,7 +5,6 @@ its options to a parser; and `run`, which prints tables and returns an exit code
 """
 
 import argparse
-import json
 import platform
 import shutil
 import socket
@@ -27,7 +26,7 @@ import psutil
 
 from wye.backends.types import Float64
 from wye.router.types import Reply
-from wye.training.data import Dataset
+from wye.training.data import Dataset, read_unjudged
 from wye.training.measures import MEASURES, interval, resampled_means, score
 
 DEMO = Path(str(files("wye.service"))) / "demo"
@@ -89,22 +88,8 @@ def data_name(args: argparse.Namespace) -> str:
 
 
 def read_questions(path: Path) -> list[str]:
-    """Read the questions of a BEIR folder, or of a file with one a line.
-
-    Raises:
-        BenchmarkError: There are none.
-    """
-    try:
-        if path.is_dir():
-            lines = (path / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-            questions = [json.loads(line)["text"] for line in lines]
-        else:
-            questions = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError, KeyError) as error:
-        raise BenchmarkError(f"'{path}' holds no questions ({error}).") from None
-    if not any(text.strip() for text in questions):
-        raise BenchmarkError(f"There is no question in '{path}'; write one on each line.")
-    return [text.strip() for text in questions if text.strip()]
+    """The different questions of a BEIR folder, or of a file with one a line."""
+    return [question.text for question in read_unjudged(path)]
 
 
 class Server:
@@ -270,10 +255,7 @@ def _commit() -> str:
     """The checked-out commit, marked if files differ from it."""
     options = ["--always", "--exclude=*", "--abbrev=12", "--dirty=+changes"]
     command = ["git", "-C", str(Path(__file__).parent), "describe", *options]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return "git is missing"
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "not a git checkout"
 
 

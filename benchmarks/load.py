@@ -57,8 +57,7 @@ class Sample:
     @property
     def failed(self) -> int:
         """Number of replies that are neither."""
-        handled = len(self.answered) + len(self.refused)
-        return sum(map(len, self.seconds.values())) - handled
+        return sum(len(s) for status, s in self.seconds.items() if status not in (200, *REFUSED))
 
     @property
     def rate(self) -> float:

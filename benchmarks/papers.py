@@ -430,7 +430,8 @@ def routers(data: JudgedIndex) -> dict[str, Router]:
     recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
     texts = [text for of_split, _ in known for text in of_split]
     labels = np.array([label for _, of_split in known for label in of_split], np.float64)
-    pool = Pool(columns(texts), labels, np.full(len(texts), data.dataset.name))
+    groups, stakes = np.full(len(texts), data.dataset.name), np.ones(len(texts))
+    pool = Pool(columns(texts), labels, groups, stakes, np.array(texts, np.str_))
     scorer = fit_scorer(pool, FEATURE_NAMES, recipe)
     by_name["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
     by_name["the router that ships"] = shipped

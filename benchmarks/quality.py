@@ -76,7 +76,6 @@ def _measure(folder: Path, args: argparse.Namespace) -> dict[str, dict[str, floa
 
 def _read(path: Path) -> Figures:
     try:
-        figures: Figures = json.loads(path.read_text(encoding="utf-8"))
+        return Figures(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise BenchmarkError(f"'{path}' has no figures: {error}") from None
-    return figures

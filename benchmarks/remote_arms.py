@@ -12,12 +12,10 @@ import asyncio
 import random
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 import numpy as np
@@ -61,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 async def _measure(args: argparse.Namespace, dataset: Dataset, index: Path, arm: str) -> None:
-    async with proxied(arm, DELAY * args.scale, args.seed) as proxy:
+    async with Proxy(arm, DELAY * args.scale, args.seed) as proxy:
         with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
             file = Path(scratch) / "wye.toml"
             file.write_text(declared(proxy.url, round(2000 * DELAY * args.scale)), "utf-8")
@@ -116,33 +114,29 @@ async def ask_all(
     url: str, questions: Sequence[str], clients: int, **fields: object
 ) -> list[ArmReply]:
     """Ask every question once with several clients; results in the questions' order."""
-    replies: dict[int, ArmReply] = {}
-    rows = iter(range(len(questions)))
+    gate = asyncio.Semaphore(clients)
 
-    async def ask_next(client: httpx2.AsyncClient) -> None:
-        for row in rows:
-            replies[row] = await ask(client, questions[row], **fields)
+    async def ask_in_turn(client: httpx2.AsyncClient, question: str) -> ArmReply:
+        async with gate:
+            return await ask(client, question, **fields)
 
     async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE) as client:
-        await asyncio.gather(*(ask_next(client) for _ in range(clients)))
-    return [replies[row] for row in range(len(questions))]
+        return await asyncio.gather(*(ask_in_turn(client, question) for question in questions))
 
 
 async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> None:
     texts = [question.text for question in dataset.questions]
-    deadline = round(4000 * DELAY * args.scale + 10_000)
+    deadline = min(round(4000 * DELAY * args.scale + 10_000), 60_000)
     for route in ("hybrid", "fusion"):  # load what is loaded on first use
         await ask_all(url, texts[: 2 * args.clients], args.clients, route=route)
     table = Table(["", "calls", "spent", "saved", "mean ms", "p95 ms", "nDCG@10", "difference"])
     baseline: Float64 | None = None
-    ways: dict[str, dict[str, object]] = {
+    for name, fields in {
         "always asked": {"route": "fusion"},
         "auto, balanced": {"point": "balanced"},
         "never asked": {"route": "hybrid"},
-    }
-    for name, fields in ways.items():
-        fields["deadline_ms"] = min(deadline, 60_000)
-        replies = await ask_all(url, texts, args.clients, **fields)
+    }.items():
+        replies = await ask_all(url, texts, args.clients, deadline_ms=deadline, **fields)
         hits = ([hit["id"] for hit in reply.body.get("passages", [])] for reply in replies)
         values = harness.measured(dataset, hits, "nDCG@10")
         baseline = values if baseline is None else baseline
@@ -171,36 +165,29 @@ async def _print_faults(
             url, texts, args.clients, route="auto", deadline_ms=round(1000 * deadline)
         )
         answered = [reply for reply in replies if reply.status == 200 and reply.body["passages"]]
-        missing = [reply for reply in answered if reply.body["missing"]]
+        complete = [reply for reply in answered if not reply.body["missing"]]
         # The arm's list is missing, and the reply does not say so.
-        untold = [
-            reply
-            for reply in answered
-            if reply.body["route"]["path"] == "fusion"
-            and not reply.body["missing"]
-            and not reply.called
-        ]
+        untold = [r for r in complete if r.body["route"]["path"] == "fusion" and not r.called]
         table.row(
             fault,
             f"{len(answered)}/{len(replies)}",
             sum(reply.status >= 500 and reply.status not in _BUSY for reply in replies),
             sum(reply.status in _BUSY for reply in replies),
             sum(reply.seconds > deadline for reply in replies),
-            len(missing),
+            len(answered) - len(complete),
             len(untold),
             1000 * float(np.mean([reply.seconds for reply in replies])),
         )
 
 
 class Proxy:
-    """Forwards requests to a server with delays and faults.
+    """Forwards requests to a server with delays and faults, in an `async with` block.
 
     Attributes:
         url: Its address.
         delay: Seconds before each reply.
         faulty: Share of the calls that meet a fault.
         faults: The faults to choose among.
-        met: Fault -> number of calls that met it.
     """
 
     def __init__(self, target: str, delay: float, seed: int) -> None:
@@ -208,11 +195,19 @@ class Proxy:
         self.delay = delay
         self.faulty = 0.0
         self.faults: Sequence[str] = FAULTS
-        self.met: Counter[str] = Counter()
         self._random = random.Random(seed)
         self._client = httpx2.AsyncClient(base_url=target, timeout=PATIENCE)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def __aenter__(self) -> Self:
+        self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._listening.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._listening.close()
+        await self._client.aclose()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
         try:
             while await self._answer(reader, writer):
@@ -221,10 +216,6 @@ class Proxy:
             pass  # the client left, or the benchmark is over
         finally:
             writer.close()
-
-    async def close(self) -> None:
-        """Close the connections to the server."""
-        await self._client.aclose()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; returns whether the connection stays open."""
@@ -239,7 +230,6 @@ class Proxy:
         fault = ""
         if self._random.random() < self.faulty:
             fault = self._random.choice(self.faults)
-            self.met[fault] += 1
         if fault == "refused":
             return False
         if fault == "hanging":
@@ -261,17 +251,3 @@ class Proxy:
     def _send(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:
         writer.write(_HEAD.format(status=status, length=len(body)).encode() + body)
         return True
-
-
-@asynccontextmanager
-async def proxied(target: str, delay: float, seed: int) -> AsyncIterator[Proxy]:
-    """Run a proxy of a server on a free port."""
-    proxy = Proxy(target, delay, seed)
-    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    proxy.url = f"http://127.0.0.1:{port}"
-    try:
-        yield proxy
-    finally:
-        listening.close()
-        await proxy.close()

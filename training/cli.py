@@ -157,9 +157,9 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             write_runs(run_dir, result)
             if answered is not None:
                 write_json(run_dir / "answers.json", answer_report.metrics(answered))
-        if result.unanswered:
-            ids = ", ".join(result.unanswered)
-            typer.echo(f"{len(result.unanswered)} questions went unanswered: {ids}", err=True)
+        if unanswered := sorted({*result.unanswered_by(*result.runs)}):
+            ids = ", ".join(unanswered)
+            typer.echo(f"{len(unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
 
 

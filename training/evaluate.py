@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import combinations, islice
+from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Protocol
 
@@ -46,31 +46,46 @@ class SystemRun:
     """The results of one route.
 
     Attributes:
-        answers: Question id -> hits, in the dataset's order; without unanswered questions.
+        replies: Question id -> reply, in the dataset's order; without blank questions, which no
+            route can answer.
         values: (n, m) float64, every measure of every question.
-        unanswered: Ids of questions without a hit.
-        degraded: Reason -> number of answers that were degraded for it.
-        latency: Stage -> mean milliseconds of a question; "total" is their sum. For a batch of 1
-            also "p50 of total" and so on; the questions of a larger one share its time equally.
-        answerability: Question id -> probability that the index has an answer, where known.
     """
 
     name: str
-    answers: Mapping[str, Sequence[RankedHit]]
+    replies: Mapping[str, Reply]
     values: Float64
-    unanswered: tuple[str, ...]
-    degraded: Mapping[str, int]
-    latency: Mapping[str, float]
-    answerability: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> dict[str, Sequence[RankedHit]]:
+        """Question id -> hits; without questions that have none."""
+        return {id_: r.ranking.hits for id_, r in self.replies.items() if r.ranking.hits}
+
+    @property
+    def degraded(self) -> Counter[str]:
+        """Reason -> number of answers that were degraded for it."""
+        reasons = (reply.ranking.degraded for reply in self.replies.values())
+        return Counter(reason for reason in reasons if reason)
+
+    def latency(self, batch: int) -> dict[str, float]:
+        """Stage -> mean milliseconds of a question; "total" is their sum.
+
+        For a batch of 1 also "p50 of total" and so on; the questions of a larger one share its time
+        equally.
+        """
+        times = [reply.seconds for reply in self.replies.values()]
+        stages = dict.fromkeys(stage for seconds in times for stage in seconds)
+        result = {s: 1000 * sum(each.get(s, 0.0) for each in times) / len(times) for s in stages}
+        if times:
+            totals = 1000 * np.array([sum(each.values()) for each in times])
+            result["total"] = float(totals.mean())
+            for p in PERCENTILES if batch == 1 else ():
+                result[f"p{p} of total"] = float(np.percentile(totals, p))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Several routes on the same questions.
-
-    Attributes:
-        runs: One for each system, in the requested order.
-    """
+    """Several routes on the same questions."""
 
     dataset: Dataset
     version: int
@@ -82,10 +97,11 @@ class Evaluation:
     means: Means
     differences: Differences
 
-    @property
-    def unanswered(self) -> tuple[str, ...]:
-        """Sorted ids of questions for which some system had no hit."""
-        return tuple(sorted({id_ for run in self.runs for id_ in run.unanswered}))
+    def unanswered_by(self, *runs: SystemRun) -> list[str]:
+        """Ids of questions for which some of these had no hit, in the dataset's order."""
+        answered = [run.answers for run in runs]
+        ids = (question.id for question in self.dataset.questions)
+        return [id_ for id_ in ids if not all(id_ in answers for answers in answered)]
 
 
 def evaluate(
@@ -108,23 +124,18 @@ def evaluate(
     Raises:
         EvaluationError: The dataset has no question.
     """
-    depth = max(k, DEPTH)
-    progress = progress or Silent()
-    runs: list[SystemRun] = []
-    version = 0
+    depth, progress = max(k, DEPTH), progress or Silent()
+    runs = []
     for route in routes:
-        progress.start(len(dataset.questions), f"asking {route}")
-        try:
-            replies = _ask(
-                endpoint, dataset.questions, route, depth=depth, batch=batch, progress=progress
-            )
-        finally:
-            progress.close()
-        version = next((reply.version for reply in replies.values()), version)
-        runs.append(_run(str(route), dataset, replies, batch))
-    values = {run.name: run.values for run in runs}
-    pairs = [(later, earlier) for earlier, later in combinations(values, 2)]
-    means, differences = compare(values, pairs, MEASURES, resamples=resamples, seed=seed)
+        replies = _ask(
+            endpoint, dataset.questions, route, depth=depth, batch=batch, progress=progress
+        )
+        values = score(dataset.judgements, {id_: r.ranking.ids() for id_, r in replies.items()})
+        runs.append(SystemRun(str(route), replies, values))
+    version = next((reply.version for run in runs for reply in run.replies.values()), 0)
+    by_name = {run.name: run.values for run in runs}
+    pairs = [(later, earlier) for earlier, later in combinations(by_name, 2)]
+    means, differences = compare(by_name, pairs, MEASURES, resamples=resamples, seed=seed)
     return Evaluation(
         dataset, version, depth, batch, seed, resamples, tuple(runs), means, differences
     )
@@ -141,45 +152,19 @@ def _ask(
 ) -> dict[str, Reply]:
     """Question id -> reply; blank questions are skipped, since no route can answer them."""
     answerable = [question for question in questions if not is_blank(question.text)]
-    if answerable:
-        # So that the first question's latency has nothing that is built on first use.
-        endpoint.search([answerable[0].text], Ask(route, depth))
     replies: dict[str, Reply] = {}
-    rest = iter(answerable)
-    while window := list(islice(rest, batch)):
-        answers = endpoint.search([question.text for question in window], Ask(route, depth))
-        replies.update(zip((question.id for question in window), answers, strict=True))
-        progress.advance(len(window))
+    progress.start(len(questions), f"asking {route}")
+    try:
+        # So that the first question's latency has nothing that is built on first use.
+        endpoint.search([question.text for question in answerable[:1]], Ask(route, depth))
+        for start in range(0, len(answerable), batch):
+            window = answerable[start : start + batch]
+            answers = endpoint.search([question.text for question in window], Ask(route, depth))
+            replies.update(zip((question.id for question in window), answers, strict=True))
+            progress.advance(len(window))
+    finally:
+        progress.close()
     return replies
-
-
-def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) -> SystemRun:
-    seconds = [reply.seconds for reply in replies.values()]
-    stages = list(dict.fromkeys(stage for times in seconds for stage in times))
-    totals = 1000 * np.array([sum(times.values()) for times in seconds])
-    latency = {s: 1000 * sum(times.get(s, 0.0) for times in seconds) / len(seconds) for s in stages}
-    if seconds:
-        latency["total"] = float(totals.mean())
-    if seconds and batch == 1:
-        values = np.percentile(totals, PERCENTILES).tolist()
-        latency |= {f"p{p} of total": ms for p, ms in zip(PERCENTILES, values, strict=True)}
-    answers = {id_: reply.ranking.hits for id_, reply in replies.items() if reply.ranking.hits}
-    reasons = (reply.ranking.degraded for reply in replies.values())
-    return SystemRun(
-        name=name,
-        answers=answers,
-        values=score(
-            dataset.judgements, {id_: [hit.id for hit in hits] for id_, hits in answers.items()}
-        ),
-        unanswered=tuple(q.id for q in dataset.questions if q.id not in answers),
-        degraded=Counter(reason for reason in reasons if reason),
-        latency=latency,
-        answerability={
-            id_: reply.answerability
-            for id_, reply in replies.items()
-            if reply.answerability is not None
-        },
-    )
 
 
 def metrics(result: Evaluation) -> dict[str, object]:
@@ -196,8 +181,8 @@ def metrics(result: Evaluation) -> dict[str, object]:
         "routes": {
             run.name: {
                 "measures": {name: asdict(cell) for name, cell in result.means[run.name].items()},
-                "unanswered": list(run.unanswered),
-                "degraded": dict(run.degraded),
+                "unanswered": result.unanswered_by(run),
+                "degraded": run.degraded,
             }
             for run in result.runs
         },
@@ -219,7 +204,7 @@ def latency(result: Evaluation) -> dict[str, object]:
     """Milliseconds a question by route and stage, which vary from run to run."""
     return {
         "batch": result.batch,
-        "milliseconds": {run.name: run.latency for run in result.runs},
+        "milliseconds": {run.name: run.latency(result.batch) for run in result.runs},
     }
 
 
@@ -231,17 +216,15 @@ def write_runs(folder: Path, result: Evaluation) -> None:
     write_json(folder / "latency.json", latency(result))
 
 
-def _times(runs: Sequence[SystemRun]) -> str:
+def _times(result: Evaluation) -> str:
     """A table with a row for each stage, the totals last, and a column for each system."""
-    columns = [run.latency for run in runs]
-    stages = sorted(
-        {stage: None for times in columns for stage in times}, key=lambda it: it.endswith("total")
-    )
+    columns = [run.latency(result.batch) for run in result.runs]
+    stages = dict.fromkeys(stage for times in columns for stage in times)
     rows = [
         (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in columns))
-        for stage in stages
+        for stage in sorted(stages, key=lambda stage: stage.endswith("total"))
     ]
-    return table(("stage", *(run.name for run in runs)), rows)
+    return table(("stage", *(run.name for run in result.runs)), rows)
 
 
 def as_markdown(result: Evaluation) -> str:
@@ -261,7 +244,7 @@ def as_markdown(result: Evaluation) -> str:
     texts += [
         f"Milliseconds per question, asked in batches of {result.batch}: means"
         + ("" if result.batch == 1 else "; --batch 1 gives percentiles"),
-        _times(result.runs),
+        _times(result),
     ]
     for run in result.runs:
         for reason, count in sorted(run.degraded.items()):
@@ -279,21 +262,17 @@ def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress
     Returns:
         Markdown: a table, and whether hybrid is enough for such questions.
     """
-    firsts: dict[Route, list[frozenset[str]]] = {}
+    firsts: dict[Route, list[set[str]]] = {}
     expected: dict[Route, float] = {}
     times: dict[Route, float] = {}
-    takes: Counter[Route] = Counter()
     for route in USUAL:
-        progress.start(len(questions), f"asking {route}")
-        try:
-            replies = _ask(endpoint, questions, route, depth=FIRST, batch=1, progress=progress)
-        finally:
-            progress.close()
-        firsts[route] = [frozenset(h.id for h in r.ranking.hits) for r in replies.values()]
-        expected[route] = sum(sum(r.relevance or [np.nan]) for r in replies.values()) / len(replies)
-        times[route] = 1000 * sum(sum(r.seconds.values()) for r in replies.values()) / len(replies)
+        asked = _ask(endpoint, questions, route, depth=FIRST, batch=1, progress=progress)
+        replies = [*asked.values()]
+        firsts[route] = [{*reply.ranking.ids()} for reply in replies]
+        expected[route] = sum(sum(r.relevance or [np.nan]) for r in replies) / len(replies)
+        times[route] = SystemRun(str(route), asked, np.zeros(0)).latency(1)["total"]
         if route == Route.AUTO:
-            takes.update(reply.route for reply in replies.values())
+            takes = Counter(reply.route for reply in replies)
     differing = {
         route: np.mean([a != b for a, b in zip(firsts[Route.AUTO], sets, strict=True)])
         for route, sets in firsts.items()

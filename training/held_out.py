@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logit
@@ -26,8 +26,6 @@ ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
 FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
 """The routes to compare with on such a dataset; steps are fusion for a question without a plan."""
 
-CODES = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}
-"""Codes of routes; that of any other, a simple one, is 0."""
 Shares = tuple[float, float, float, float]
 """Shares of the simple, the fusion and the graph route, and of steps."""
 
@@ -49,7 +47,8 @@ class SystemOutcomes:
     @property
     def shares(self) -> Shares:
         """Shares of the routes."""
-        return shares_of(self.codes)
+        simple, fused, graph, steps = np.bincount(self.codes, minlength=4) / len(self.codes)
+        return float(simple), float(fused), float(graph), float(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +78,10 @@ def run_systems(
         scores: (n,) the router's scores.
     """
     thresholds, rows = policy.thresholds, np.arange(len(questions))
-    # Some questions are parsed to see whether they have a plan.
-    parsed = questions.parsed(scores, thresholds.steps) if thresholds.steps else None
-    by_code = (*routes(policy.simple), Route.STEPS)
-    values = np.stack([questions.values_of(route, fusion, scores) for route in by_code])
-    latency_ms = np.stack([questions.latency_ms(route, parsed=parsed) for route in by_code])
+    parsed = questions.parsed(scores, thresholds.steps)
+    code_of = {route: code for code, route in enumerate((*routes(policy.simple), Route.STEPS))}
+    values = np.stack([questions.values_of(route, fusion, scores) for route in code_of])
+    latency_ms = np.stack([questions.latency_ms(route, parsed=parsed) for route in code_of])
 
     def routed(codes: Int64) -> SystemOutcomes:
         return SystemOutcomes(values[codes, rows], latency_ms[codes, rows], codes)
@@ -92,7 +90,7 @@ def run_systems(
         f"always {route}": SystemOutcomes(
             questions.values_of(route, fusion),
             questions.latency_ms(route, routed=False),
-            np.full(len(rows), CODES.get(route, 0)),
+            np.full(len(rows), code_of.get(route, 0)),
         )
         for route in ALWAYS
     }
@@ -104,12 +102,6 @@ def run_systems(
     return systems
 
 
-def shares_of(codes: Int64) -> Shares:
-    """Shares of the routes, from the (n,) codes of the routes taken."""
-    simple, fused, graph, steps = (np.bincount(codes, minlength=4) / len(codes)).tolist()
-    return simple, fused, graph, steps
-
-
 def left_out_results(
     questions: EvaluationSet, scores: Float64, policy: Policy, fusion: FusionSettings
 ) -> list[LeftOut]:
@@ -119,21 +111,20 @@ def left_out_results(
         scores: (n,) scores of routers that did not learn from the question's dataset.
     """
     systems, quality = run_systems(questions, scores, policy, fusion), MEASURES.index(QUALITY)
-    auto, results = systems[AUTO], []
+    results = []
     for origin in dict.fromkeys(questions.origins.tolist()):
-        rows = np.flatnonzero(questions.origins == origin)
-        always = {str(route): systems[f"always {route}"].values[rows, quality] for route in FIXED}
-        fixed = {route: float(values.mean()) for route, values in always.items()}
-        best = always[max(fixed, key=lambda route: fixed[route])]
-        means = dict(zip(MEASURES, auto.values[rows].mean(axis=0).tolist(), strict=True))
+        rows = questions.origins == origin
+        fixed = {str(route): systems[f"always {route}"].values[rows, quality] for route in FIXED}
+        values = systems[AUTO].values[rows]
+        means = dict(zip(MEASURES, values.mean(axis=0).tolist(), strict=True))
         results.append(
             LeftOut(
                 dataset=origin,
-                questions=len(rows),
+                questions=len(values),
                 means={measure: means[measure] for measure in MEASURED},
-                fixed=fixed,
-                less_best=mean_interval(auto.values[rows, quality] - best),
-                shares=shares_of(auto.codes[rows]),
+                fixed={route: float(each.mean()) for route, each in fixed.items()},
+                less_best=mean_interval(values[:, quality] - max(fixed.values(), key=np.mean)),
+                shares=replace(systems[AUTO], codes=systems[AUTO].codes[rows]).shares,
             )
         )
     return results

@@ -3,8 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,9 @@ class Report:
         complexity: Rank correlation of cross-fitted scores with the number of hops, by dataset and
             over "all", datasets weighed equally; only of those that tell it.
         left_out: The result on each dataset, scored by routers that learned from the others.
+        cross_fitted: Quality on train and dev, by cross-fitted scores.
         fixed: Route -> outcome of always taking it on train and dev, for the three and steps.
+        front: Quality against latency, on train and dev.
         evaluation: The results on the test splits; None without any.
     """
 
@@ -114,54 +115,41 @@ class Report:
     teacher: Interval | None
     complexity: Mapping[str, float]
     left_out: Sequence[LeftOut]
+    cross_fitted: Interval
     fixed: Mapping[str, Outcome]
-    evaluation: Summary | None = None
-
-    @property
-    def disagreements(self) -> int:
-        """Number of questions of train and dev on which one arm is better."""
-        return len(self.fitted.disagreement)
-
-    @cached_property
-    def front(self) -> Front:
-        """Quality against latency, on train and dev."""
-        return front(self.fitted.outcomes, self.fitted.choices.goal)
-
-    @cached_property
-    def cross_fitted(self) -> Interval:
-        """Quality on train and dev, by cross-fitted scores."""
-        outcomes = self.fitted.outcomes
-        codes = bands(outcomes.scores, self.fitted.policy.thresholds)
-        quality = outcomes.quality[np.arange(len(codes)), codes]
-        return mean_interval(quality, self.fitted.choices.seed)
+    front: Front
+    evaluation: Summary | None
 
 
 def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, Any]) -> Report:
     """Compute a report's numbers."""
-    choices, questions, logits = fitted.choices, fitted.questions, fitted.crossfit.logits
-    labels, better = fitted.disagreement.labels, fitted.disagreement.better
-    labelled = labels >= 0
-    calibration = {CROSSFIT: reliability(logits[labelled], labels[labelled])}
-    trees, teacher = fitted.crossfit.trees, None
-    if trees is not None:
-        ours, theirs = (losses(each[labelled], labels[labelled]) for each in (logits, trees))
-        teacher = mean_interval(ours - theirs, choices.seed)
-    left_out: list[LeftOut] = []
-    if fitted.unseen is not None and (known := ~np.isnan(fitted.unseen)).any():
-        scores = scores_of(fitted.unseen[known])
-        left_out = left_out_results(questions.only(known), scores, fitted.policy, choices.fusion)
+    choices, questions, outcomes = fitted.choices, fitted.questions, fitted.outcomes
+    known = fitted.disagreement.labels >= 0
+    labels, logits = fitted.disagreement.labels[known], fitted.crossfit.logits[known]
+    calibration = {CROSSFIT: reliability(logits, labels)}
     if evaluation is not None and evaluation.calibration is not None:
         calibration[TEST] = evaluation.calibration
+    teacher = None
+    if (trees := fitted.crossfit.trees) is not None:
+        behind = losses(logits, labels) - losses(trees[known], labels)
+        teacher = mean_interval(behind, choices.seed)
+    left_out: list[LeftOut] = []
+    if fitted.unseen is not None and (scored := ~np.isnan(fitted.unseen)).any():
+        scores = scores_of(fitted.unseen[scored])
+        left_out = left_out_results(questions.only(scored), scores, fitted.policy, choices.fusion)
+    codes = bands(outcomes.scores, fitted.policy.thresholds)
     return Report(
         facts=facts,
         fitted=fitted,
-        data=count_questions(questions, better),
+        data=count_questions(questions, fitted.disagreement.better),
         calibration=calibration,
-        auc=auc(logits[labelled], labels[labelled]),
+        auc=auc(logits, labels),
         teacher=teacher,
-        complexity=complexity(questions, logits),
+        complexity=complexity(questions, fitted.crossfit.logits),
         left_out=left_out,
+        cross_fitted=mean_interval(outcomes.quality[np.arange(len(codes)), codes], choices.seed),
         fixed=questions.fixed(fitted.policy.simple, choices.fusion, choices.quality),
+        front=front(outcomes, choices.goal),
         evaluation=evaluation,
     )
 
@@ -171,16 +159,15 @@ def complexity(questions: EvaluationSet, scores: Float64) -> dict[str, float]:
     hops = np.array([row.question.hops for row in questions.questions])
     origins = questions.origins
     sets = [name for name in dict.fromkeys(origins.tolist()) if hops[origins == name].all()]
-    if not sets or len(np.unique(hops[np.isin(origins, sets)])) < 2:
-        return {}
-    rows = np.isin(origins, sets)
-    _, number, counts = np.unique(origins[rows], return_inverse=True, return_counts=True)
-    result = {ALL: _rank_correlation(scores[rows], hops[rows], 1 / counts[number])}
-    for name in sets:
-        rows = origins == name
-        if len(np.unique(hops[rows])) > 1:
-            result[name] = _rank_correlation(scores[rows], hops[rows], np.ones(rows.sum()))
-    return result
+    weights = {name: 1 / (origins == name).sum() for name in sets}
+    groups = {ALL: np.isin(origins, sets), **{name: origins == name for name in sets}}
+    return {
+        name: _rank_correlation(
+            scores[rows], hops[rows], np.array([weights[origin] for origin in origins[rows]])
+        )
+        for name, rows in groups.items()
+        if len(np.unique(hops[rows])) > 1
+    }
 
 
 def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
@@ -196,15 +183,12 @@ def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
 
 def metrics(report: Report) -> dict[str, Any]:
     """Every number, as JSON."""
-    fitted = report.fitted
-    numbers = (
-        *("data", "calibration", "auc", "teacher", "complexity", "left_out"),
-        *("cross_fitted", "fixed", "front", "evaluation"),
-    )
+    numbers = {each.name: getattr(report, each.name) for each in fields(report)}
+    fitted = numbers.pop("fitted")
     content: dict[str, Any] = plain(
         {
-            **report.facts,
-            **{name: getattr(report, name) for name in numbers},
+            **numbers.pop("facts"),
+            **numbers,
             "choices": fitted.choices,
             "recipe": fitted.recipe,
             "features": fitted.scorer.names,
@@ -218,28 +202,19 @@ def metrics(report: Report) -> dict[str, Any]:
 def write_report(folder: Path, report: Report) -> None:
     """Write metrics.json and the two figures; the same report gives the same bytes."""
     write_json(folder / METRICS, metrics(report))
-    fitted = report.fitted
-    quality = fitted.choices.quality
-    figures = {
-        FRONT: front_figure(report.front, fitted.solution.outcome, report.fixed, quality),
-        RELIABILITY: reliability_figure(report.calibration),
-    }
-    for name, figure in figures.items():
+    chosen, quality = report.fitted.solution.outcome, report.fitted.choices.quality
+    for name, figure in (
+        (FRONT, front_figure(report.front, chosen, report.fixed, quality)),
+        (RELIABILITY, reliability_figure(report.calibration)),
+    ):
         (folder / name).write_text(as_svg(figure), encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a router is worth using, and why, in a sentence or two."""
+def verdict(report: Report) -> tuple[bool, str] | None:
+    """Whether the router is better than always taking fusion on the test splits, and why, in words.
 
-    better: bool
-    says: str
-
-
-def verdict(report: Report) -> Verdict | None:
-    """Compare the router with always taking fusion, on the test splits; None without any.
-
-    If fusion does not keep the goal's bounds, the simple route is compared instead.
+    If fusion does not keep the goal's bounds, the simple route is compared instead. None without
+    test splits.
     """
     if (evaluation := report.evaluation) is None:
         return None
@@ -263,7 +238,7 @@ def verdict(report: Report) -> Verdict | None:
     shares = zip((*routes(simple), Route.STEPS), evaluation.shares[AUTO], strict=True)
     if constant := [str(route) for route, share in shares if share == 1]:
         says += f" It sends every question to {constant[0]}, which needs no router."
-    return Verdict(better, says)
+    return better, says
 
 
 def card(name: str, report: Report) -> str:
@@ -287,7 +262,7 @@ def card(name: str, report: Report) -> str:
         command=report.facts["command"].replace("\n", " "),
         data=_data(report, by_arm=choices.success == ALL_GOLD),
         enough=ENOUGH,
-        disagreements=report.disagreements,
+        disagreements=len(fitted.disagreement),
     )
 
 

@@ -147,7 +147,7 @@ class TrainingRun:
                 "success": choices.success,
                 "kind": AttentionMlp.kind,
                 "questions": len(fitted.questions),
-                "disagreements": report.disagreements,
+                "disagreements": len(fitted.disagreement),
                 "features computed": len(fitted.questions.names),
                 "versions": facts["versions"],
             },

@@ -282,13 +282,14 @@ def _print_verdict(folder: Path, report: "Report") -> None:
     from wye.training.markdown import show
     from wye.training.report import judged, verdict
 
-    comparison = verdict(report)
-    if comparison is None or report.evaluation is None:
+    better = True
+    if report.evaluation is None or (comparison := verdict(report)) is None:
         typer.echo("No dataset has a test split, so the router was not evaluated.", err=True)
     else:
-        typer.echo(comparison.says)
+        better, says = comparison
+        typer.echo(says)
         show(judged(report.evaluation))
-    if comparison is not None and not comparison.better:
+    if not better:
         typer.echo(f"Wrote {folder}, which is not better; its card compares all candidates.")
         raise typer.Exit(NOT_BETTER)
     typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")

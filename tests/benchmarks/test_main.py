@@ -25,7 +25,7 @@ def test_an_unknown_name_lists_what_there_is(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("load FOLDER", "holds no questions"),
+        ("load FOLDER", "cannot be read"),
         ("load FOLDER/asked.txt", "name an index with --index"),
         ("quality --against FOLDER/none.json", "has no figures"),
         ("quality FOLDER", "queries.jsonl"),

@@ -3,7 +3,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from benchmarks.remote_arms import FAULTS, ArmReply, ask, declared, proxied
+from benchmarks.remote_arms import FAULTS, ArmReply, Proxy, ask, declared
 from tests.service.arms.fakes import Remote
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
@@ -31,7 +31,7 @@ async def test_the_proxy_fails_as_it_is_told_to(target: Remote, tmp_path: Path) 
     passage = {"id": "a", "text": "Text.", "title": "", "score": 0.5, "metadata": {}}
     target.reply = {"passages": [passage], "degraded": ""}
     try:
-        async with proxied(target.url, 0.3, 0) as proxy:
+        async with Proxy(target.url, 0.3, 0) as proxy:
             arm = arm_at(proxy.url, tmp_path)
             fine = await arm.search("?", 5, None, 5.0)
             assert (fine.outcome, fine.hits[0].id, fine.spent) == ("ok", "a", 0.02)

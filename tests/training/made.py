@@ -82,6 +82,14 @@ QUICK = RouterRecipe(hidden=(4,), seeds=(0,), pieces=0, taught=0.0, epochs=9, ba
 NAMES = tuple(f"f{column}" for column in range(14))
 
 
+def pool_of(features: np.ndarray, labels: np.ndarray, *groups: str) -> Pool:
+    """Questions that each are asked of one index, and weigh the same, of datasets in turn."""
+    rows = np.arange(len(labels))
+    return Pool(
+        features, labels, np.array(groups)[rows % len(groups)], np.ones(len(rows)), rows.astype(str)
+    )
+
+
 def examples(n: int, seed: int) -> Pool:
     """Labels by a product, a bend and a slope, with noise; the last features say nothing.
 
@@ -94,7 +102,7 @@ def examples(n: int, seed: int) -> Pool:
     x[:, 13] = 1000 - 5 * x[:, 2]
     rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
     labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.float64)
-    return Pool(x, labels, np.full(n, "one"))
+    return pool_of(x, labels, "one")
 
 
 def write_dataset(

@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -7,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import LanguageModel, speaking
-from wye.backends.types import RankedHit, Silent
+from wye.backends.types import RankedHit, Ranking, Silent
+from wye.router.types import Reply, Route
 from wye.training.answers import (
     AnswerEvaluation,
-    answered_by,
+    Writer,
+    answered,
     as_markdown,
     contained,
     evaluate_answers,
     exact_match,
-    judged_by,
+    judged,
     metrics,
     normalised,
-    quoted,
     token_f1,
 )
 from wye.training.data import Dataset, Question
@@ -46,8 +48,12 @@ def endpoint() -> Iterator[LanguageModel]:
 def found(**answerability: float) -> Evaluation:
     data = Dataset("tiny", "dev", QUESTIONS, {question.id: {"mostar": 1} for question in QUESTIONS})
     hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(PASSAGES, start=1))
-    answers = {"q1": hits, "q2": hits}
-    run = SystemRun("auto", answers, np.zeros((3, 1)), (), {}, {}, answerability)
+    ranking = Ranking(Route.FUSION, hits)
+    replies = {
+        id_: Reply(id_, Route.FUSION, ranking, {}, {}, 1, answerability=answerability.get(id_))
+        for id_ in ("q1", "q2")
+    }
+    run = SystemRun("auto", replies, np.zeros((3, 1)))
     return Evaluation(data, 1, 10, 1, 0, 100, (run,), {}, {})
 
 
@@ -93,8 +99,8 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     def ask() -> AnswerEvaluation:
         file = tmp_path / "kept" / "replies.jsonl"
         with JudgeClient(endpoint.url, "reader", file=file) as client:
-            writers = {"known": known, "reader": answered_by(client)}
-            return evaluate_answers(found(), texts, writers, judged_by(client), Silent())
+            writers: dict[str, Writer] = {"known": known, "reader": partial(answered, client)}
+            return evaluate_answers(found(), texts, writers, partial(judged, client), Silent())
 
     report = ask()
     assert [*report.runs] == ["auto, known", "auto, reader"]
@@ -116,14 +122,14 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
 def test_verdicts_in_any_words(endpoint: LanguageModel, reply: str, right: bool) -> None:
     endpoint.say = lambda *_: reply
     with JudgeClient(endpoint.url, "judge") as client:
-        assert judged_by(client)("When?", ["1566"], '1566". Say yes.') is right
+        assert judged(client, "When?", ["1566"], '1566". Say yes.') is right
 
 
 def test_hostile_replies_cost_their_own_question_alone(endpoint: LanguageModel) -> None:
     said: list[int | bytes | str] = [400, "Lee"]
     endpoint.say = lambda *_: said.pop(0)
     with JudgeClient(endpoint.url, "reader", tries=1) as client:
-        report = evaluate_answers(found(), texts, {"r": answered_by(client)}, None, Silent())
+        report = evaluate_answers(found(), texts, {"r": partial(answered, client)}, None, Silent())
     run = report.runs["auto"]
     assert run.failed == 1
     assert run.answers["q1"] == ""
@@ -138,13 +144,7 @@ def test_an_endpoint_that_only_fails_is_given_up(
     says = "which is not a chat completion"
     client = JudgeClient(endpoint.url, "reader", tries=1)
     with client, pytest.raises(JudgeError, match=says):
-        evaluate_answers(found(), texts, {"r": answered_by(client)}, None, Silent())
-
-
-def test_quotes_are_there_without_an_endpoint() -> None:
-    report = evaluate_answers(found(), texts, {"known": known, "quotes": quoted}, None, Silent())
-    assert report.means["auto, known"]["F1"].mean == 1
-    assert 0 < report.means["auto, quotes"]["F1"].mean < 1
+        evaluate_answers(found(), texts, {"r": partial(answered, client)}, None, Silent())
 
 
 def test_squad_compares_words() -> None:

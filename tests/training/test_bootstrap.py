@@ -22,15 +22,6 @@ def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> No
     assert np.array_equal(resampled_means(values, resamples=50, seed=3), whole)
 
 
-def test_the_interval_of_a_known_spread() -> None:
-    values = np.random.default_rng(0).normal(10, 2, size=(400, 1))
-    found = interval(values[:, 0], resampled_means(values))
-    half = 1.96 * values.std() / np.sqrt(400)
-    assert found.mean == pytest.approx(values.mean())
-    assert found.low == pytest.approx(values.mean() - half, abs=0.02)
-    assert found.high == pytest.approx(values.mean() + half, abs=0.02)
-
-
 def test_no_question_has_no_mean() -> None:
     with pytest.raises(EvaluationError, match="no question"):
         resampled_means(np.zeros((0, 2)))

@@ -41,10 +41,6 @@ def test_a_question_without_gold_is_left_out_and_named(tmp_path: Path) -> None:
     assert list(dataset.judgements) == ["q2"]
 
 
-def test_limit_takes_the_first(tmp_path: Path) -> None:
-    assert [q.id for q in read_dataset(folder(tmp_path), "test", limit=1).questions] == ["q1"]
-
-
 @pytest.mark.parametrize(
     ("queries", "qrels", "says"),
     [
@@ -76,11 +72,6 @@ def test_capitals_and_the_mark_go_and_nothing_else() -> None:
     assert respell("Who is Ada O'Neil? ") == "who is ada o'neil"
     assert respell("is it (yes?) or no") == "is it (yes?) or no"
     assert respell("??") == "??"
-
-
-def test_an_unknown_split_lists_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no split 'dev'.*its splits: test"):
-        read_dataset(folder(tmp_path), "dev")
 
 
 def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:

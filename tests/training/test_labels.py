@@ -106,25 +106,9 @@ def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
     found.require_both()
 
 
-def test_enough_of_both_is_nothing_to_warn_of(replay: TrainingReplay) -> None:
-    assert compared(asked(*[replay] * ENOUGH), D, "all-gold@5", FUSION).warnings == ()
-
-
 def test_one_side_alone_is_said_and_refused() -> None:
     everything = np.array([True] * 4)
     found = disagreement_of(everything, ~everything)
     assert "the simple arm is better: always taking it loses nothing" in found.warnings[-1]
     with pytest.raises(FitError, match="Add questions on which the other is better"):
         found.require_both()
-
-
-def test_no_disagreement_at_all() -> None:
-    successes = np.array([True, False, True, False])
-    same = disagreement_of(successes, successes)
-    assert len(same) == 0
-    assert (
-        "The arms never disagree: both succeed on 2 questions and neither on 2"
-        in (same.warnings[0])
-    )
-    with pytest.raises(FitError, match="nothing to route"):
-        same.require_both()

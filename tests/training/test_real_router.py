@@ -1,6 +1,5 @@
 """One question, one score: a router trained on the demo corpus with the real models."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wye.backends.files import DIGITS
+from tests.training.made import pool_of
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
 from wye.router.model_files import TrainedRouter, save_router
@@ -16,10 +15,9 @@ from wye.router.policy import Policy, RoutingModel
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Ask, Decision, Route, Thresholds
-from wye.service.cli import run
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
-from wye.training.fit.trainer import Pool, fit_scorer
+from wye.training.fit.trainer import fit_scorer
 from wye.training.labels import HELPS, compared
 from wye.training.replay import replay_demo
 from wye.training.run import schema_of
@@ -49,7 +47,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     replays = replay_demo(folder)
     evaluation_set = EvaluationSet.load(replays, folder / "features", settings.analyser)
     labels = compared(evaluation_set, Route.LEXICAL, HELPS, FusionSettings()).labels
-    pool = Pool(evaluation_set.features, labels, evaluation_set.groups)
+    pool = pool_of(evaluation_set.features, labels, "demo")
     scorer = fit_scorer(pool, COLUMNS, RECIPE)
     low, high = np.quantile(scorer.scores(evaluation_set.features), [0.35, 0.65]).tolist()
     policy = Policy(Thresholds(low, high), Route.LEXICAL)
@@ -59,26 +57,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     container = Session.open(own, folder / "index")
     yield Trained(folder, evaluation_set, container.models.router, container)
     container.close()
-
-
-def test_it_looks_at_the_corpus_and_takes_every_route(trained: Trained) -> None:
-    assert trained.model.asks_corpus
-    assert {decision.route for decision in trained.offline().values()} == {
-        Route.LEXICAL,
-        Route.FUSION,
-        Route.GRAPH,
-    }
-
-
-def test_deciding_gives_the_bits_of_the_replay(trained: Trained) -> None:
-    offline = trained.offline()
-    gateway = trained.container.gateway
-    together = gateway.decide(list(offline))
-    assert together == list(offline.values())
-    for text in list(offline)[::12]:
-        assert gateway.decide([text]) == [offline[text]]
-    explained = gateway.decide(list(offline)[:3], Ask(explain=True))
-    assert [one.score for one in explained] == [one.score for one in together[:3]]
 
 
 def test_searching_gives_the_bits_of_the_replay(trained: Trained) -> None:
@@ -111,29 +89,3 @@ def test_what_is_routed_answers_as_replayed(trained: Trained) -> None:
         assert [(hit.id, hit.score) for hit in reply.ranking.hits] == [
             (hit.id, hit.score) for hit in expected
         ]
-
-
-def test_the_command_line_prints_the_same(
-    trained: Trained, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offline = trained.offline()
-    texts = list(offline)[::21]
-    folder = trained.model.folder
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
-    monkeypatch.setenv("WYE_INDEX", str(trained.folder / "index"))
-    for command in (["route", "-"], ["search", "-", "--route", "auto", "-k", "3"]):
-        monkeypatch.setattr("sys.stdin", iter([f"{text}\n" for text in texts]))
-        assert run([*command, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert [one["question"] for one in found] == texts
-        for one in found:
-            expected = offline[one["question"]]
-            assert one["decision"]["score"] == round(expected.score or 0.0, DIGITS)
-            assert one["decision"]["route"] == expected.route
-            assert one["decision"]["model"] == "demo/v1"
-
-
-def test_an_explanation_adds_up(trained: Trained) -> None:
-    for decision in trained.model.decide(trained.evaluation_set.features, explain=True):
-        assert decision.logit is not None
-        assert abs(sum(part.logit for part in decision.contributions) - decision.logit) < 1e-4

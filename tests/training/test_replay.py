@@ -20,7 +20,7 @@ from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import FURTHER, Ask, Route
 from wye.training.data import Dataset, QuestionSource, parse_source, read_dataset
-from wye.training.errors import SplitError, TrainingError
+from wye.training.errors import SplitError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.replay import (
     TRAINING_SPLITS,
@@ -230,13 +230,6 @@ def test_a_dataset_may_name_its_index(tiny: Path, tmp_path: Path) -> None:
         True,
         False,
     ]
-
-
-def test_what_is_no_source_is_refused(tiny: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"Which index answers .* Give --index DIR"):
-        parse_source(str(tiny), None)
-    with pytest.raises(TrainingError, match="There is no folder"):
-        parse_source(str(tmp_path / "missing"), tmp_path)
 
 
 @pytest.mark.parametrize("split", ["test", "Test", "validation"])

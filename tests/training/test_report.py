@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from wye.router.types import Thresholds
-from wye.training.figures import as_svg, front_figure
 from wye.training.fit.router import Fitted
 from wye.training.markdown import gain_spread, spread
 from wye.training.measures import Interval
@@ -23,7 +21,7 @@ from wye.training.report import (
     verdict,
     write_report,
 )
-from wye.training.thresholds import Front, Outcome, ThresholdObjective
+from wye.training.thresholds import ThresholdObjective
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +58,9 @@ def test_a_verdict_is_about_what_is_simpler(report: Report, gained: Interval, sa
     known["always fusion"] = {**known["always fusion"], "nDCG@10": gained}
     found = verdict(replace(report, evaluation=replace(report.evaluation, differences=known)))
     assert found is not None
-    assert found.says.startswith(says)
-    assert found.better == (gained.low > 0)
-    assert ("Do not use this router; use fusion instead." in found.says) != found.better
+    assert found[1].startswith(says)
+    assert found[0] == (gained.low > 0)
+    assert ("Do not use this router; use fusion instead." in found[1]) != found[0]
 
 
 def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Report) -> None:
@@ -70,7 +68,7 @@ def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Re
     shares = {**report.evaluation.shares, "auto": (0.0, 0.0, 1.0, 0.0)}
     found = verdict(replace(report, evaluation=replace(report.evaluation, shares=shares)))
     assert found is not None
-    assert "It sends every question to graph, which needs no router." in found.says
+    assert "It sends every question to graph, which needs no router." in found[1]
     assert verdict(unjudged) is None
 
 
@@ -79,7 +77,7 @@ def test_where_fusion_is_too_slow_the_simple_route_is_the_rival(report: Report) 
     choices = replace(report.fitted.choices, goal=goal)
     found = verdict(replace(report, fitted=replace(report.fitted, choices=choices)))
     assert found is not None
-    assert f"than always {report.fitted.policy.simple}: " in found.says
+    assert f"than always {report.fitted.policy.simple}: " in found[1]
 
 
 def test_the_same_report_is_the_same_bytes_and_no_setting_stays_changed(
@@ -100,12 +98,6 @@ def test_figures_are_well_formed_and_carry_no_date(written: Path) -> None:
         ElementTree.fromstring(text)
         assert "<dc:date>" not in text
         assert "Matplotlib" not in text
-
-
-def test_a_front_of_one_point() -> None:
-    one = Outcome(0.5, 10.0, 12.0, (0.0, 0.0, 1.0))
-    front = Front((Thresholds(0, 0),), np.array([0.5]), np.array([10.0]))
-    assert "always dense" in as_svg(front_figure(front, one, {"dense": one}))
 
 
 def test_metrics_are_the_numbers_and_quote_no_question(

@@ -7,8 +7,6 @@ import pytest
 
 from tests.training.made import QUICK, write_town
 from wye.backends.types import Silent
-from wye.featurizer.analyser import open_syntax_parser
-from wye.router.evidence import schema_id
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
@@ -16,7 +14,7 @@ from wye.training.data import QuestionSource
 from wye.training.errors import DatasetError, FitError
 from wye.training.fit.router import Choices, Fitted
 from wye.training.report import make_report
-from wye.training.run import TrainingRun, command_line, schema_of
+from wye.training.run import TrainingRun, command_line
 
 pytestmark = pytest.mark.usefixtures("no_encoder")
 
@@ -89,10 +87,3 @@ def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> Non
 def test_the_command_is_what_can_be_typed_again() -> None:
     typed = ["/somewhere/bin/wye", "train", "--questions", "my questions", "--name", "it"]
     assert command_line(typed) == "wye train --questions 'my questions' --name it"
-
-
-def test_the_schema_is_that_of_the_models_that_serve() -> None:
-    settings = load_settings()
-    own = settings.analyser
-    parser = open_syntax_parser(own)
-    assert schema_of(settings) == schema_id(parser.fingerprint)

@@ -55,7 +55,14 @@ def fit(
         trainer.optimizer,
         lambda step: min((step + 1) / recipe.warm_up, (steps - step) / (steps - recipe.warm_up)),
     )
-    mean = RunningMean(trainer.model, recipe.average)
+    # The mean of the weights averages out the noise of the last steps. With a fixed decay, the
+    # initial weights would dominate early on.
+    mean = torch.optim.swa_utils.AveragedModel(
+        trainer.model,
+        avg_fn=lambda mean, weights, step: torch.lerp(
+            weights, mean, min(recipe.average, (step + 1) / (step + 11))
+        ),
+    )
     left_over: list[Any] = []
     for epoch in range(1, recipe.epochs + 1):
         left_over, items = parser_training.next_epoch_data(left_over, data, recipe.epoch_trees)
@@ -63,7 +70,7 @@ def fit(
         items.sort(key=lambda item: len(item.gold_sequence))
         loss = _epoch(trainer, epoch, items, args=args, scheduler=scheduler, mean=mean)
         report(f"epoch {epoch:2}  loss {loss:9.1f}")
-    mean.apply()
+    trainer.model.load_state_dict(mean.module.state_dict())
     trainer.best_epoch = trainer.epochs_trained = recipe.epochs
     trainer.save(str(out), save_optimizer=False)
 
@@ -75,7 +82,7 @@ def _epoch(
     *,
     args: dict[str, Any],
     scheduler: torch.optim.lr_scheduler.LambdaLR,
-    mean: "RunningMean",
+    mean: torch.optim.swa_utils.AveragedModel,
 ) -> float:
     """Take a step for each batch; returns the mean loss of a tree."""
     trainer.train()
@@ -95,34 +102,9 @@ def _epoch(
             trainer.optimizer.step()
         trainer.optimizer.zero_grad()
         scheduler.step()
-        mean.update()
+        mean.update_parameters(trainer.model)
         total += stats.epoch_loss
     return total / len(items)
-
-
-class RunningMean:
-    """Exponential mean of a model's weights, which averages out the noise of the last steps."""
-
-    def __init__(self, model: torch.nn.Module, decay: float) -> None:
-        """Start at the current weights."""
-        self._weights = [p for p in model.parameters() if p.requires_grad]
-        self._mean = [p.detach().clone() for p in self._weights]
-        self._decay = decay
-        self._steps = 0
-
-    def update(self) -> None:
-        """Take in the current weights."""
-        self._steps += 1
-        # With a fixed decay, the initial weights would dominate early on.
-        decay = min(self._decay, self._steps / (self._steps + 10))
-        for mean, weight in zip(self._mean, self._weights, strict=True):
-            mean.lerp_(weight.detach(), 1 - decay)
-
-    def apply(self) -> None:
-        """Put the mean weights into the model."""
-        with torch.no_grad():
-            for weight, mean in zip(self._weights, self._mean, strict=True):
-                weight.copy_(mean)
 
 
 def to_stanza(tree: Tree) -> StanzaTree:

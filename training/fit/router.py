@@ -110,7 +110,7 @@ def pool_of(questions: EvaluationSet, disagreement: Disagreement) -> Pool:
     """The questions as a scorer is trained on them."""
     keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
     labels, stakes = disagreement.labels, disagreement.stakes
-    return Pool(questions.features, labels, questions.groups, keys, stakes)
+    return Pool(questions.features, labels, questions.groups, stakes, keys)
 
 
 @dataclass(frozen=True, slots=True)

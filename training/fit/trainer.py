@@ -6,11 +6,12 @@ good. So no question is set aside: the final scorer learns from train and dev al
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.feature_selection import mutual_info_classif
 
 from wye.backends.types import Float64, Int64, Mask, Progress, Silent
@@ -42,16 +43,16 @@ class Pool:
         features: (n, width) float64, all features of the build, finite.
         labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
         groups: (n,) name of each question's dataset.
+        stakes: (n,) each question's weight.
         keys: (n,) equal for one question asked of two indexes; such rows are never split between
-            training and validation. None if every row is a question of its own.
-        stakes: (n,) each question's weight; None for equal weights.
+            training and validation.
     """
 
     features: Float64
     labels: Float64
     groups: NDArray[np.str_]
-    keys: NDArray[np.str_] | None = None
-    stakes: Float64 | None = None
+    stakes: Float64
+    keys: NDArray[np.str_]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -59,9 +60,7 @@ class Pool:
     def labelled(self, rows: Mask) -> "Pool":
         """The questions to learn from among some rows, (n,) bool."""
         mask = rows & (self.labels >= 0)
-        keys = None if self.keys is None else self.keys[mask]
-        stakes = None if self.stakes is None else self.stakes[mask]
-        return Pool(self.features[mask], self.labels[mask], self.groups[mask], keys, stakes)
+        return Pool(*(getattr(self, each.name)[mask] for each in fields(self)))
 
     @property
     def one_sided(self) -> bool:
@@ -71,7 +70,7 @@ class Pool:
     def without(self, group: str) -> Mask:
         """(n,) which questions are not of a dataset, nor repeat one of its questions."""
         others: Mask = self.groups != group
-        return others if self.keys is None else others & ~np.isin(self.keys, self.keys[~others])
+        return others & ~np.isin(self.keys, self.keys[~others])
 
 
 def select(
@@ -91,16 +90,14 @@ def select(
     neighbours for continuous features.
 
     Args:
-        examples: Labelled questions of the training split only.
+        examples: Labelled questions, whose labels differ.
         k: Most features to keep, at least 1.
         among: Names of features that may be kept; None for all.
         seed: Seed of the noise that the estimate adds to continuous features.
 
     Raises:
-        FitError: All labels are the same, or no feature varies.
+        FitError: No feature varies.
     """
-    if examples.one_sided:
-        raise FitError("All labels are the same, so no feature can tell them apart.")
     # By rounding, a constant column can have a deviation of some 1e-17.
     varies = np.ptp(examples.features, axis=0) > 0
     first: dict[bytes, int] = {}
@@ -170,8 +167,8 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     columns = select(examples, names, k=recipe.features, among=recipe.among)
     selected = examples.features[:, columns]
     standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
-    stakes = np.ones(len(examples)) if examples.stakes is None else examples.stakes
-    known = LearningData(standard(selected), examples.labels, stakes / stakes.mean())
+    weights = examples.stakes / examples.stakes.mean()
+    known = LearningData(standard(selected), examples.labels, weights)
     data = known
     if recipe.taught:
         fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
@@ -272,22 +269,17 @@ def crossfit(
         FitError: A scorer would see labels of one kind only.
     """
     fold = divide(pool, FOLDS, seed)
-    parts = [_prepare(pool, fold != number, names, recipe) for number in range(FOLDS)]
+    held = [fold == number for number in range(FOLDS)]
+    parts = [_prepare(pool, ~rows, names, recipe) for rows in held]
     labelled = pool.labels >= 0
-    raw, trees = np.empty(len(fold)), np.empty(len(fold))
-    for number, (part, members) in enumerate(
-        zip(parts, _members(parts, recipe, progress), strict=True)
-    ):
-        held = fold == number
-        inputs = part.inputs(pool.features[held])
-        raw[held] = _raw(members, inputs)
-        if recipe.taught:
-            trees[held] = tree_scores(part.labels, inputs, recipe)
+    raw = _scores_of_held(pool, held, parts, recipe, progress)
     temperature, bias = calibrate(raw[labelled], pool.labels[labelled])
     teacher = None
     if recipe.taught:
-        trees = np.clip(trees, 0.002, 0.998)
-        logits = np.log(trees) - np.log1p(-trees)
+        trees = np.empty(len(fold))
+        for rows, part in zip(held, parts, strict=True):
+            trees[rows] = tree_scores(part.labels, part.inputs(pool.features[rows]), recipe)
+        logits = logit(np.clip(trees, 0.002, 0.998))
         by, to = calibrate(logits[labelled], pool.labels[labelled])
         teacher = logits / by + to
     return CrossFit(raw / temperature + bias, temperature, bias, teacher)
@@ -305,22 +297,30 @@ def leave_datasets_out(
         pool: Questions of train and dev, never of test.
         crossfitted: Its calibration is used.
     """
-    rest = {group: pool.without(group) for group in np.unique(pool.groups).tolist()}
-    parts = {
-        group: _prepare(pool, rows, names, recipe)
-        for group, rows in rest.items()
-        if not pool.labelled(rows).one_sided
-    }
-    logits = np.full(len(pool.labels), np.nan)
-    for group, members in zip(parts, _members([*parts.values()], recipe, None), strict=True):
-        held = pool.groups == group
-        logits[held] = _raw(members, parts[group].inputs(pool.features[held]))
-    return logits / crossfitted.temperature + crossfitted.bias
+    groups = [
+        group
+        for group in np.unique(pool.groups).tolist()
+        if not pool.labelled(pool.without(group)).one_sided
+    ]
+    parts = [_prepare(pool, pool.without(group), names, recipe) for group in groups]
+    held = [pool.groups == group for group in groups]
+    raw = _scores_of_held(pool, held, parts, recipe, None)
+    return raw / crossfitted.temperature + crossfitted.bias
 
 
-def _raw(members: Sequence[AttentionMlp], inputs: Float64) -> Float64:
-    """The members' mean logits (n,) of z-scores (n, d)."""
-    return np.array([np.mean([member.logit(row) for member in members]) for row in inputs])
+def _scores_of_held(
+    pool: Pool,
+    held: Sequence[Mask],
+    parts: Sequence[_Prepared],
+    recipe: RouterRecipe,
+    progress: Progress | None,
+) -> Float64:
+    """(n,) mean logits of the members that learn from each part, for its rows; NaN for others."""
+    logits = np.full(len(pool), np.nan)
+    for rows, part, members in zip(held, parts, _members(parts, recipe, progress), strict=True):
+        inputs = part.inputs(pool.features[rows])
+        logits[rows] = [np.mean([member.logit(row) for member in members]) for row in inputs]
+    return logits
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
@@ -328,13 +328,10 @@ def divide(pool: Pool, folds: int, seed: int) -> Int64:
 
     All rows of one question are in the same fold; its first row decides the label and dataset.
     """
-    n = len(pool.labels)
-    first = row_of = np.arange(n)
-    if pool.keys is not None:
-        _, first, row_of = np.unique(pool.keys, return_index=True, return_inverse=True)
+    _, first, row_of = np.unique(pool.keys, return_index=True, return_inverse=True)
     generator = np.random.default_rng(seed)
     order = first[generator.permutation(len(first))]
     kinds = np.lexsort((pool.labels[order], pool.groups[order]))
-    fold = np.empty(n, np.int64)
+    fold = np.empty(len(pool), np.int64)
     fold[order[kinds]] = np.arange(len(first)) % folds
     return fold[first][row_of]

@@ -14,7 +14,6 @@ from wye.router.policy import SURE
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data import respell
-from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.router import (
     LEAST_SHARE,
@@ -27,7 +26,7 @@ from wye.training.fit.router import (
 )
 from wye.training.fit.trainer import crossfit, fit_scorer, leave_datasets_out
 from wye.training.labels import ALL_GOLD, Disagreement
-from wye.training.thresholds import ThresholdObjective, outcome, scores_of
+from wye.training.thresholds import scores_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
@@ -123,12 +122,6 @@ def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Labe
     assert fitted.policy.thresholds.steps == 0
 
 
-def test_bounds_are_kept(training: Labelled) -> None:
-    found = fit(*training, replace(LINE, simple=D, goal=ThresholdObjective(max_graph_share=0.2)))
-    shares = outcome(found.outcomes, found.policy.thresholds).shares
-    assert shares[1] + shares[2] <= 0.2 + 1e-9
-
-
 def test_a_question_asked_of_two_indexes_is_in_one_fold(training: Labelled) -> None:
     once = training[0]
     questions = EvaluationSet(once.replays * 2, np.tile(once.features, (2, 1)), names=NAMES)
@@ -144,19 +137,6 @@ def test_scores_are_never_quite_0_or_1() -> None:
     found = scores_of(np.array([-1e9, 0.0, 1e9]))
     assert ((found > 0) & (found < 1)).all()
     assert found[1] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("choice", "says"),
-    [
-        ({"success": "luck"}, "no success 'luck'; use one of graph-helps, all-gold@5"),
-        ({"quality": "MRR"}, "no measure 'MRR'; use one of R@1, R@3"),
-        ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; use dense, lexical"),
-    ],
-)
-def test_choices_that_are_none(choice: dict[str, str], says: str) -> None:
-    with pytest.raises(FitError, match=says):
-        Choices(**choice)  # type: ignore[arg-type]
 
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
