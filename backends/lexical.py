@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Literal, Self
 
 import numpy as np
@@ -45,9 +44,6 @@ from wye.backends.types import (
 )
 
 _POSTINGS_AT_ONCE = 2**20
-
-_MOST_WORDS = 100_000
-"""Words that the layers on a base may add before their numbers are assigned anew."""
 
 _WEIGHTS = ("starts", "passages", "values")
 NO_TERM = "no term of the question occurs in the corpus"
@@ -95,13 +91,18 @@ class LexicalRetriever:
     """`rank` of `scores` gives the same passages as `search`, for any k."""
 
     def __init__(
-        self, ids: Sequence[str], texts: Iterable[str], settings: LexicalSettings | None = None
+        self,
+        ids: Sequence[str],
+        texts: Iterable[str],
+        settings: LexicalSettings | None = None,
+        words: Words | None = None,
     ) -> None:
         """Tokenise a corpus and compute its weights. The texts are read once, in order.
 
         Args:
             ids: n passage ids in ascending order.
             texts: Title and text of each passage as one string, in the order of the ids.
+            words: A vocabulary that is added to; None for a new one.
 
         Raises:
             RequestError: The numbers of texts and ids differ.
@@ -109,7 +110,7 @@ class LexicalRetriever:
         self.ids = ids
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
-        self._words = Words()
+        self._words = Words() if words is None else words
         self._terms, self._lengths, self._extra = self._reader().read(texts)
         if len(self._lengths) != len(ids):
             raise RequestError(
@@ -148,11 +149,6 @@ class LexicalRetriever:
             "frequencies": self.frequencies,
             **{f"weights.{name}": of for name, of in zip(_WEIGHTS, self._weights, strict=True)},
         }
-
-    @cached_property
-    def since(self) -> "_Since":
-        """What later versions that are layered on this one have tokenised."""
-        return _Since(Words(self._words), {}, Lock())
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Rows of the passages with a term, by its number, and its frequency in each."""
@@ -312,20 +308,6 @@ class LexicalRetriever:
         return idf_of(self.passages_with(number), len(self.ids))
 
 
-@dataclass(slots=True)
-class _Since:
-    """What the versions on a base have tokenised, so that each next one tokenises only new texts.
-
-    Attributes:
-        words: Numbers of words that the base lacks.
-        terms: Term numbers of each added text of the last version, and how many are notations.
-    """
-
-    words: Words
-    terms: dict[str, tuple[Int32, int]]
-    lock: Lock
-
-
 class LayeredLexicalRetriever(LexicalRetriever):
     """The lexical arm over a version in two layers. Weights are computed per question.
 
@@ -347,39 +329,22 @@ class LayeredLexicalRetriever(LexicalRetriever):
         self.ids, self.settings = ids, base.settings
         self._stopwords = base._stopwords
         self._layers, self._base = layers, base
-        texts, since = [*texts], base.since
-        with since.lock:
-            if len(since.words) > len(base._words) + _MOST_WORDS:
-                since.words, since.terms = Words(base._words), {}
-            self._words = since.words
-            new = [text for text in dict.fromkeys(texts) if text not in since.terms]
-            terms, lengths, extra = self._reader().read(new)
-            split = np.split(terms, np.cumsum(lengths[:-1]))
-            terms_of_text = since.terms | dict(
-                zip(new, zip(split, extra.tolist(), strict=False), strict=False)
-            )
-            since.terms = {text: terms_of_text[text] for text in texts}
-        read = [terms_of_text[text] for text in texts]
-        self._terms = np.concatenate([np.empty(0, np.int32), *(terms for terms, _ in read)])
-        self._lengths = np.array([len(terms) for terms, _ in read], np.int32)
-        self._extra = np.array([extra for _, extra in read], np.int32)
-        owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
-        pairs = self._terms.astype(np.int64) << 32 | owners
-        self._pairs, self._often = np.unique(pairs, return_counts=True)
+        no_ids, words = [""] * len(layers.added), Words(base._words)
+        self._added = LexicalRetriever(no_ids, texts, base.settings, words)
+        self._words = words
         deleted_terms = [np.unique(base.terms_of(row)) for row in layers.deleted.tolist()]
         self._deleted_terms = np.sort(np.concatenate([np.empty(0, np.int32), *deleted_terms]))
         k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
         self._norms = [
             k1 * ((1 - b) + b * (arm._lengths - arm._extra).astype(np.float64) / mean)
-            for arm in (base, self)
+            for arm in (base, self._added)
         ]
 
     @property
     def mean_length(self) -> float:
         """Mean number of terms of a passage, without notations."""
-        base = self._base._lengths - self._base._extra
-        added = int((self._lengths - self._extra).sum())
-        total = int(base.sum()) - int(base[self._layers.deleted].sum()) + added
+        base, added = (arm._lengths - arm._extra for arm in (self._base, self._added))
+        total = int(base.sum()) - int(base[self._layers.deleted].sum()) + int(added.sum())
         return total / max(len(self.ids), 1)
 
     def score(self, query: Query) -> Float32:
@@ -388,10 +353,10 @@ class LayeredLexicalRetriever(LexicalRetriever):
         for term in self._terms_in(query.text):
             number = self._words.find(term)
             idf = np.float32(self._idf(number))
-            postings_by_layer = self._base.frequencies_of(number), self.frequencies_of(number)
-            for layer_scores, norms, (rows, frequencies) in zip(
-                scores, self._norms, postings_by_layer, strict=True
+            for layer_scores, norms, arm in zip(
+                scores, self._norms, (self._base, self._added), strict=True
             ):
+                rows, frequencies = arm.frequencies_of(number)
                 weights = frequencies / (norms[rows] + frequencies) * idf
                 np.add.at(layer_scores, rows, weights.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
@@ -400,25 +365,20 @@ class LayeredLexicalRetriever(LexicalRetriever):
         """Rows of the passages with a word or a notation, ascending."""
         number = self._words.find(self._term(word))
         has_it = [np.zeros(len(norms), np.float32) for norms in self._norms]
-        for layer, arm in zip(has_it, (self._base, self), strict=True):
+        for layer, arm in zip(has_it, (self._base, self._added), strict=True):
             layer[arm.frequencies_of(number)[0]] = 1
         return np.flatnonzero(self._layers.lay(has_it[0], has_it[1]))
-
-    def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
-        """Rows, in their layer, of the added passages with a term, and its frequency in each."""
-        span = slice(*np.searchsorted(self._pairs, [number << 32, (number + 1) << 32]))
-        return (self._pairs[span] & 0xFFFFFFFF).astype(np.int32), self._often[span]
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
         is_added, layer_row = self._layers.locate(row)
-        return super().terms_of(layer_row) if is_added else self._base.terms_of(layer_row)
+        return (self._added if is_added else self._base).terms_of(layer_row)
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
         first, last = np.searchsorted(self._deleted_terms, [number, number + 1])
-        base, added = self._base.passages_with(number), len(self.frequencies_of(number)[0])
-        return int(base - (last - first) + added)
+        both = self._base.passages_with(number) + self._added.passages_with(number)
+        return int(both - (last - first))
 
 
 def idf_of(passages: int, total: int) -> float:

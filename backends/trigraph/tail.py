@@ -17,7 +17,6 @@ from typing import Literal
 import numpy as np
 
 from wye.backends.layers import Layers
-from wye.backends.numerics import located
 from wye.backends.store.corpus import TwoCorpora
 from wye.backends.trigraph.graph import (
     Keys,
@@ -54,21 +53,26 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
     )
     is_phrase = np.concatenate([remaining.is_phrase, np.ones(len(new), bool)])
     is_phrase[entities] = tail.is_phrase & ~is_named[entities]
-    size = len(keys)
     rows = partial(EntitiesOfRows, two.passages)
+
+    def by_entity(lists: Lists) -> PlainLists:
+        """The tail's rows of each entity, with the numbers of both together."""
+        entity, row = lists.pairs(np.argsort(entities))
+        return PlainLists.from_owners(np.sort(entities)[entity], two.passages.added[row], len(keys))
+
     return TriGraph(
         keys=keys,
         is_phrase=is_phrase,
         degrees=degrees,
-        passages=RowsOfEntities(two.passages, base.passages, tail.passages, entities, size),
+        passages=RowsOfEntities(two.passages, base.passages, by_entity(tail.passages)),
         entities=rows(base.entities, _renumbered(tail.entities, entities)),
         counts=rows(base.counts, tail.counts),
         mentions=EntitiesOfRows(two.sentences, base.mentions, _renumbered(tail.mentions, entities)),
-        titled=RowsOfEntities(two.passages, base.titled, tail.titled, entities, size),
+        titled=RowsOfEntities(two.passages, base.titled, by_entity(tail.titled)),
         titles=rows(base.titles, _renumbered(tail.titles, entities)),
         owners=two.owners(),
         names=TailedTrie(remaining.names, tail.names, entities),
-        display_names=TailedNames(size, remaining, tail, entities),
+        display_names=TailedNames(len(keys), remaining, tail, entities),
     )
 
 
@@ -85,21 +89,28 @@ def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
     return PlainLists(plain(lists).starts, entities[plain(lists).items])
 
 
-class EntitiesOfRows:
-    """What is listed for each row of two layers, such as the entities of sentences."""
+class _TwoLists:
+    """Lists in two layers."""
 
     def __init__(self, rows: Layers, base: Lists, tail: Lists) -> None:
-        """Join the lists of the base's rows, and those of the added rows."""
+        """Join the lists of the base and of the tail; `rows` are the rows of both."""
         self._rows, self._base, self._tail = rows, base, tail
+
+    def one(self, which: int) -> Numbers:
+        """See `Lists`."""
+        return self.pairs(np.array([which], np.int64))[1]
+
+    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+        """See `Lists`."""
+        raise NotImplementedError
+
+
+class EntitiesOfRows(_TwoLists):
+    """What is listed for each row of two layers, such as the entities of sentences."""
 
     def __len__(self) -> int:
         """See `Lists`."""
         return len(self._rows)
-
-    def one(self, which: int) -> Numbers:
-        """See `Lists`."""
-        is_added, row = self._rows.locate(which)
-        return (self._tail if is_added else self._base).one(row)
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
@@ -114,45 +125,29 @@ class EntitiesOfRows:
         return owners[by_owner], np.concatenate([items, tail_items])[by_owner]
 
 
-class RowsOfEntities:
-    """The rows of two layers, such as sentences, that mention each entity."""
+class RowsOfEntities(_TwoLists):
+    """The rows of two layers, such as sentences, that mention each entity.
 
-    def __init__(self, rows: Layers, base: Lists, tail: Lists, entities: Int64, size: int) -> None:
-        """Join the lists of the base's entities and those of the tail's.
-
-        Args:
-            base: Rows of the base that mention each of its entities, which are numbered first.
-            tail: Added rows that mention each entity of the tail.
-            entities: Number of each entity of the tail; an entity may be in both.
-            size: Number of entities in both together.
-        """
-        self._rows, self._base, self._tail, self._size = rows, base, tail, size
-        self._order = np.argsort(entities)
-        self._in_tail = entities[self._order]
+    The tail has a list for every entity of both, with numbers of rows of both; the base has its
+    own rows, for its own entities, which are numbered first.
+    """
 
     def __len__(self) -> int:
         """See `Lists`."""
-        return self._size
-
-    def one(self, which: int) -> Numbers:
-        """See `Lists`."""
-        return self.pairs(np.array([which], np.int64))[1]
+        return len(self._tail)
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
         of_base = np.flatnonzero(chosen < len(self._base))
-        base_owners, rows = self._base.pairs(chosen[of_base])
-        owners = of_base[base_owners]
+        owners, rows = self._base.pairs(chosen[of_base])
         numbers = self._rows.numbers[rows]
-        is_present = numbers >= 0
-        owners, numbers = owners[is_present], numbers[is_present]
-        position, is_in_tail = located(chosen, self._in_tail)
-        if not is_in_tail.any():
+        is_left = numbers >= 0
+        owners, numbers = of_base[owners[is_left]], numbers[is_left]
+        tail_owners, added = self._tail.pairs(chosen)
+        if not len(added):
             return owners, numbers
-        of_tail = np.flatnonzero(is_in_tail)
-        tail_owners, added = self._tail.pairs(self._order[position[of_tail]])
-        owners = np.concatenate([owners, of_tail[tail_owners]])
-        numbers = np.concatenate([numbers, self._rows.added[added]])
+        owners = np.concatenate([owners, tail_owners])
+        numbers = np.concatenate([numbers, added])
         ascending = np.lexsort((numbers, owners))
         return owners[ascending], numbers[ascending]
 
