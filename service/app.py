@@ -35,7 +35,7 @@ from wye.service.http.mcp import PATH as MCP
 from wye.service.http.mcp import McpEndpoint
 from wye.service.http.openapi import DESCRIPTION, ERRORS, TAGS, describe
 from wye.service.service import Service
-from wye.service.settings import ServiceSettings, index_folders, router_settings
+from wye.service.settings import ServiceSettings, index_folders
 
 CONSOLE = Path(__file__).parent / "ui"
 
@@ -117,21 +117,15 @@ def build(
 
 
 def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
-    """A function for each index in the settings that opens it with its own router.
+    """A function for each index in the settings that opens it.
 
     The sessions share `models`, which the caller closes.
 
     Raises:
-        ServiceError: No index is named, or a name is invalid, or a router or thresholds are for an
-            unknown collection.
+        ServiceError: No index is named, or a name is invalid.
     """
     folders = index_folders(settings.serve.indexes, settings.index)
-    routers = router_settings(settings, list(folders))
-    copies = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
-    return {
-        name: partial(Session.open, copies[name], folder, models)
-        for name, folder in folders.items()
-    }
+    return {name: partial(Session.open, settings, each, models) for name, each in folders.items()}
 
 
 class ConsoleFiles(StaticFiles):

@@ -415,19 +415,16 @@ class Refresher:
             self._metrics.index_passages.labels(collection.name).set(session.count)
 
 
-def check_router(collection: str, routing: RoutingSettings) -> None:
+def check_router(routing: RoutingSettings) -> None:
     """Check that a named router and its thresholds can be read together; loads no models.
 
     The default router may be missing: the route that needs it says so.
 
     Raises:
-        ServiceError: They cannot.
+        RouterError: They cannot.
     """
     if routing == RoutingSettings():
         return
-    try:
-        router = read_title(routing.folder())
-        if routing.thresholds:
-            read_policy(Path(routing.thresholds), router)
-    except RouterError as error:
-        raise ServiceError(f"The router of collection '{collection}': {error}") from None
+    router = read_title(routing.folder())
+    if routing.thresholds:
+        read_policy(Path(routing.thresholds), router)

@@ -5,8 +5,8 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from pydantic import Field, SecretStr
 
 from wye.backends.readers.drafts import Limits
 from wye.router.errors import SettingsError
-from wye.router.settings import RoutingSettings, Settings, load, markdown
+from wye.router.settings import Settings, load, markdown
 from wye.service.errors import ServiceError
 
 LONGEST_QUESTION = 4_096
@@ -81,11 +81,6 @@ class ServeSettings:
         port: Port to listen on; 0 takes a free one.
         indexes: Collections to serve, as NAME=DIR separated by commas; the first is the default.
             Without any, WYE_INDEX is served as "default".
-        routers: Routers of collections, as NAME=MODEL separated by commas; MODEL is as in
-            WYE_ROUTER__MODEL, which all other collections use. MODEL alone is for "default".
-        thresholds: Thresholds files of collections, as NAME=FILE separated by commas. Collections
-            without a router of their own use WYE_ROUTER__THRESHOLDS. A file that is replaced
-            applies to the questions that follow.
         keys: Hashed API keys, as printed by `wye keys new`, separated by commas.
         keys_file: File with such keys, one per line. It is watched, so keys can be withdrawn.
         max_cost_per_day: Most that an API key's questions may cost in remote arms per day (UTC), if
@@ -106,8 +101,6 @@ class ServeSettings:
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     indexes: tuple[str, ...] = ()
-    routers: tuple[str, ...] = ()
-    thresholds: tuple[str, ...] = ()
     keys: tuple[str, ...] = field(default=(), repr=False)
     keys_file: Path | None = None
     max_cost_per_day: Annotated[float, Field(ge=0)] | None = None
@@ -208,7 +201,10 @@ def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path
             to serve.
     """
     folders: dict[str, Path] = {}
-    for name, folder in _by_name(named):
+    for entry in named:
+        name, is_named, folder = entry.partition("=")
+        if not is_named:
+            name, folder = DEFAULT, entry
         fault = ""
         if not COLLECTION.fullmatch(name):
             fault = f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
@@ -225,53 +221,6 @@ def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path
     if not folders:
         raise ServiceError("Serve what? Give --index DIR, or set WYE_INDEX.")
     return folders
-
-
-def router_settings(
-    settings: ServiceSettings, collections: Sequence[str]
-) -> dict[str, RoutingSettings]:
-    """The router and the thresholds of each collection, by name.
-
-    Without a router of its own, a collection has WYE_ROUTER__MODEL and WYE_ROUTER__THRESHOLDS.
-    Thresholds fit one router's scores, so a collection with a router of its own uses that router's
-    thresholds, unless others are named for the collection.
-
-    Raises:
-        ServiceError: A name is no collection or given twice, or its value is empty.
-    """
-    serve = settings.serve
-    routers = _assignments("--router", "MODEL", serve.routers, collections)
-    thresholds = _assignments("--thresholds", "FILE", serve.thresholds, collections)
-    routing = {}
-    for name in collections:
-        base = RoutingSettings(routers[name]) if name in routers else settings.router
-        routing[name] = replace(base, thresholds=thresholds.get(name, base.thresholds))
-    return routing
-
-
-def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Split entries NAME=VALUE; VALUE alone is for "default"."""
-    for entry in entries:
-        name, is_named, value = entry.partition("=")
-        yield (name, value) if is_named else (DEFAULT, entry)
-
-
-def _assignments(
-    option: str, form: str, entries: Iterable[str], collections: Sequence[str]
-) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for name, value in _by_name(entries):
-        if name not in collections:
-            raise ServiceError(
-                f"{option} is for '{name}', which is not a collection; write {option} NAME={form} "
-                f"with one of {', '.join(collections)}."
-            )
-        if name in values:
-            raise ServiceError(f"{option} is given twice for collection '{name}'; keep one.")
-        if not value:
-            raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={form}.")
-        values[name] = value
-    return values
 
 
 if __name__ == "__main__":

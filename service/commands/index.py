@@ -193,7 +193,7 @@ def _ingest(
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
     bar = Bar(lambda: sum(source.expected for source in opened))
-    with target, announcing_stops(), _reporting_reuse(opened, target.path):
+    with target, announcing_stops():
         report = target.add(chain([first], passages), progress=bar)
         is_remote = bool(address_of(target.path))
         if ids.files and not is_remote:
@@ -231,27 +231,6 @@ def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
             raise ServiceError(
                 f"{folder} is the index that would be read, or in its folder. Give --index a new "
                 "folder outside of it."
-            )
-
-
-@contextmanager
-def _reporting_reuse(
-    sources: "Sequence[DocumentSource | IndexSource]", folder: Path
-) -> Iterator[None]:
-    """Say which other indexes are analysed anew, and what was taken along of the rest."""
-    from wye.backends.store.index import PassageStore
-    from wye.backends.store.source import IndexSource
-
-    indexes = [source for source in sources if isinstance(source, IndexSource)]
-    for source in indexes:
-        if source.index.fingerprint != PassageStore.open(folder).fingerprint:
-            say(f"{source.folder} was written with other models, so its texts are analysed anew.")
-    yield
-    for source in indexes:
-        if source.analyses:
-            say(
-                f"{source.folder}: {source.analyses:,} analyses were taken along, since the models "
-                "are the same."
             )
 
 

@@ -29,22 +29,6 @@ ServedArmsOption = Annotated[
         help="File that declares remote arms. Default: WYE_ARMS, or wye.toml if it exists."
     ),
 ]
-RoutersOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]MODEL",
-        help="Router of a collection, as name/version or a folder. Default: WYE_SERVE__ROUTERS or "
-        "WYE_ROUTER__MODEL.",
-    ),
-]
-ThresholdsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]FILE",
-        help="Thresholds file of a collection, from `wye tune`; reread when it changes. Default: "
-        "WYE_SERVE__THRESHOLDS or WYE_ROUTER__THRESHOLDS.",
-    ),
-]
 RouteOption = Annotated[
     str,
     typer.Option(

@@ -17,9 +17,7 @@ from wye.service.commands.options import (
     IndexesOption,
     PortOption,
     PresetOption,
-    RoutersOption,
     ServedArmsOption,
-    ThresholdsOption,
 )
 from wye.service.errors import ServiceError
 from wye.service.terminal import say
@@ -42,8 +40,6 @@ _REPLY_SECONDS = 120.0
 def serve(
     *,
     index: IndexesOption = None,
-    router: RoutersOption = None,
-    thresholds: ThresholdsOption = None,
     host: Annotated[
         str | None,
         typer.Option(help="Address to listen on. Default: 127.0.0.1."),
@@ -59,21 +55,18 @@ def serve(
     from wye.service.arms.file import settings_with_arms
     from wye.service.collections import check_router
     from wye.service.logs import configure
-    from wye.service.settings import router_settings
 
     settings = settings_with_arms(arms, preset)
-    options = {"indexes": index, "routers": router, "thresholds": thresholds}
-    values: dict[str, Any] = {name: tuple(texts) for name, texts in options.items() if texts}
-    values |= {k: v for k, v in (("host", host), ("port", port)) if v is not None}
+    options = {"indexes": tuple(index or ()) or None, "host": host, "port": port}
+    values: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     settings = settings.model_copy(update={"serve": replace(settings.serve, **values)})
     refuse_taken_address(settings.serve.host, settings.serve.port)
     app = build(settings, loaded=lambda: _settle(settings.serve))
     for opener in indexes(settings, ModelCache()).values():
         # Report a missing or foreign index or relevance model now, rather than in a log.
         _ = opener().models.relevance
+    check_router(settings.router)
     service = app.state.service
-    for name, routing in router_settings(settings, list(service.collections)).items():
-        check_router(name, routing)
     configure(settings.serve.logs)
     for name, group in service.arms.items():
         say(f"Remote arms of {name}: {', '.join(arm.name for arm in group)} ({settings.arms}).")

@@ -23,8 +23,8 @@ that suits it, or fuses both.
 which arms found each passage at which rank, how long each stage took, and which version of the
 index was searched. If an answer is not what was asked for, `degraded` says why.
 
-**Collections.** A server has one or several, each with its own index, router and thresholds;
-requests name one with `collection`. A new thresholds file applies to later questions, and a reply
+**Collections.** A server has one or several, each with its own index; requests name one with
+`collection`. A new thresholds file applies to later questions, and a reply
 contains the thresholds that its score was compared with.
 
 **Errors** are problem+json (RFC 9457): `detail` says what is wrong and what to do, and `errors`

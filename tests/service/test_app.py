@@ -22,10 +22,9 @@ from wye.featurizer.analyser import AnalyserSettings
 from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
-from wye.router.settings import load_settings
+from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Route, Thresholds
 from wye.service.app import CONSOLE, ConsoleFiles, build
-from wye.service.errors import ServiceError
 from wye.service.settings import ServeSettings, ServiceSettings
 
 QUESTION = "Which of the two engines that Babbage built did Ada describe in 1843?"
@@ -59,22 +58,19 @@ def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noq
 def settings(
     tmp_path: Path, life: Life, handmade_router: Callable[[Path, str, float], Path]
 ) -> ServiceSettings:
-    """Three collections: two share a router, one of them with thresholds of its own."""
-    for name in "abc":
+    """Two collections with a router and its thresholds."""
+    for name in "ab":
         target = Session.create(load_settings(), tmp_path / name)
         ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.analyser)
         target.close()
     life.made = life.closed = 0
     models = tmp_path / "models"
-    low, high = (handmade_router(models, "words", offset) for offset in (8.0, 20.0))
     save_policy(tmp_path / "b.json", Policy(Thresholds(1.0, 1.0), Route.LEXICAL), {})
-    serve = ServeSettings(
-        refresh_seconds=0.02,
-        indexes=tuple(f"{name}={tmp_path / name}" for name in "abc"),
-        routers=(f"a={low}", f"b={low}", f"c={high}"),
-        thresholds=(f"b={tmp_path / 'b.json'}",),
+    indexes = tuple(f"{name}={tmp_path / name}" for name in "ab")
+    router = RoutingSettings(str(handmade_router(models, "words", 8.0)), str(tmp_path / "b.json"))
+    return ServiceSettings(
+        serve=ServeSettings(refresh_seconds=0.02, indexes=indexes), router=router
     )
-    return ServiceSettings(serve=serve)
 
 
 @pytest.fixture
@@ -98,21 +94,13 @@ def test_what_few_servers_need_is_loaded_by_few() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_alike_questions_take_the_routes_of_their_collections(client: TestClient) -> None:
-    a, b, c = (route_in(client, name) for name in "abc")
-    assert (a["path"], b["path"], c["path"]) == ("graph", "lexical", "lexical")
-    assert a["score"] == b["score"] > c["score"]
-    assert (a["model"], b["model"], c["model"]) == ("handmade/v1", "handmade/v1", "handmade/v2")
-    assert (a["thresholds"], b["thresholds"]) == (
-        {"low": 0.4, "high": 0.6, "steps": 0.0},
-        {"low": 1.0, "high": 1.0, "steps": 0.0},
-    )
-    for name, taken in zip("abc", (a, b, c), strict=True):
-        body = {"question": QUESTION, "collection": name}
-        decided = client.post("/v1/route", json=body).json()["route"]
-        assert (decided["path"], decided["thresholds"]) == (taken["path"], taken["thresholds"])
+def test_a_decision_is_the_route_that_is_taken(client: TestClient) -> None:
+    taken = route_in(client, "a")
+    body = {"question": QUESTION, "collection": "a"}
+    decided = client.post("/v1/route", json=body).json()["route"]
+    assert (decided["path"], decided["thresholds"]) == (taken["path"], taken["thresholds"])
     collections = client.get("/health").json()["collections"]
-    assert [each["router"] for each in collections] == ["handmade/v1", "handmade/v1", "handmade/v2"]
+    assert [each["router"] for each in collections] == ["handmade/v1"] * 2
 
 
 def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
@@ -122,10 +110,13 @@ def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
     save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0), router="handmade/v1"), {})
     until(lambda: route_in(client, "b")["path"] == "fusion")
     assert route_in(client, "b")["thresholds"] == {"low": 0.0, "high": 1.0, "steps": 0.0}
-    assert route_in(client, "a")["path"] == "graph"
-    (tmp_path / "b.json").unlink()
+    save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
     error = until(lambda: client.get("/health").json()["collections"][1].get("error"))
-    assert "b.json' cannot be read" in error
+    assert "thresholds for the router 'another/v1'" in error
+    assert route_in(client, "b")["path"] == "fusion"
+    (tmp_path / "b.json").unlink()
+    until(lambda: "b.json' cannot be read" in client.get("/health").text)
+    error = client.get("/health").json()["collections"][1]["error"]
     ready = client.get("/ready")
     assert (ready.status_code, ready.json()["collections"][1]["error"]) == (200, error)
     assert ready.json()["collections"][1]["thresholds"] == {"low": 0.0, "high": 1.0, "steps": 0.0}
@@ -176,15 +167,6 @@ def test_an_analyser_is_shared_and_closed_once(settings: ServiceSettings, life: 
     with inside(build(settings)):
         assert (life.made, life.closed) == (1, 0)
     assert (life.made, life.closed) == (1, 1)
-
-
-def test_a_router_for_no_collection_is_refused_before_anything_loads(
-    settings: ServiceSettings, life: Life
-) -> None:
-    serve = ServeSettings(indexes=settings.serve.indexes, routers=("d=mine/v1",))
-    with pytest.raises(ServiceError, match="which is not a collection"):
-        build(ServiceSettings(serve=serve))
-    assert life.made == 0
 
 
 def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:

@@ -14,14 +14,13 @@ from tests.service.fakes import Library, Serve
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-from wye.router.errors import ModelFileError
+from wye.router.errors import ModelFileError, RouterError
 from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
 from wye.router.types import Ask, Route, Thresholds
 from wye.service.collections import BASE, INDEX, THRESHOLDS, Collection, check_router
-from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
@@ -319,12 +318,12 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
 def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.1, 0.2), router=DEFAULT_ROUTER), {})
-    check_router("a", RoutingSettings())
-    check_router("a", RoutingSettings(thresholds=str(file)))
-    with pytest.raises(ServiceError, match=r"collection 'a': There is no router 'nobody/v1'"):
-        check_router("a", RoutingSettings("nobody/v1"))
-    with pytest.raises(ServiceError, match=r"collection 'a': .*missing.json' cannot be read"):
-        check_router("a", RoutingSettings(thresholds=str(tmp_path / "missing.json")))
+    check_router(RoutingSettings())
+    check_router(RoutingSettings(thresholds=str(file)))
+    with pytest.raises(RouterError, match=r"There is no router 'nobody/v1'"):
+        check_router(RoutingSettings("nobody/v1"))
+    with pytest.raises(RouterError, match=r"missing.json' cannot be read"):
+        check_router(RoutingSettings(thresholds=str(tmp_path / "missing.json")))
     save_policy(file, Policy(Thresholds(0.1, 0.2), router="another/v1"), {})
-    with pytest.raises(ServiceError, match=f"'another/v1', not '{DEFAULT_ROUTER}'"):
-        check_router("a", RoutingSettings(thresholds=str(file)))
+    with pytest.raises(RouterError, match=f"'another/v1', not '{DEFAULT_ROUTER}'"):
+        check_router(RoutingSettings(thresholds=str(file)))

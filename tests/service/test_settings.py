@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from wye.router.errors import SettingsError
-from wye.router.settings import ELSEWHERE, KEY, RoutingSettings, Settings, variables
+from wye.router.settings import ELSEWHERE, KEY, Settings, variables
 from wye.router.settings import load_settings as load_routers
 from wye.service.errors import ServiceError
 from wye.service.settings import (
-    ServeSettings,
     ServiceSettings,
     index_folders,
     load_settings,
-    router_settings,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,44 +108,3 @@ def test_folders_are_named_or_the_default() -> None:
 def test_folders_that_make_no_sense(named: list[str], says: str) -> None:
     with pytest.raises(ServiceError, match=says):
         index_folders(named, None)
-
-
-SHARED = RoutingSettings("mine/v1", "mine.json")
-
-
-def settings(routers: tuple[str, ...] = (), thresholds: tuple[str, ...] = ()) -> ServiceSettings:
-    return ServiceSettings(
-        router=SHARED, serve=ServeSettings(routers=routers, thresholds=thresholds)
-    )
-
-
-def test_each_collection_has_its_own() -> None:
-    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
-    routing = router_settings(
-        settings(("a=other/v2", "c=/x=y"), ("a=a.json", "b=b.json")), ["a", "b", "c", "d"]
-    )
-    assert routing == {
-        "a": RoutingSettings("other/v2", "a.json"),
-        "b": RoutingSettings("mine/v1", "b.json"),
-        "c": RoutingSettings("/x=y"),  # thresholds of another router would say nothing here
-        "d": SHARED,
-    }
-    alone = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
-    assert alone == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
-
-
-@pytest.mark.parametrize(
-    ("routers", "thresholds", "says"),
-    [
-        (("c=x",), (), r"--router is for 'c', which is not a collection.* one of a, b\."),
-        ((), ("x.json",), "--thresholds is for 'default', which is not a collection"),
-        (("a=x", "a=y"), (), "--router is given twice for collection 'a'"),
-        ((), ("a=x", "a=x"), "--thresholds is given twice for collection 'a'"),
-        (("a=",), (), "--router a= names nothing; write --router a=MODEL"),
-    ],
-)
-def test_names_that_make_no_sense(
-    routers: tuple[str, ...], thresholds: tuple[str, ...], says: str
-) -> None:
-    with pytest.raises(ServiceError, match=says):
-        router_settings(settings(routers, thresholds), ["a", "b"])

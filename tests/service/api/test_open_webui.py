@@ -154,15 +154,3 @@ def test_a_conversation_streams_in_frames_that_clients_parse(
         assert (payload["max_tokens"], payload["temperature"]) == (128_000, 0.7)
         assert {"chat_id", "metadata", "top_k", "user"}.isdisjoint(payload)
     assert library.batches[0][1] == ["Which river does the Old Bridge of Mostar cross?"]
-
-
-def test_a_question_that_goes_on_is_searched_as_the_language_model_rewrites_it(
-    connect: Connect, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
-    client = connect(with_model)
-    endpoint.text = "Who designed the Old Bridge of Mostar?"
-    client.lines(conversation("and who designed it?"))
-    assert library.batches[0][1] == [endpoint.text]
-    messages = endpoint.seen[1][0]["messages"]
-    assert "Stari Most, the Old Bridge [1]." in [message["content"] for message in messages]
-    assert messages[-1]["content"].endswith(f"Question: {endpoint.text}")

@@ -111,22 +111,6 @@ async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
     await budget.settle(taken, 0.0)
 
 
-@pytest.mark.anyio
-async def test_who_is_cut_off_has_spent_it_all(ledger: Ledger) -> None:
-    budget = Budget(ledger, "ada", 1.0)
-    await budget.take(0.5)
-    assert ledger.spent("ada") == 0.5
-    await budget.settle(await budget.take(0.5), 0.125)
-    assert (await budget.spent(), await budget.remaining()) == (0.625, 0.375)
-
-
-@pytest.mark.anyio
-async def test_what_costs_more_than_was_held_is_spent_as_well(ledger: Ledger) -> None:
-    budget = Budget(ledger, "ada", 1.0)
-    await budget.settle(await budget.take(0.25), 0.75)
-    assert (await budget.spent(), await budget.remaining()) == (0.75, 0.25)
-
-
 @pytest.fixture
 def gateway(
     serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
@@ -199,23 +183,6 @@ def test_each_key_has_its_own(gateway: Gateway, tmp_path: Path) -> None:
 def test_without_a_bound_there_is_no_file(gateway: Gateway, tmp_path: Path) -> None:
     ask(gateway(most=None))
     assert not (tmp_path / "wye.spent").exists()
-
-
-def test_a_call_that_cost_nothing_leaves_the_money(gateway: Gateway, remote: Remote) -> None:
-    client = gateway(most=0.02)
-    remote.modes = [401]
-    assert ask(client)["spent"] == 0.0
-    assert ask(client)["spent"] == 0.02
-    remote.modes = ["drop"]
-    assert ask(client, SIMPLE)["missing"] == []
-
-
-def test_what_was_paid_is_not_tried_again(gateway: Gateway, remote: Remote) -> None:
-    client = gateway(most=0.05)
-    remote.modes = ["drop"]
-    reply = ask(client)
-    assert (reply["spent"], reply["missing"][0]["reason"]) == (0.02, "broke off")
-    assert len(remote.asked) == 1
 
 
 def test_two_arms_share_what_there_is(gateway: Gateway, remote: Remote) -> None:

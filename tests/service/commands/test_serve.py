@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from tests.live import PATIENCE, Live, until
 from wye.router.model_files import save_policy
 from wye.router.policy import Policy
 from wye.router.session import Session
-from wye.router.settings import DEFAULT_ROUTER
 from wye.router.types import Thresholds
 from wye.service.cli import run
 from wye.service.commands.index import BadLines, ingest_files
@@ -148,49 +145,6 @@ def finishes_what_it_accepted(running: Running) -> None:
     assert all(isinstance(error, httpx.TransportError) for error in late), late
 
 
-def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) -> None:
-    with as_file(files("wye.service") / "demo") as corpus:
-        ingest_files(load_settings(index=tmp_path / "index"), [corpus], BadLines(), {})
-    shutil.copytree(tmp_path / "index", tmp_path / "other")
-    plain, bold = tmp_path / "plain.json", tmp_path / "bold.json"
-    save_policy(plain, Policy(Thresholds(1.0, 1.0), router=DEFAULT_ROUTER), {})
-    save_policy(bold, Policy(Thresholds(0.0, 0.0), router=DEFAULT_ROUTER), {})
-    other = ("--index", f"other={tmp_path / 'other'}")
-    server = start(*other, "--thresholds", f"library={plain}", "--thresholds", f"other={bold}")
-    question = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
-
-    def routes() -> list[dict[str, Any]]:
-        replies = (
-            server.ask(question, route="auto", collection=name) for name in ("library", "other")
-        )
-        return [reply["route"] for reply in replies]
-
-    first, second = routes()
-    assert (first["path"], second["path"]) == ("dense", "graph")
-    assert first["score"] == second["score"], "the same router, over the same passages"
-    assert (first["thresholds"]["low"], second["thresholds"]["low"]) == (1.0, 0.0)
-
-    save_policy(bold, Policy(Thresholds(0.0, 1.0)), {})
-    give_up = time.monotonic() + PATIENCE
-    while (route := routes()[1])["path"] != "fusion":
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-    assert (route["thresholds"], route["score"]) == (
-        {"low": 0.0, "high": 1.0, "steps": 0.0},
-        second["score"],
-    )
-
-    save_policy(bold, Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
-    while "error" not in (facts := server.client.get("/ready").json()["collections"][1]):
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-    assert "thresholds for the router 'another/v1'" in facts["error"]
-    assert [route["path"] for route in routes()] == ["dense", "fusion"]
-    assert server.stop() == 0
-    moves = [(event["event"], event["collection"]) for event in server.events if "of" in event]
-    assert moves == [("refreshed", "other"), ("refresh failed", "other")]
-
-
 STUCK = """
 import threading
 import wye.router.session
@@ -279,9 +233,6 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
         (["--index", "/nowhere"], "There is no index at /nowhere"),
         (["--index", "a=/x", "--index", "a=/y"], "Two collections are called 'a'"),
         (["--index", "/x", "--host", "0.0.0.0"], "there is no API key"),
-        (["--index", "a=/x", "--router", "mine/v1"], "--router is for 'default', which is not a"),
-        (["--index", "a=/x", "--thresholds", "b=/y"], "--thresholds is for 'b', which is not a"),
-        (["--index", "/x", "--router", "a/v1", "--router", "b/v1"], "--router is given twice"),
         (["--index", "/x", "--port", "99999"], "65535"),
     ],
 )
@@ -307,21 +258,27 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
 
 @pytest.mark.usefixtures("fake_models")
 @pytest.mark.parametrize(
-    ("option", "value", "says"),
+    ("variable", "value", "says"),
     [
-        ("--router", "a=nobody/v1", "The router of collection 'a': There is no router"),
-        ("--thresholds", "a={folder}/missing.json", "missing.json' cannot be read"),
-        ("--thresholds", "a={folder}/other.json", "thresholds for the router 'another/v1'"),
+        ("MODEL", "nobody/v1", "There is no router"),
+        ("THRESHOLDS", "{folder}/missing.json", "missing.json' cannot be read"),
+        ("THRESHOLDS", "{folder}/other.json", "thresholds for the router 'another/v1'"),
     ],
 )
 def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_served(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, value: str, says: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    variable: str,
+    value: str,
+    says: str,
 ) -> None:
     Session.create(load_settings(), tmp_path / "index").close()
     other = Policy(Thresholds(0.1, 0.2), router="another/v1")
     save_policy(tmp_path / "other.json", other, {})
-    given = [option, value.format(folder=tmp_path)]
-    assert run(["serve", "--index", f"a={tmp_path}/index", *given]) == 2
+    monkeypatch.setenv(f"WYE_ROUTER__{variable}", value.format(folder=tmp_path))
+    assert run(["serve", "--index", f"a={tmp_path}/index"]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert says in said
     assert "Loading" not in said
