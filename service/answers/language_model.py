@@ -105,22 +105,29 @@ class LanguageModel:
         )
         reply = await asyncio.wait_for(request, silence)
         loop = asyncio.get_running_loop()
-        streams = "text/event-stream" in reply.response.headers.get("content-type", "")
-        finished = not streams
-        async with reply, aclosing(_events(reply) if streams else _single_event(reply)) as events:
-            until = loop.time() + silence
+        async with reply:
+            if "text/event-stream" not in reply.response.headers.get("content-type", ""):
+                event = json.loads(await asyncio.wait_for(reply.response.aread(), silence))
+                if isinstance(event, dict) and event.get("error"):
+                    raise GeneratorError("it reported an error", reply=event["error"])
+                text, _, _ = _read(event, answer)
+                answer.finish_reason = "length" if len(text) > room else answer.finish_reason
+                if text[:room]:
+                    yield text[:room]
+                return
+            until, is_finished = loop.time() + silence, False
             while True:
                 try:
-                    event = await asyncio.wait_for(anext(events), until - loop.time())
+                    event = await asyncio.wait_for(anext(reply), until - loop.time())
                     text, is_alive, ending = _read(event, answer)
                 except StopAsyncIteration:
                     break
                 except Exception:
-                    if streams and finished:
+                    if is_finished:
                         break  # the text is complete
                     raise
-                if ending and streams and not finished:
-                    finished, answer.finish_reason = True, ending
+                if ending and not is_finished:
+                    is_finished, answer.finish_reason = True, ending
                     until = loop.time() + min(silence, _USAGE_SECONDS)
                 if text[:room]:
                     yield text[:room]
@@ -128,24 +135,10 @@ class LanguageModel:
                     answer.finish_reason = "length"
                     return
                 room -= len(text)
-                if is_alive and not (streams and finished):
+                if is_alive and not is_finished:
                     until = loop.time() + silence
-        if not finished:
+        if not is_finished:
             raise GeneratorError("its stream broke off")
-
-
-async def _events(reply: AsyncStream[object]) -> AsyncGenerator[object]:
-    """The events of a streamed reply."""
-    async for event in reply:
-        yield event
-
-
-async def _single_event(reply: AsyncStream[object]) -> AsyncGenerator[object]:
-    """The one object of a reply that is not streamed."""
-    event = json.loads(await reply.response.aread())
-    if isinstance(event, dict) and event.get("error"):
-        raise GeneratorError("it reported an error", reply=event["error"])
-    yield event
 
 
 def _read(event: object, answer: GeneratedAnswer) -> tuple[str, bool, str]:
@@ -191,11 +184,8 @@ def _fault(error: Exception, silence: float) -> GeneratorError:
     if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
         kind = type(error.__cause__ if isinstance(error, openai.APIError) else error)
         return GeneratorError(f"the connection failed ({kind.__name__})")
-    if isinstance(error, openai.APIStatusError):
-        return GeneratorError(
-            f"it replied {error.status_code}",
-            reply=error.body,
-        )
     if isinstance(error, openai.APIError):
-        return GeneratorError("it reported an error", reply=error.body)
+        status = getattr(error, "status_code", None)
+        reason = f"it replied {status}" if status else "it reported an error"
+        return GeneratorError(reason, reply=error.body)
     return GeneratorError(_FOREIGN)

@@ -1,6 +1,6 @@
 """Collections as OpenAI's vector stores, documents as their files, and uploads that become some."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
-from wye.backends.types import Metadata
+from wye.backends.types import Metadata, Passage
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import file_of, list_of, staged_files
@@ -146,7 +146,7 @@ async def files(
     """Lists the documents of a collection, ascending by id, without any that jobs have to write."""
     target = service.collection(store)
     page = await page_of(service, target, after, limit)
-    return list_of([_file(target.name, each) for each in page.documents], has_more=page.more)
+    return list_of([_stored(target.name, each) for each in page.documents], has_more=page.more)
 
 
 @router.get(
@@ -173,10 +173,10 @@ async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[
     writer = service.writers[target.name]
     job = await writer.off_loop(lambda: writer.jobs.writing([document]))
     if job is not None and not ASKING.get().filter:
-        return _file_value(target.name, document, {}, status="in_progress")
+        return _file(target.name, document, {})
     stored = await read_from(service, store, document)
     is_searched = target.session.snapshot.passages([stored.passages[0].id])
-    return _file(target.name, stored, "completed" if is_searched else "in_progress")
+    return _stored(target.name, stored, "completed" if is_searched else "in_progress")
 
 
 @router.delete(
@@ -214,9 +214,9 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
         outcome = await service.writers[target.name].store(passages, partial(departure, request))
     if isinstance(outcome, Job):
         service.jobs.wake()
-        return _file_value(target.name, file.id, body.attributes or {}, status="in_progress")
+        return _file(target.name, file.id, body.attributes or {})
     await service.refresher.catch_up(target, outcome.report.version)
-    return _file(target.name, await read_from(service, target.name, file.id))
+    return _stored(target.name, await read_from(service, target.name, file.id))
 
 
 def _result(passage: PassageValue, score: float) -> dict[str, Any]:
@@ -273,28 +273,26 @@ def attributes_of(metadata: Metadata) -> dict[str, str | float | bool]:
     return attributes
 
 
-def _file(store: str, document: StoredDocument, status: str = "completed") -> dict[str, Any]:
-    size = sum(len(passage.text.encode()) for passage in document.passages)
-    attributes = attributes_of(document.passages[0].metadata)
-    return _file_value(store, document.id, attributes, size=size, status=status)
-
-
-def _file_value(
+def _file(
     store: str,
     id_: str,
     attributes: Mapping[str, str | float | bool],
-    *,
-    size: int = 0,
-    status: str,
+    passages: Sequence[Passage] = (),
+    status: str = "in_progress",
 ) -> dict[str, Any]:
-    """A file of a vector store; `size` is that of its text in bytes, as UTF-8."""
+    """A document as a file of a vector store, with the size of its text in bytes, as UTF-8."""
     return {
         "id": id_,
         "object": "vector_store.file",
         "status": status,
         "created_at": 0,
-        "usage_bytes": size,
+        "usage_bytes": sum(len(passage.text.encode()) for passage in passages),
         "vector_store_id": store,
         "attributes": attributes,
         "last_error": None,
     }
+
+
+def _stored(store: str, document: StoredDocument, status: str = "completed") -> dict[str, Any]:
+    attributes = attributes_of(document.passages[0].metadata)
+    return _file(store, document.id, attributes, document.passages, status)

@@ -50,23 +50,24 @@ def new_key(
     text = "" if filter_ is None else json.dumps(filter_, separators=(",", ":"))
     bounds = tuple(collections), text, max_cost_per_day
     key = Key(name, frozenset(scopes), _digest(secret), *bounds)
+    fault = ""
     if not key.scopes:
-        raise ServiceError(f"A key needs a scope; use some of {', '.join(Scope)}.")
-    if not _LINE.fullmatch(f"{name} read sha256:{key.digest}"):
-        raise ServiceError(
+        fault = f"A key needs a scope; use some of {', '.join(Scope)}."
+    elif not _LINE.fullmatch(f"{name} read sha256:{key.digest}"):
+        fault = (
             f"A key cannot be called '{name}'; use letters, digits, dots and dashes, at most 64."
         )
-    if max_cost_per_day is not None and not 0 <= max_cost_per_day < math.inf:
-        raise ServiceError("A key's daily limit must be 0 or more.")
-    if not _LINE.fullmatch(str(key)):
-        raise ServiceError(
-            f"A collection cannot be called '{key.collections[0]}'; name one of the server's."
-        )
-    if key.filter and key.scopes != {Scope.READ}:
-        raise ServiceError(
+    elif max_cost_per_day is not None and not 0 <= max_cost_per_day < math.inf:
+        fault = "A key's daily limit must be 0 or more."
+    elif not _LINE.fullmatch(str(key)):
+        fault = f"A collection cannot be called '{key.collections[0]}'; name one of the server's."
+    elif key.filter and key.scopes != {Scope.READ}:
+        fault = (
             "A key with a filter can only read, since its writes could replace documents that it "
             "cannot see. Give it --scopes read, or a collection of its own."
         )
+    if fault:
+        raise ServiceError(fault)
     return secret, key
 
 

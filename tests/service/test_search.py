@@ -44,6 +44,13 @@ def test_filters_are_compared_as_written() -> None:
     assert one == again
     assert hash(one) == hash(again)
     assert SearchParams(Route.DENSE, 5, collection="c") != one
+    # Only of a request's own filter is said which keys passages have.
+    asked = {"type": "and", "filters": [{"type": "eq", "key": "y", "value": 1}]}
+    fixed = Fixed({"type": "eq", "key": "y", "value": 1})
+    of_request, of_key = (
+        SearchParams(Route.DENSE, 5, each, collection="c") for each in (asked, fixed)
+    )
+    assert of_request != of_key
 
 
 def test_a_batch_is_one_search(library: Library) -> None:
@@ -186,14 +193,6 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
         results = replies(searcher.work(AUTO, entries("a river", "poison", "why")))
         decisions = [result.reply.decision for result in results]
         assert {each.thresholds for each in decisions if each is not None} == {limits}
-
-
-def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> None:
-    """Only of the one that was asked for is said which keys passages have."""
-    filter_ = {"type": "and", "filters": [{"type": "eq", "key": "k", "value": 1}]}
-    fixed = Fixed({"type": "eq", "key": "k", "value": 1})
-    params = [SearchParams(Route.DENSE, 5, each, collection="default") for each in (filter_, fixed)]
-    assert params[0] != params[1]
 
 
 def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
