@@ -283,7 +283,8 @@ def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(
     with monkeypatch.context() as patched:
         patched.setattr(Collection, "renew", broken)
         library.newer = Library(version=2)
-        file.write_text(f"{stays}\n")
+        (tmp_path / "next.txt").write_text(f"{stays}\n")
+        (tmp_path / "next.txt").replace(file)  # never empty
         until(lambda: client.get("/v1/jobs", headers={"x-api-key": secret}).status_code == 401)
         assert version() == 1
     until(lambda: version() == 2)

@@ -71,11 +71,6 @@ def test_without_a_score_there_is_only_the_route_and_the_reason() -> None:
     assert printed(decision) == "route dense  degraded: the index is empty\n"
 
 
-def test_the_words_stand_right_below_the_route() -> None:
-    text = printed(replace(DECISION, summary="Names nothing. [b]All arms[/b] are asked."))
-    assert text.splitlines()[1] == "Names nothing. [b]All arms[/b] are asked."
-
-
 def test_a_chain_tells_names_and_where_they_stand() -> None:
     names = [Candidate(f"Name [b]{n}[/b]", 1 / (n + 1), f"p{n}") for n in range(SHOWN_NAMES + 1)]
     names[0] = replace(names[0], row=7, sentence="Sibelius wrote Finlandia.")

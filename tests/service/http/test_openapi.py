@@ -36,7 +36,8 @@ def is_fault(reply: Response, asked: object) -> bool:
     """
     if reply.status_code < 500:
         return False
-    if isinstance(asked, dict) and asked.get("min_version"):
+    more = asked.get("wye") if isinstance(asked, dict) else None
+    if any(isinstance(part, dict) and part.get("min_version") for part in (asked, more)):
         return bool(reply.json()["type"] != "urn:wye:problem:not-searched-yet")
     hurried = isinstance(asked, dict) and (
         is_short(asked.get("deadline_ms"))
