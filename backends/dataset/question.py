@@ -279,7 +279,6 @@ class InDataset:
         """See `PassageSource`."""
         rows = self._read(passages)
         position = np.arange(len(rows))
-        chunks = np.array([row.chunk for row in rows], np.int64)
         return Edges(
             np.array([row.address for row in rows], np.int64),
             position.repeat([len(row.hashes) for row in rows]),
@@ -288,8 +287,13 @@ class InDataset:
             _joined(row.counts[:, 0] for row in rows),
             position.repeat([len(row.titles) for row in rows]),
             _joined(_entities(row)[row.titles] for row in rows),
-            consecutive([row.document for row in rows], chunks),
         )
+
+    def consecutive(self, passages: Int64) -> Int64:
+        """See `PassageSource`."""
+        rows = self._read(passages)
+        chunks = np.array([row.chunk for row in rows], np.int64)
+        return consecutive((row.document for row in rows), chunks)
 
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
         """See `PassageSource`."""

@@ -100,9 +100,10 @@ class ClueRetriever:
 
     def _settled(self, trace: Trace, filtered: FilteredGraph) -> Float64:
         """The mass that settles on the passages of a trace."""
-        edges = InMemory(self._corpus, self._graph.graph, filtered).edges(trace.passages)
+        source = InMemory(self._corpus, self._graph.graph, filtered)
+        edges, ties = source.edges(trace.passages), source.consecutive(trace.passages)
         restart = trace.activation.entities, trace.restart
-        return walk(edges, trace.prior, restart, self._graph.settings.damping)
+        return walk(edges, ties, trace.prior, restart, self._graph.settings.damping)
 
     def _rank(
         self, query: Query, trace: Trace, mass: Float64, k: int, allowed: Mask | None

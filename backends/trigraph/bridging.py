@@ -154,9 +154,11 @@ def _compared(sentences: Sentences, entities: Sequence[int]) -> dict[int, tuple[
     positions = sentences.sentence[mentions]
     # Entities share few sentences: comparing some twice costs less than finding duplicates.
     similarity = sentences.similarity(positions)
-    ends = np.cumsum(np.bincount(which[mentions], minlength=len(entities)))[:-1]
-    parts = zip(np.split(positions, ends), np.split(similarity, ends), strict=True)
-    return dict(zip(entities, parts, strict=True))
+    ends = np.bincount(which[mentions], minlength=len(entities)).cumsum().tolist()
+    return {
+        entity: (positions[start:end], similarity[start:end])
+        for entity, start, end in zip(entities, [0, *ends], ends, strict=False)
+    }
 
 
 def _best_unused(
@@ -183,46 +185,56 @@ def _best_unused(
 DOUBT = 4
 
 
-def restart(
-    source: PassageSource,
-    edges: Edges,
-    seeds: Sequence[Seed],
-    activation: Activation,
-    settings: TriGraphSettings,
-) -> tuple[Float64, Float64]:
-    """(c,) prior of passages, and (a,) restart mass of active entities, before normalisation.
+class Restart:
+    """The mass with which passages and active entities restart, before normalisation.
 
-    The prior of a passage is (λ·(sim + w·BM25) + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, and what its
-    title adds.
+    Attributes:
+        masses: (a,) of the active entities.
     """
-    active = activation.entities
-    degree, titles = source.degree(active), source.title_counts(active)
-    similar, lexical = source.scores(edges.passages)
-    similarity = source.scale.similarity(similar)
-    is_sure = {seed.entity: seed.value >= 1 for seed in seeds}
-    sure, doubtful = (
-        np.array([entity in is_sure and is_sure[entity] is it for entity in active.tolist()], bool)
-        for it in (True, False)
-    )
-    # BM25 weighs less if the question names a title outright.
-    is_titled = bool((titles[sure] > 0).any())
-    weight = settings.lexical_weight_titled if is_titled else settings.lexical_weight
-    prior = settings.similarity_weight * (similarity + weight * source.scale.lexical(lexical))
-    which, is_active = located(edges.entity, active)
-    mentions = np.flatnonzero(is_active)
-    of_entity = np.where(degree <= HUB, activation.value / activation.level, 0)
-    bonus = of_entity[which[mentions]] * np.log1p(edges.count[mentions])
-    prior += np.log1p(sums(edges.passage[mentions], bonus, len(prior)))
-    # Without an entity to start from, passages rank by their prior, whatever its weight.
-    prior *= settings.passage_weight if len(active) else settings.passage_weight or 1.0
-    # Squaring the value favours a title that is named outright or reached over several bridges
-    # against an uncertain one. If only lower-case words of the question matched the title, its
-    # passage must be close to the question as well.
-    which, is_active = located(edges.title_entity, active)
-    which, passage = which[is_active], edges.title_passage[is_active]
-    closeness = similarity[passage]
-    closeness = np.where(doubtful[which], closeness**DOUBT, closeness)
-    share = settings.title_weight * activation.weight**2 / np.maximum(titles, 1)
-    prior += sums(passage, share[which] * closeness, len(prior))
-    divisor = np.maximum(degree, 1) ** settings.degree_power
-    return prior, np.where(degree > 0, activation.weight / divisor, 0)
+
+    def __init__(
+        self,
+        source: PassageSource,
+        seeds: Sequence[Seed],
+        activation: Activation,
+        settings: TriGraphSettings,
+    ) -> None:
+        """Look up how many passages mention the active entities, or have them as titles."""
+        self._source, self._activation, self._settings = source, activation, settings
+        active = activation.entities
+        degree, titles = source.degree(active), source.title_counts(active)
+        values = {seed.entity: seed.value for seed in seeds}
+        certainty = np.array([values.get(entity, -1.0) for entity in active.tolist()])
+        # BM25 weighs less if the question names a title outright.
+        is_titled = bool((titles[certainty >= 1] > 0).any())
+        self._lexical = settings.lexical_weight_titled if is_titled else settings.lexical_weight
+        self._of_mention = np.where(degree <= HUB, activation.value / activation.level, 0)
+        # Squaring the value favours a title that is named outright or reached over several bridges
+        # against an uncertain one. If only lower-case words of the question matched the title, its
+        # passage must be close to the question as well.
+        self._of_title = settings.title_weight * activation.weight**2 / np.maximum(titles, 1)
+        self._closeness_power = np.where((certainty >= 0) & (certainty < 1), DOUBT, 1)
+        divisor = np.maximum(degree, 1) ** settings.degree_power
+        self.masses = np.where(degree > 0, activation.weight / divisor, 0)
+
+    def prior(self, edges: Edges) -> Float64:
+        """(c,) mass of passages, which does not depend on what other passages there are.
+
+        It is (λ·(sim + w·BM25) + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, and what its title adds.
+        """
+        source, settings, active = self._source, self._settings, self._activation.entities
+        similar, lexical = source.scores(edges.passages)
+        similarity = source.scale.similarity(similar)
+        words = self._lexical * source.scale.lexical(lexical)
+        prior = settings.similarity_weight * (similarity + words)
+        which, is_active = located(edges.entity, active)
+        mentions = np.flatnonzero(is_active)
+        bonus = self._of_mention[which[mentions]] * np.log1p(edges.count[mentions])
+        prior += np.log1p(sums(edges.passage[mentions], bonus, len(prior)))
+        # Without an entity to start from, passages rank by their prior, whatever its weight.
+        prior *= settings.passage_weight if len(active) else settings.passage_weight or 1.0
+        which, is_active = located(edges.title_entity, active)
+        which, passage = which[is_active], edges.title_passage[is_active]
+        closeness = similarity[passage] ** self._closeness_power[which]
+        prior += sums(passage, self._of_title[which] * closeness, len(prior))
+        return prior

@@ -7,7 +7,7 @@ corpus, and a deletion or a filter leaves nothing to undo. It is the same code o
 (`InMemory`) and over a dataset that Lance searches (`backends.dataset.question`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,13 +51,12 @@ class Edges:
 
     Attributes:
         passages: (c,) numbers of the passages, in the order of their ids.
-        passage: (x,) position of the passage of each mention, ascending.
+        passage: (x,) position of the passage of each mention.
         entity: (x,) what it mentions; each pair occurs once.
         count: (x,) in how many sentences it does, and once more in its title.
         degree: (x,) how many passages of the corpus mention the entity, filtered or not.
         title_passage: (t,) position of a passage, for each entity that is a title.
         title_entity: (t,) the entity.
-        chunks: (j, 2) positions of the passages that are consecutive chunks of one document.
     """
 
     passages: Int64
@@ -67,7 +66,24 @@ class Edges:
     degree: Int64
     title_passage: Int64
     title_entity: Int64
-    chunks: Int64
+
+    def with_others(self, others: "Edges") -> tuple["Edges", Int64]:
+        """The edges of both, of different passages, and (c,) where each passage was before."""
+        passages = np.concatenate([self.passages, others.passages])
+        order = np.argsort(passages)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        shift = len(self.passages)
+        edges = Edges(
+            passages[order],
+            position[np.concatenate([self.passage, others.passage + shift])],
+            np.concatenate([self.entity, others.entity]),
+            np.concatenate([self.count, others.count]),
+            np.concatenate([self.degree, others.degree]),
+            position[np.concatenate([self.title_passage, others.title_passage + shift])],
+            np.concatenate([self.title_entity, others.title_entity]),
+        )
+        return edges, order
 
 
 class PassageSource(Protocol):
@@ -112,6 +128,10 @@ class PassageSource(Protocol):
 
     def edges(self, passages: Int64) -> Edges:
         """What some passages mention."""
+        ...
+
+    def consecutive(self, passages: Int64) -> Int64:
+        """(j, 2) positions of the passages that are consecutive chunks of one document."""
         ...
 
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
@@ -284,7 +304,7 @@ class InMemory:
 
     def edges(self, passages: Int64) -> Edges:
         """See `PassageSource`."""
-        graph, documents = self._graph, self._corpus.documents
+        graph = self._graph
         passage, entity = graph.entities.pairs(passages)
         title_passage, title_entity = graph.titles.pairs(passages)
         return Edges(
@@ -295,10 +315,12 @@ class InMemory:
             graph.degrees[entity].astype(np.int64),
             title_passage,
             title_entity.astype(np.int64),
-            consecutive(
-                [documents[row] for row in passages.tolist()], self._corpus.chunks[passages]
-            ),
         )
+
+    def consecutive(self, passages: Int64) -> Int64:
+        """See `PassageSource`."""
+        documents = map(self._corpus.documents.__getitem__, passages.tolist())
+        return consecutive(documents, self._corpus.chunks[passages])
 
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
         """See `PassageSource`."""
@@ -356,8 +378,11 @@ class InMemory:
         return [*zip(ids, texts, strict=True)]
 
 
-def consecutive(documents: Sequence[str], chunks: Int32 | Int64) -> Int64:
-    """(j, 2) positions of passages that are consecutive chunks of one document."""
+def consecutive(documents: Iterable[str], chunks: Int32 | Int64) -> Int64:
+    """(j, 2) positions of passages that are consecutive chunks of one document.
+
+    The documents are not looked at if each passage is the first of its own.
+    """
     if not chunks.any():
         return np.empty((0, 2), np.int64)
     positions = {name: n for n, name in enumerate(zip(documents, chunks.tolist(), strict=True))}

@@ -20,7 +20,7 @@ from wye.backends.numerics import (
 )
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.bridging import Activation, bridge, equation_5, restart
+from wye.backends.trigraph.bridging import Activation, Restart, bridge, equation_5
 from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.question import HEADS, MOST_NAMING, InMemory, PassageSource, union
@@ -221,21 +221,23 @@ class TriGraphBatch:
         if most:
             passages = union(passages, source.mentioning(named, most))
         activation = self._activate(query, seeds, source, passages)
+        restart = Restart(source, seeds, activation, settings)
         edges = source.edges(passages)
-        prior, masses = restart(source, edges, seeds, activation, settings)
+        prior = restart.prior(edges)
         if most:
             is_head = np.zeros(len(prior), bool)
             is_head[top_rows(prior, HEADS)] = True
             names = distinct(edges.entity[is_head[edges.passage]])
             names = names[source.degree(names) <= MOST_NAMING]
             reached = without(activation.entities, named)
-            passages = union(passages, source.led_to(reached, names, most))
-            edges = source.edges(passages)
-            prior, masses = restart(source, edges, seeds, activation, settings)
-        trace = Trace(seeds, activation, edges.passages, prior, masses)
+            others = source.edges(without(source.led_to(reached, names, most), passages))
+            edges, order = edges.with_others(others)
+            prior = np.concatenate([prior, restart.prior(others)])[order]
+        trace = Trace(seeds, activation, edges.passages, prior, restart.masses)
         if not len(activation.entities):
             return trace, Promoted(prior, {})
-        mass = walk(edges, prior, (activation.entities, masses), settings.damping)
+        ties, masses = source.consecutive(edges.passages), (activation.entities, restart.masses)
+        mass = walk(edges, ties, prior, masses, settings.damping)
         return trace, promote(source, edges, mass, settings.promotion)
 
     def _activate(

@@ -36,13 +36,11 @@ PROMOTING = 5
 """How many of the first passages promote others."""
 
 
-def walk(edges: Edges, prior: Float64, restart: Masses, damping: float) -> Float64:
+def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: float) -> Float64:
     """(c,) probability mass on the passages of a graph.
 
-    Consecutive chunks of one document are tied as by an entity that both mention once. All entities
-    that one passage alone mentions count as one: what it sends there comes back from any of them.
-
     Args:
+        ties: (j, 2) positions of passages, tied as by an entity that both mention once.
         prior: (c,) non-negative restart mass of the passages.
         restart: Restart mass of some entities, ascending; that of an entity without a mention here
             is left out. Both are normalised together; without any mass all stays zero. What would
@@ -55,39 +53,34 @@ def walk(edges: Edges, prior: Float64, restart: Masses, damping: float) -> Float
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
     c = len(prior)
-    by_passage = sums(edges.passage, edges.count, c)
-    by_passage += np.bincount(edges.chunks.ravel(), minlength=c)
-    _, is_active = located(edges.entity, restart[0])
-    shared = np.flatnonzero((edges.degree > 1) | is_active)
-    shared = shared[np.argsort(edges.entity[shared], kind="stable")]
-    first = first_of_each(edges.entity[shared])
-    lengths = np.diff(first, append=len(shared))
+    order = np.argsort(edges.entity, kind="stable")
+    entity = edges.entity[order]
+    passage = np.concatenate([edges.passage[order], ties.ravel()])
+    count = np.concatenate([edges.count[order], np.ones(ties.size)])
+    named = first_of_each(entity)
+    first = np.concatenate([named, np.arange(len(entity), len(passage), 2)])
+    lengths = np.diff(first, append=len(passage))
+    owner = np.arange(len(first)).repeat(lengths)
     # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
-    passage = edges.passage[shared]
-    share = edges.count[shared] / by_passage[passage]
+    share = count / sums(passage, count, c)[passage]
     by_entity = np.add.reduceat(share, first) if len(first) else share
-    position, is_here = located(restart[0], edges.entity[shared[first]])
-    entities, mass = position[is_here], restart[1][is_here]
-    starting = ranges(first[entities], first[entities] + lengths[entities])
-    on_edges = share[starting] * np.repeat(mass / by_entity[entities], lengths[entities])
+    position, is_here = located(restart[0], entity[named])
+    position, mass = position[is_here], restart[1][is_here]
+    of_entity = np.zeros(len(first))
+    of_entity[position] = mass / by_entity[position]
     total = float(prior.sum() + mass.sum())
-    source = prior + damping * sums(passage[starting], on_edges, c)
+    source = prior + damping * sums(passage, share * of_entity[owner], c)
     source *= (1 - damping) / total if total > 0 else 0
-    # What a passage sends to an entity that no other mentions comes back at once.
-    is_tie = np.repeat(lengths > 1, lengths)
-    left = by_passage - sums(passage[is_tie], edges.count[shared[is_tie]], c)
-    left -= np.bincount(edges.chunks.ravel(), minlength=c)
-    returned = np.divide(left, by_passage, out=np.zeros(c), where=by_passage > 0)
-    tied = edges.chunks.ravel()
-    passage = np.concatenate([passage[is_tie], tied])
-    share = np.concatenate([share[is_tie], 1 / by_passage[tied]])
-    lengths = np.concatenate([lengths[lengths > 1], np.full(len(edges.chunks), 2)])
-    owner, starts = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
-    if len(lengths):
-        share = share / np.sqrt(np.add.reduceat(share, starts))[owner]
+    share /= np.sqrt(by_entity)[owner]
+    # What a passage sends to an entity that no other here mentions comes back at once.
+    is_shared = (lengths > 1)[owner]
+    alone = np.flatnonzero(~is_shared)
+    returned = sums(passage[alone], share[alone] ** 2, c)
+    passage, share, lengths = passage[is_shared], share[is_shared], lengths[lengths > 1]
+    owner, first = np.arange(len(lengths)).repeat(lengths), lengths.cumsum() - lengths
 
     def followed(mass: Float64) -> Float64:
-        on_entities = np.add.reduceat(share * mass[passage], starts) if len(starts) else share
+        on_entities = np.add.reduceat(share * mass[passage], first) if len(first) else share
         return returned * mass + sums(passage, share * on_entities[owner], c)
 
     return solved(source, followed, damping**2)

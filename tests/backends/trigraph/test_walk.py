@@ -16,6 +16,8 @@ from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.trigraph.walk import TOLERANCE, walk
 from wye.backends.types import Passage
 
+NO_TIES = np.empty((0, 2), np.int64)
+
 
 @settings(max_examples=200)
 @given(
@@ -41,10 +43,10 @@ def test_masses_are_those_of_a_direct_solution(
         entity,
         counts[passage, entity],
         degree + (chance.random(len(degree)) < 0.3),  # others may mention it as well
-        *(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.int64)),
+        *(np.empty(0, np.int64), np.empty(0, np.int64)),
     )
     entities = np.flatnonzero(of_entities)
-    mass = walk(edges, of_passages, (entities, of_entities[entities]), damping)
+    mass = walk(edges, NO_TIES, of_passages, (entities, of_entities[entities]), damping)
     expected, _ = reference.personalized_pagerank(
         shares_of(counts), of_passages, of_entities, damping
     )
@@ -54,9 +56,9 @@ def test_masses_are_those_of_a_direct_solution(
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5])
 def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
     nothing = np.empty(0, np.int64)
-    edges = Edges(nothing, nothing, nothing, np.empty(0), nothing, nothing, nothing, nothing)
+    edges = Edges(nothing, nothing, nothing, np.empty(0), nothing, nothing, nothing)
     with pytest.raises(ValueError, match="damping must be in"):
-        walk(edges, np.empty(0), (nothing, np.empty(0)), damping)
+        walk(edges, NO_TIES, np.empty(0), (nothing, np.empty(0)), damping)
 
 
 def test_a_few_passages_have_the_edges_that_they_have_among_all(
@@ -66,14 +68,15 @@ def test_a_few_passages_have_the_edges_that_they_have_among_all(
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
     for rows in (np.arange(30), np.arange(4, 30, 3), np.array([7]), np.empty(0, np.int64)):
         allowed = np.isin(np.arange(30), rows)
-        edges = InMemory(corpus, graph, FilteredGraph(graph)).edges(rows)
+        source = InMemory(corpus, graph, FilteredGraph(graph))
+        edges, ties = source.edges(rows), source.consecutive(rows)
         counts = np.zeros((len(rows), len(graph)))
         counts[edges.passage, edges.entity] = edges.count
         expected = counts_of(graph, corpus, allowed)[rows]
         assert counts.tolist() == expected[:, : len(graph)].tolist()
         assert edges.degree.tolist() == graph.degrees[edges.entity].tolist()
-        chunks = np.zeros((len(edges.chunks), len(rows)))
-        chunks[np.arange(len(chunks))[:, None], edges.chunks] = 1
+        chunks = np.zeros((len(ties), len(rows)))
+        chunks[np.arange(len(ties))[:, None], ties] = 1
         assert sorted(chunks.tolist()) == sorted(expected[:, len(graph) :].T.tolist())
 
 
@@ -84,11 +87,12 @@ def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Co
         Passage("g", "G", "[Gus] is alone."),
     )
     graph = assemble(corpus, AssemblySettings())
-    edges = InMemory(corpus, graph, FilteredGraph(graph)).edges(np.arange(9))
-    names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in edges.chunks.tolist())
+    source = InMemory(corpus, graph, FilteredGraph(graph))
+    edges, ties = source.edges(np.arange(9)), source.consecutive(np.arange(9))
+    names = sorted([corpus.ids[one], corpus.ids[other]] for one, other in ties.tolist())
     assert names == [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
     restart = np.arange(len(graph)), np.ones(len(graph))
-    mass = walk(edges, np.ones(9), restart, 0.5)
+    mass = walk(edges, ties, np.ones(9), restart, 0.5)
     counts = counts_of(graph, corpus)
     expected, _ = reference.personalized_pagerank(
         shares_of(counts), np.ones(9), np.repeat([1.0, 0.0], [len(graph), 3]), 0.5
