@@ -132,7 +132,10 @@ def test_any_index_is_taken_as_it_is(
     remove(made.path, Removal(documents=tuple(gone), ids=("a#0000", "b#0001") if half else ()))
     same = Counting()
     take(folder / "old", folder / "new", same, batch=3)
-    assert rows(folder / "new") == rows(folder / "old")
+    copied, given_rows = rows(folder / "new"), rows(folder / "old")
+    for row in (*copied, *given_rows):  # of a document that lost a chunk, a copy knows no number
+        del row["document_chunks"]
+    assert copied == given_rows
     assert same.analysed == []
 
 
