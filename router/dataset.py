@@ -10,7 +10,8 @@ import numpy as np
 from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
 from wye.backends.dataset.build import make_searchable, optimise, pins
 from wye.backends.dataset.columns import Row
-from wye.backends.dataset.question import DatasetGraph, InDataset
+from wye.backends.dataset.graph import DatasetGraph
+from wye.backends.dataset.question import InDataset
 from wye.backends.dataset.version import DatasetVersion, require_columns
 from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter

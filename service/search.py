@@ -265,8 +265,8 @@ class Searcher:
                 "error": str(error),
             }
             # What an arm refuses in words, as clue does for a dataset, needs no traceback.
-            is_told = isinstance(error, BackendError)
-            LOG.error("arm failed", exc_info=None if is_told else error, extra=extra)
+            is_refusal = isinstance(error, BackendError)
+            LOG.error("arm failed", exc_info=None if is_refusal else error, extra=extra)
         if len(entries) > 1:
             half = len(entries) // 2
             return [*self._search(search, entries[:half]), *self._search(search, entries[half:])]

@@ -1,152 +1,36 @@
 """A dataset as a source of the graph of a question; see `trigraph.question`.
 
 The rows that a question needs are found and read in two rounds, and what ranking needs of them is
-stored in them. Names are looked up by what may be one in a question's words.
+stored in them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Self, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from wye.backends.dataset.arms import (
-    DEPTH,
-    POOL,
-    CountedLexical,
-    DatasetDense,
-    DatasetLexical,
-    Match,
-    Narrowed,
-    narrowed,
-)
-from wye.backends.dataset.columns import MENTIONED, TITLED, Name, Row, hashed, spelling, spellings
-from wye.backends.dataset.version import DatasetVersion
-from wye.backends.dataset.words import LINKED, NAME, PHRASE, Word
-from wye.backends.errors import BackendError
-from wye.backends.numerics import distinct, located, products_of, ranges, top_rows
-from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.explanation import Trace
-from wye.backends.trigraph.graph import FilteredGraph, TriGraph
-from wye.backends.trigraph.names import Link, NameTrie
+from wye.backends.dataset.arms import DEPTH, POOL, Match, Narrowed
+from wye.backends.dataset.columns import MENTIONED, TITLED, Name, Row, hashed
+from wye.backends.numerics import distinct, located, products_of, ranges
 from wye.backends.trigraph.question import (
     MOST_NAMING,
     Edges,
-    PassageSource,
     Scale,
     Sentences,
     consecutive,
     union,
 )
-from wye.backends.trigraph.retriever import TriGraphBatch, TriGraphRetriever, reason_of
-from wye.backends.trigraph.seeds import SeedFinder
-from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.trigraph.walk import Promoted
-from wye.backends.types import (
-    Float32,
-    Int32,
-    Int64,
-    Mask,
-    NameCoverage,
-    Query,
-    RankedHit,
-    Ranking,
-    Scores,
-    WordCoverage,
-    bits,
-)
+from wye.backends.types import Float32, Int32, Int64, Mask, Query, WordCoverage
+
+if TYPE_CHECKING:
+    from wye.backends.dataset.graph import DatasetGraph
 
 _KEYED = 300
 """Rows with some of the names that are looked at, to choose the best of them."""
 MOST_KEYS = 200
 """Names whose passages are looked for at a time."""
-COUNTED = 2_000
-"""Under a filter a name's passages are counted up to here."""
-
-
-class NamesInWords(NameTrie):
-    """Finds the names of the whole corpus in words; an entity is the hash of its key.
-
-    Attributes:
-        known: What is known of the names that were met.
-    """
-
-    def __init__(self, version: DatasetVersion) -> None:
-        self.version = version
-        self.known: dict[int, Word] = {}
-
-    def entity(self, word: Word) -> int:
-        """The entity of a name."""
-        entity = entity_of(word.text)
-        self.known[entity] = word
-        return entity
-
-    def without(self, entities: Collection[int]) -> "NamesInWords":
-        """See `NameTrie`."""
-        trie = copy(self)
-        trie._lost = self._lost.union(entities)
-        return trie
-
-    def find(self, tokens: Sequence[str]) -> list[Link]:
-        """See `NameTrie`."""
-        words = self.version.words(NAME, spellings(tokens))
-        linked = [(t, self.entity(w)) for t, w in words.items() if w.bits & LINKED]
-        shown = [(spelt, entity) for spelt, entity in linked if entity not in self._lost]
-        links = NameTrie.of([(spelt, n) for n, (spelt, _) in enumerate(shown)]).find(tokens)
-        return [replace(link, entity=shown[link.entity][1]) for link in links]
-
-
-@dataclass(frozen=True)
-class _Vocabulary:
-    """What `SeedFinder` needs of a graph, for the names of the whole corpus."""
-
-    names: NamesInWords
-    has_phrases: bool
-
-    @property
-    def keys(self) -> Self:
-        """The names, by their keys."""
-        return self
-
-    def find(self, key: str) -> int:
-        """The entity with a key, -1 if no passage mentions it."""
-        word = self.names.version.words(NAME, [spelling(key)]).get(spelling(key))
-        return self.names.entity(word) if word and word.text == key else -1
-
-    @property
-    def is_phrase(self) -> Mapping[int, bool]:
-        """Whether each name is only known as a noun phrase."""
-        return {entity: bool(word.bits & PHRASE) for entity, word in self.names.known.items()}
-
-
-class _Counts(FilteredGraph):
-    """How many allowed passages mention a name or have it as their title."""
-
-    def __init__(self, names: NamesInWords, predicate: str | None) -> None:
-        self._names, self._predicate = names, predicate
-        self._counts: dict[int, tuple[int, int]] = {}
-
-    def degree(self, entities: Int64) -> Int64:
-        """See `FilteredGraph`."""
-        return np.array([self._of(entity)[0] for entity in entities.tolist()], np.int64)
-
-    def titles(self, entities: Int64) -> tuple[Int64, Int64]:
-        """As in `FilteredGraph`, without rows."""
-        counts = [self._of(entity)[1] for entity in entities.tolist()]
-        return np.empty(0, np.int64), np.array(counts, np.int64)
-
-    def _of(self, entity: int) -> tuple[int, int]:
-        word, predicate = self._names.known[entity], self._predicate
-        if predicate is None:
-            return word.passages, word.titles
-        if entity not in self._counts:
-            find = partial(self._names.version.with_keys, [hashed(word.text)])
-            mentioned, titled = (find([kind], COUNTED, predicate) for kind in (MENTIONED, TITLED))
-            self._counts[entity] = len(mentioned), len(titled)
-        return self._counts[entity]
 
 
 class InDataset:
@@ -223,7 +107,7 @@ class InDataset:
         The last takes the position of a name, and reads it from the first row that has it.
         """
         rows = sorted(self._rows.values(), key=lambda row: row.id)
-        every = _joined(map(_entities, rows))
+        every = _joined(map(entities_of, rows))
         names, first, position = np.unique(every, return_index=True, return_inverse=True)
         starts = np.cumsum([0, *(len(row.hashes) for row in rows)])
 
@@ -236,7 +120,7 @@ class InDataset:
             stated = np.concatenate([counts[:0], *(row.counts[:, :2] for row in rows)])
             np.maximum.at(counts, position, stated)
         else:
-            titles = _joined(_entities(row)[row.titles] for row in rows)
+            titles = _joined(entities_of(row)[row.titles] for row in rows)
             counts[:, 0] = np.bincount(position, minlength=len(names))
             np.add.at(counts[:, 1], np.searchsorted(names, titles), 1)
         return names, counts, name
@@ -271,7 +155,7 @@ class InDataset:
             _joined(
                 start + row.mentions[:, 0] for start, row in zip(starts[:-1], rows, strict=True)
             ),
-            _joined(_entities(row)[row.mentions[:, 1]] for row in rows),
+            _joined(entities_of(row)[row.mentions[:, 1]] for row in rows),
             lambda positions: products_of(vectors, positions, query.vector),
         )
 
@@ -282,16 +166,21 @@ class InDataset:
         return Edges(
             np.array([row.address for row in rows], np.int64),
             position.repeat([len(row.hashes) for row in rows]),
-            _joined(map(_entities, rows)),
+            _joined(map(entities_of, rows)),
             _joined(row.times for row in rows).astype(np.float64),
             _joined(row.counts[:, 0] for row in rows),
             position.repeat([len(row.titles) for row in rows]),
-            _joined(_entities(row)[row.titles] for row in rows),
+            _joined(entities_of(row)[row.titles] for row in rows),
         )
 
+    def by_id(self, passages: Int64) -> Int64:
+        """See `PassageSource`; of passages that were read."""
+        ids = self.ids(passages)
+        return np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+
     def consecutive(self, passages: Int64) -> Int64:
-        """See `PassageSource`."""
-        rows = self._read(passages)
+        """See `PassageSource`; of passages that were read."""
+        rows = [self._rows[address] for address in passages.tolist()]
         chunks = np.array([row.chunk for row in rows], np.int64)
         return consecutive((row.document for row in rows), chunks)
 
@@ -340,8 +229,8 @@ class InDataset:
         self._read(np.array([*pages], np.int64))
         rows = sorted(self._rows.values(), key=lambda row: row.id)
         is_rare = np.flatnonzero(self.degree(entities) <= rare)
-        titled = _pairs(entities, [_entities(row)[row.titles] for row in rows])
-        mentioned = _pairs(entities[is_rare], [_entities(row) for row in rows])
+        titled = _pairs(entities, [entities_of(row)[row.titles] for row in rows])
+        mentioned = _pairs(entities[is_rare], [entities_of(row) for row in rows])
         pair = np.concatenate([titled[0], is_rare[mentioned[0]]])
         addresses = np.array([row.address for row in rows], np.int64)
         passages = addresses[np.concatenate([titled[1], mentioned[1]])]
@@ -374,7 +263,7 @@ class InDataset:
         return [(row.id, text) for (row, _), text in zip(several, texts, strict=True)]
 
 
-def _entities(row: Row) -> Int64:
+def entities_of(row: Row) -> Int64:
     """The names in a row as entities, ascending as hashes are."""
     return row.hashes.view(np.int64)
 
@@ -395,107 +284,6 @@ def _pairs(entities: Int64, lists: Sequence[Int64]) -> tuple[Int64, Int64]:
 
 def _joined(arrays: Iterable[Int32 | Int64]) -> Int64:
     return np.concatenate([np.empty(0, np.int64), *arrays], dtype=np.int64)
-
-
-class DatasetGraph(TriGraphRetriever):
-    """The graph arm over a dataset."""
-
-    def __init__(
-        self,
-        version: DatasetVersion,
-        settings: TriGraphSettings,
-        dense: DatasetDense,
-        lexical: DatasetLexical,
-    ) -> None:
-        """Search a version.
-
-        Raises:
-            BackendError: The settings need all passages or all vectors of names at once.
-        """
-        if settings.activation == "facts" or settings.seeds.nearest or not settings.candidates:
-            raise BackendError(
-                "The graph's activation by facts, seeds by nearest vector and walks over all "
-                "passages need the whole corpus in memory. Set WYE_ENGINE=memory, or leave these "
-                "settings out."
-            )
-        self.version, self.settings = version, settings
-        self.dense, self.lexical_arm, self.units = dense, lexical, None
-        self.names = NamesInWords(version)
-        vocabulary = _Vocabulary(self.names, version.about.has_phrases)
-        # The corpus is read for seeds by nearest vector alone.
-        nothing = cast("Corpus", None)
-        self.finder = SeedFinder(cast("TriGraph", vocabulary), nothing, settings.seeds)
-
-    def search(
-        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
-    ) -> list[Ranking]:
-        """See `TriGraphRetriever`; no array has a row for each passage, so nothing is split."""
-        return self.batch(queries, allowed).search(range(len(queries)), k)
-
-    def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "DatasetGraphBatch":
-        """A batch of questions, each with a graph of its own."""
-        return DatasetGraphBatch(self, queries, narrowed(allowed))
-
-    def lexical_of(self, rows: Sequence[Row]) -> CountedLexical:
-        """The lexical arm over some rows, ascending by id."""
-        arm = self.lexical_arm
-        return CountedLexical(self.version, arm.settings, arm.terms, rows)
-
-
-class DatasetGraphBatch(TriGraphBatch):
-    """A batch of questions, identified by position; each has a graph of the rows that it needs."""
-
-    def __init__(self, arm: DatasetGraph, queries: Sequence[Query], allowed: Narrowed) -> None:
-        super().__init__(arm, queries, _Counts(arm.names, allowed.predicate))
-        self._graph_arm, self._allowed = arm, allowed
-
-    def needs_parse(self, position: int) -> bool:
-        """See `TriGraphBatch`. The encoder often runs now, so words are searched for meanwhile."""
-        arm, query = self._graph_arm, self._queries[position]
-        arm.lexical_arm.begin(query.text, DEPTH, self._allowed)
-        return super().needs_parse(position)
-
-    def names_in(
-        self, positions: Sequence[int], ids: Sequence[Sequence[str]]
-    ) -> list[tuple[NameCoverage, ...]]:
-        """See `TriGraphBatch`."""
-        return [self._coverages(*pair) for pair in zip(positions, ids, strict=True)]
-
-    def _coverages(self, position: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
-        row_of = {row.id: row for row in self._graph_arm.version.rows_of(ids)}
-        rows = [row_of[id_] for id_ in ids if id_ in row_of]
-        seeds, coverages = self._seeds_in_words(position), []
-        for seed, stats in zip(seeds, self._stats(seeds), strict=True):
-            in_titles = bits(seed.entity in _entities(row)[row.titles] for row in rows)
-            in_texts = bits(seed.entity in _entities(row) for row in rows)
-            counts = stats.passages, stats.titles
-            coverages.append(NameCoverage(seed.mention, seed.value, *counts, in_titles, in_texts))
-        return tuple(coverages)
-
-    def _rank(self, trace: Trace, promoted: Promoted, k: int) -> Ranking:
-        best, count = top_rows(promoted.mass, k), self._graph_arm.version.count
-        rows = self._graph_arm.version.rows(trace.passages[best].tolist())
-        ids = {row.address: row.id for row in rows}
-        pairs = zip(trace.passages[best].tolist(), promoted.mass[best].tolist(), strict=True)
-        hits = (RankedHit(ids[row], score, n) for n, (row, score) in enumerate(pairs, start=1))
-        return Ranking(self._arm.name, tuple(hits), count, reason_of(trace))
-
-    def _sources(
-        self,
-        positions: Sequence[int],
-        similarities: Mapping[int, Scores],
-        lexical: Mapping[int, Scores],
-    ) -> list[PassageSource]:
-        """The dataset as each of some questions sees it; the text arms' scores are not needed."""
-        del similarities, lexical
-        arm, sources = self._graph_arm, list[PassageSource]()
-        arm.lexical_arm.learn([self._queries[position].text for position in positions])
-        for position in positions:
-            arm.dense.require(self._queries[position].vector)
-            named = sorted(seed.entity for seed in self._seeds_of(position))
-            source = InDataset(arm, self._queries[position], self._allowed)
-            sources.append(source.begin(self._allowed, named))
-        return sources
 
 
 def titles_in(rows: Collection[Row]) -> list[int]:

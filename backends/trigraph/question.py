@@ -67,15 +67,17 @@ class Edges:
     title_passage: Int64
     title_entity: Int64
 
-    def with_others(self, others: "Edges") -> tuple["Edges", Int64]:
-        """The edges of both, of different passages, and (c,) where each passage was before."""
-        passages = np.concatenate([self.passages, others.passages])
-        order = np.argsort(passages)
+    def with_others(self, others: "Edges", order: Int64) -> "Edges":
+        """The edges of these and of other passages.
+
+        Args:
+            order: (c,) positions in the passages of both, end to end, by their ids.
+        """
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         shift = len(self.passages)
-        edges = Edges(
-            passages[order],
+        return Edges(
+            np.concatenate([self.passages, others.passages])[order],
             position[np.concatenate([self.passage, others.passage + shift])],
             np.concatenate([self.entity, others.entity]),
             np.concatenate([self.count, others.count]),
@@ -83,7 +85,6 @@ class Edges:
             position[np.concatenate([self.title_passage, others.title_passage + shift])],
             np.concatenate([self.title_entity, others.title_entity]),
         )
-        return edges, order
 
 
 class PassageSource(Protocol):
@@ -128,6 +129,10 @@ class PassageSource(Protocol):
 
     def edges(self, passages: Int64) -> Edges:
         """What some passages mention."""
+        ...
+
+    def by_id(self, passages: Int64) -> Int64:
+        """(c,) positions of some passages in the order of their ids."""
         ...
 
     def consecutive(self, passages: Int64) -> Int64:
@@ -316,6 +321,10 @@ class InMemory:
             title_passage,
             title_entity.astype(np.int64),
         )
+
+    def by_id(self, passages: Int64) -> Int64:
+        """See `PassageSource`; passages are numbered so."""
+        return np.argsort(passages)
 
     def consecutive(self, passages: Int64) -> Int64:
         """See `PassageSource`."""

@@ -231,7 +231,8 @@ class TriGraphBatch:
             names = names[source.degree(names) <= MOST_NAMING]
             reached = without(activation.entities, named)
             others = source.edges(without(source.led_to(reached, names, most), passages))
-            edges, order = edges.with_others(others)
+            order = source.by_id(np.concatenate([edges.passages, others.passages]))
+            edges = edges.with_others(others, order)
             prior = np.concatenate([prior, restart.prior(others)])[order]
         trace = Trace(seeds, activation, edges.passages, prior, restart.masses)
         if not len(activation.entities):

@@ -100,6 +100,26 @@ def test_a_route_has_the_hits_of_memory(prepared: Path, route: Route) -> None:
     assert sum(shared) / len(shared) >= 0.85
 
 
+def test_the_graph_of_a_question_lists_passages_by_id_wherever_they_are_stored(
+    tmp_path: Path,
+) -> None:
+    """Chunks are tied by their positions among them."""
+    folder, texts = tmp_path / "index", ["Ada met Bo.", "Bo met Cy.", "Cy met Dee."]
+    chunks = [Passage(f"d#{n}", "", text, {}, "d", n) for n, text in enumerate(texts)]
+    with Session.create(load_settings(), folder) as target:
+        target.ingest(chunks)
+        target.ingest([Passage("a", "", "Ada met Eve.")])
+        target.build_indices()
+    graph = opened(folder).snapshot.graph
+    vector = np.ones(graph.version.dimension, np.float32)  # type: ignore[attr-defined]
+    batch = graph.batch([Query("Whom did Ada meet?", vector)])
+    batch.search([0], 4)
+    source, trace, _ = batch._walked[0]
+    assert trace.passages.tolist() != sorted(trace.passages.tolist())
+    assert source.ids(trace.passages) == ["a", "d#0", "d#1", "d#2"]
+    assert source.consecutive(trace.passages).tolist() == [[1, 2], [2, 3]]
+
+
 def test_names_of_a_question_are_those_of_memory(prepared: Path) -> None:
     for question in QUESTIONS:
         stats = []
