@@ -137,8 +137,9 @@ class Corpus:
         """(k, d) vectors of k names, read from disk; rows of NaN for those without one."""
         distinct = pa.array(surfaces, pa.string()).dictionary_encode()
         vectors: Float32 = np.full((len(distinct.dictionary), self._index.dimension), np.nan, "f4")
+        has_names = NAMES in self._dataset.schema.names
         with self._index.reading():
-            for batch in self._dataset.to_batches([NAMES]):
+            for batch in self._dataset.to_batches([NAMES]) if has_names else ():
                 stored = batch[NAMES].flatten()
                 rows = pc.index_in(stored.field("name"), value_set=distinct.dictionary)
                 matches = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))

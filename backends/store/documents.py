@@ -20,13 +20,7 @@ from wye.backends.store.corpus import changed_since, latest_files
 from wye.backends.store.derived import DerivedFiles, most_changes
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
-from wye.backends.store.schema import (
-    SCHEMA_VERSION,
-    WHOLE_COLUMNS,
-    any_of,
-    has_columns,
-    to_passages,
-)
+from wye.backends.store.schema import SCHEMA_VERSION, any_of, columns_of, has_columns, to_passages
 from wye.backends.store.versions import address_of, fragments_by_size, reading, sizes_of
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
@@ -117,8 +111,9 @@ def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> li
     condition = any_of("document", ids)
     chunks: dict[str, list[Passage]] = {}
     with reading(index.path):
-        rows = index.snapshot().to_table(columns=WHOLE_COLUMNS, filter=condition)
-        passages = to_passages(rows)
+        dataset = index.snapshot()
+        rows = dataset.to_table(columns=columns_of(dataset.schema), filter=condition)
+        passages = list(to_passages(rows))
     if filter_ is not None:
         mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in passages]))
         passages = list(compress(passages, mask))

@@ -14,10 +14,12 @@ from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import (
-    ANALYSED_COLUMNS,
+    NAMES,
+    STATEMENTS,
     StoredAnalysis,
     StoredSentence,
     any_of,
+    columns_of,
     content_hash,
     has_columns,
     names_of,
@@ -94,7 +96,8 @@ def ingest(
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
         IndexLockedError: Another writer holds the lock.
-        SourceError: A passage has an id of another document's; earlier windows are stored.
+        SourceError: A passage has an id of another document's, or the index is too old for what is
+            to be stored; earlier windows are stored.
     """
     index.check(analyser.fingerprint)
     clock = Clock()
@@ -184,6 +187,8 @@ class Ingest:
         self._begun: set[str] = set()  # documents whose first chunk was seen
         self._run: str | None = None
         self._is_repeated = False  # the current run of chunks was seen before
+        if entity_vectors:
+            self.require(NAMES)
 
     def choose(self, window: Sequence[Passage]) -> "Changes":
         """Which passages of a window are to be written; those that are stored already are counted.
@@ -239,13 +244,16 @@ class Ingest:
         if not changed:
             return {}
         dataset, condition = self._writer.dataset, any_of("id", [passage.id for passage in changed])
+        columns = [*columns_of(dataset.schema), "vector", "sentences"]
         with self._writer.index.reading():
-            rows = dataset.to_table(columns=ANALYSED_COLUMNS, filter=condition)
+            rows = dataset.to_table(columns=columns, filter=condition)
             stored = dict(zip(map(_analysed_of, to_passages(rows)), to_analyses(rows), strict=True))
         keys = {passage.id: _analysed_of(passage) for passage in changed}
         return {id_: stored[key] for id_, key in keys.items() if key in stored}
 
     def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
+        if any(passage.statements for passage in lacking):
+            self.require(STATEMENTS)
         for has_statements, group in groupby(lacking, lambda passage: bool(passage.statements)):
             passages = [*group]
             if not has_statements:
@@ -254,6 +262,14 @@ class Ingest:
             for start in range(0, len(passages), _WINDOW_OF_STATEMENTS):
                 window = passages[start : start + _WINDOW_OF_STATEMENTS]
                 yield from _with_statements(window, self._analyser)
+
+    def require(self, column: str) -> None:
+        """Check that the index has a column, or raise a `SourceError`."""
+        if column not in self._writer.dataset.schema.names:
+            raise SourceError(
+                f"This index was made before passages had {column}. Copy it with "
+                "`wye index OLD --index NEW`, and use the new one."
+            )
 
     def commit(self, stale: Sequence[str] = (), *, is_repeated: bool = False) -> None:
         """Write analysed passages and delete stale ids, in one commit.

@@ -184,14 +184,17 @@ def _keys(folder: Path, source: lance.LanceFragment | str) -> set[tuple[str, str
 
 
 def _half_documents(fragments: Sequence[lance.LanceFragment]) -> dict[str, int]:
-    """Documents of which chunks are missing -> number of those that are there."""
-    columns = ["chunk", LENGTH_COLUMN]
+    """Documents of which chunks are missing -> number of those that are there.
+
+    An index without the number of chunks tells only of gaps, and not that the last are missing.
+    """
+    columns = ["chunk", *({LENGTH_COLUMN} & {*fragments[0].schema.names})]
     rows = pa.concat_tables(each.to_table(columns=["document", *columns]) for each in fragments)
     aggregates = [("chunk", "count_distinct"), *((name, "max") for name in columns)]
     half: dict[str, int] = {}
     for document in rows.group_by("document").aggregate(aggregates).to_pylist():
         count = document["chunk_count_distinct"]
-        if count < max(1 + document["chunk_max"], document[f"{LENGTH_COLUMN}_max"] or 0):
+        if count < max(1 + document["chunk_max"], document.get(f"{LENGTH_COLUMN}_max") or 0):
             half[document["document"]] = count
     return half
 

@@ -30,13 +30,11 @@ VERSION_KEY = b"wye.schema"
 FINGERPRINT_KEY = b"wye.fingerprint"
 
 PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
+# An index that was made before there were these columns stays without them.
 LENGTH_COLUMN = "document_chunks"
 """The number of chunks of the row's document; null if the writer did not know."""
 STATEMENTS = "statements"
 """What was extracted from the text, as a JSON list; null if nothing was."""
-WHOLE_COLUMNS = [*PASSAGE_COLUMNS, STATEMENTS]
-ANALYSED_COLUMNS = [*WHOLE_COLUMNS, "vector", "sentences"]
-"""The columns that `to_passages` and `to_analyses` read."""
 NAMES = "names"
 """Each name that the title or a sentence has, with its vector; null unless that was asked for."""
 
@@ -74,6 +72,11 @@ def has_columns(schema: pa.Schema) -> bool:
     return {*SEARCHED} <= {*schema.names}
 
 
+def columns_of(schema: pa.Schema) -> list[str]:
+    """The columns of a dataset that `to_passages` needs."""
+    return [*PASSAGE_COLUMNS, *({STATEMENTS} & {*schema.names})]
+
+
 def dimension_of(schema: pa.Schema) -> int:
     """Length d of a dataset's vectors."""
     return int(schema.field("vector").type.list_size)
@@ -91,11 +94,9 @@ def require_ours(folder: Path, schema: pa.Schema) -> None:
         raise IndexNotFoundError(
             f"{folder} holds a Lance dataset, but not one that Wye wrote. Check the path."
         )
-    missing = [name for name in (LENGTH_COLUMN, STATEMENTS, NAMES) if name not in schema.names]
-    if version != SCHEMA_VERSION or missing:
-        lacks = f" without {missing[0]}" if missing else ""
+    if version != SCHEMA_VERSION:
         raise IndexMismatchError(
-            f"Index {folder} has schema version {version}{lacks}; this Wye reads {SCHEMA_VERSION}. "
+            f"Index {folder} has schema version {version}; this Wye reads {SCHEMA_VERSION}. "
             "Index the corpus again into a new folder, or run the Wye that wrote it."
         )
 
@@ -200,7 +201,7 @@ def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.Fix
 
 
 def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
-    """The passages of rows with `PASSAGE_COLUMNS`, in order; with statements if these are read."""
+    """The passages of rows with the columns of `columns_of`, in order."""
     columns = [rows.column(name).to_pylist() for name in PASSAGE_COLUMNS]
     has_statements = STATEMENTS in rows.schema.names
     columns.append(rows.column(STATEMENTS).to_pylist() if has_statements else [None] * len(rows))

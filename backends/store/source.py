@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from wye.backends.errors import SourceError
 from wye.backends.readers.records import Ids, OnBad
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import ANALYSED_COLUMNS, StoredAnalysis, to_analyses, to_passages
+from wye.backends.store.schema import StoredAnalysis, columns_of, to_analyses, to_passages
 from wye.backends.store.versions import PASSAGES, reading
 from wye.backends.types import Metadata, Passage, Statement
 
@@ -103,6 +103,7 @@ class IndexSource:
         return ids.first(((str(self.folder), passage) for passage in passages), on_bad)
 
     def _passages(self, metadata: Metadata | None) -> Iterator[Passage]:
+        columns = [*columns_of(self._dataset.schema), "vector", "sentences"]
         with reading(self.folder):
             keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
             order = [("document", "ascending"), ("chunk", "ascending")]
@@ -110,7 +111,7 @@ class IndexSource:
         for start in range(0, len(positions), _ROWS_AT_ONCE):
             with reading(self.folder):
                 window = positions.slice(start, _ROWS_AT_ONCE)
-                rows = self._dataset.take(window, columns=ANALYSED_COLUMNS)
+                rows = self._dataset.take(window, columns=columns)
             for stored, analysis in zip(to_passages(rows), to_analyses(rows), strict=True):
                 yield IndexedPassage(
                     stored.id,

@@ -233,17 +233,11 @@ def test_another_analyser_is_refused_and_told_what_differs(index: PassageStore) 
     assert PassageStore.open(index.path, None).count() == 0
 
 
-def test_another_schema_is_refused(tmp_path: Path) -> None:
-    for folder, version, column in (("a", "99", ""), ("b", "1", "names")):
-        schema = passage_schema(8, {}).with_metadata(
-            {"wye.schema": version, "wye.fingerprint": "{}"}
-        )
-        former = pa.schema([each for each in schema if each.name != column], schema.metadata)
-        lance.write_dataset(former.empty_table(), tmp_path / folder / "passages.lance")
+def test_another_schema_version_is_refused(tmp_path: Path) -> None:
+    schema = passage_schema(8, {}).with_metadata({"wye.schema": "99", "wye.fingerprint": "{}"})
+    lance.write_dataset(schema.empty_table(), tmp_path / "passages.lance")
     with pytest.raises(IndexMismatchError, match="schema version 99; this Wye reads 1"):
-        PassageStore.open(tmp_path / "a")
-    with pytest.raises(IndexMismatchError, match=r"without names; .* into a new folder"):
-        PassageStore.open(tmp_path / "b")
+        PassageStore.open(tmp_path)
 
 
 def test_many_versions_are_not_all_kept(

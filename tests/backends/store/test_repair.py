@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import wye.backends.store.index
+import wye.backends.store.schema
 from tests.backends.store.conftest import ANALYSER, new_index
 from wye.backends.errors import (
     BackendError,
@@ -23,6 +25,7 @@ from wye.backends.store.documents import Removal, list_documents, remove, take_i
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import Repair, repair
+from wye.backends.store.schema import LENGTH_COLUMN
 from wye.backends.store.versions import PASSAGES, RECORD, manifest_name, read_record
 from wye.backends.types import Passage
 
@@ -190,6 +193,26 @@ def test_documents_of_which_a_part_is_lost_are_not_kept_in_parts(
     assert repair(folder, dry_run=True).damage == ()
     ingest(PassageStore.open(folder), [*others, *after], ANALYSER)
     assert len(list_documents(folder).documents) == 3
+
+
+def test_an_index_without_numbers_of_chunks_is_written_and_repaired_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as commits before this column made: a gap tells that a document is not whole."""
+    folder = tmp_path / "index"
+    with monkeypatch.context() as patch:
+        full = wye.backends.store.schema.passage_schema(ANALYSER.dimension, ANALYSER.fingerprint)
+        former = full.remove(full.get_field_index(LENGTH_COLUMN))
+        patch.setattr(wye.backends.store.index, "passage_schema", lambda *_: former)
+        new_index(folder)
+    others = [Passage("b", "", "B.")]
+    ingest(new_index(folder), [*others, *chunks("a", 4)], ANALYSER)
+    assert LENGTH_COLUMN not in PassageStore.open(folder).snapshot().schema.names
+    report = ingest(new_index(folder), [*others, *chunks("a", 4, changed=1)], ANALYSER)
+    assert (report.updated, report.unchanged) == (1, 4)
+    lose_last_write(folder)
+    assert repair(folder, dry_run=False).lost == ("a",)
+    assert stored(folder).keys() == {"b"}
 
 
 def test_a_commit_that_a_power_cut_tore_is_passed_over_and_cleared_away(index: Path) -> None:

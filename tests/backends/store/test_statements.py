@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.docs.examples import ROOT
@@ -16,10 +18,11 @@ from tests.fakes import speaking
 from tests.hashing import HashAnalyser
 from wye.backends.documents import checked_passage, chunk_passage, parse_record
 from wye.backends.errors import SourceError
+from wye.backends.store.corpus import read_corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import repair
-from wye.backends.store.schema import to_analyses
+from wye.backends.store.schema import NAMES, STATEMENTS, passage_schema, to_analyses
 from wye.backends.store.source import IndexSource
 from wye.backends.types import Passage, Statement
 from wye.featurizer.types import PassageAnalysis
@@ -85,6 +88,25 @@ def test_another_index_takes_them_along(index: PassageStore, tmp_path: Path, nam
     assert source.analyses == (2 if name == "hash" else 0)
     assert sentences(new) == sentences(index)
     assert [p.statements for p in IndexSource(new.path).passages()] == [GIVEN, ()]
+
+
+def test_an_index_without_the_columns_reads_as_before_and_refuses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def former(*arguments: object) -> pa.Schema:
+        schema = passage_schema(*arguments)  # type: ignore[arg-type]
+        return pa.schema([f for f in schema if f.name not in (STATEMENTS, NAMES)], schema.metadata)
+
+    monkeypatch.setattr("wye.backends.store.index.passage_schema", former)
+    analyser = HashAnalyser()
+    old = PassageStore.create(tmp_path / "old", analyser.dimension, analyser.fingerprint)
+    assert ingest(old, [PLAIN], analyser).added == 1
+    assert [passage.id for passage in IndexSource(old.path).passages()] == ["b"]
+    with pytest.raises(SourceError, match=r"made before passages had statements.*OLD --index NEW"):
+        ingest(old, [PASSAGE], analyser)
+    with pytest.raises(SourceError, match=r"made before passages had names.*OLD --index NEW"):
+        ingest(old, [PLAIN], analyser, entity_vectors=True)
+    assert np.isnan(read_corpus(PassageStore.open(old.path)).surface_vectors(["Anna"])).all()
 
 
 def test_a_record_has_them_cleaned_and_once() -> None:
