@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.store.documents import Removal, StoredDocument
-from wye.backends.types import Metadata, Passage
+from wye.backends.types import Metadata, Passage, Ranking
+from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import file_of, list_of, staged_files
-from wye.service.api.replies import PassageValue, shares_of_one
+from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
     ROUTES,
@@ -54,7 +55,8 @@ class RankingOptions(BaseModel):
 class StoreSearchRequest(Strict):
     """A search, as OpenAI's clients send it."""
 
-    query: QuestionText
+    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)]
+    """One query, or several, whose rankings are fused with equal weights."""
     max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
     ranking_options: RankingOptions = Field(default_factory=RankingOptions)
@@ -63,7 +65,11 @@ class StoreSearchRequest(Strict):
 
     model_config = examples(
         {"query": _QUERY},
-        {"query": _QUERY, "max_num_results": 3, "ranking_options": {"ranker": "wye-dense"}},
+        {
+            "query": [_QUERY, "Which is the oldest bridge?"],
+            "max_num_results": 3,
+            "ranking_options": {"ranker": "wye-dense"},
+        },
     )
 
 
@@ -126,10 +132,14 @@ async def search(
         min_relevance=body.ranking_options.score_threshold or 0.0,
         collection=service.collection(store).name,
     )
-    reply = retrieve_reply(await service.search(request, params, body.query, None))
-    response.headers.update(headers(reply))
-    data = list(map(_result, reply.passages, shares_of_one(reply.passages)))
-    return {**_page("vector_store.search_results.page", data), "search_query": [body.query]}
+    queries = [body.query] if isinstance(body.query, str) else body.query
+    results = [await service.search(request, params, query, None) for query in queries]
+    replies = [retrieve_reply(result) for result in results]
+    response.headers.update(headers(replies[0]))
+    rankings = [result.reply.ranking for result in results]
+    passages = _fused(replies, rankings, body.max_num_results)
+    data = list(map(_result, passages, shares_of_one(passages)))
+    return {**_page("vector_store.search_results.page", data), "search_query": queries}
 
 
 FileId = Annotated[StoredId, Path()]
@@ -217,6 +227,20 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
         return _file(target.name, file.id, body.attributes or {})
     await service.refresher.catch_up(target, outcome.report.version)
     return _stored(target.name, await read_from(service, target.name, file.id))
+
+
+def _fused(
+    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], k: int
+) -> list[PassageValue]:
+    """The passages of one query, or of several fused by rank, each with its best relevance."""
+    if len(replies) == 1:
+        return replies[0].passages
+    every = (passage for reply in replies for passage in reply.passages)
+    passages = {each.id: each for each in sorted(every, key=lambda each: each.relevance or 0.0)}
+    hits = fuse(rankings, [1.0] * len(rankings), k=k).hits
+    return [
+        passages[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score}) for hit in hits
+    ]
 
 
 def _result(passage: PassageValue, score: float) -> dict[str, Any]:

@@ -38,6 +38,14 @@ def test_a_filter_and_a_threshold(official: OpenAI) -> None:
     assert [(result.file_id, result.score) for result in page.data] == [("mostar", 0.9)]
 
 
+def test_several_queries_are_fused(official: OpenAI) -> None:
+    page = official.vector_stores.search("default", query=["river", "London"])
+    scores = {result.file_id: result.score for result in page.data}
+    # The best relevance in any of the rankings, in the order of ranks.
+    assert scores == pytest.approx({"neretva": 0.9, "tower": 0.9, "mostar": 0.81})
+    assert [*scores] == ["neretva", "tower", "mostar"]
+
+
 def test_lists_and_nothings_in_metadata(serve: Serve) -> None:
     odd = Passage("p", "", "A river.", {"tags": ["a", "b"], "none": None, "yes": True})
     client = serve(Library([odd]))
@@ -56,7 +64,7 @@ def test_collections_are_listed(official: OpenAI) -> None:
 
 
 def test_mistakes(official: OpenAI) -> None:
-    for query in ("", [], ["x"]):
+    for query in ("", [], [""], ["x"] * 9):
         with pytest.raises(openai.UnprocessableEntityError):
             official.vector_stores.search("default", query=query)
     with pytest.raises(openai.UnprocessableEntityError, match=r"filter\.type"):
