@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +10,17 @@ from joblib import Memory
 from numpy.typing import NDArray
 
 from wye.backends.types import Float64, Int64, Mask, Ranking
-from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
+from wye.featurizer.analyser import open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
-from wye.featurizer.registry import schema_id, syntax_matrix
-from wye.router.evidence import COLUMNS, share_at_hand, with_corpus
+from wye.featurizer.registry import syntax_matrix
+from wye.router.evidence import COLUMNS, schema_id, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from wye.router.policy import SURE, bands, follows_names, is_nested, may_have_plan
 from wye.router.scorer import UNFAMILIAR_SCORE
+from wye.router.settings import Settings
 from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
-from wye.training.measures import DEPTH, MEASURES
+from wye.training.measures import DEPTH, MEASURES, QUALITY, score
 from wye.training.replay import Replay, Replayed
 from wye.training.thresholds import Outcome, RouteOutcomes, outcome_of
 
@@ -28,7 +28,8 @@ SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
 BLOCK = 64
 """Questions whose features are in one file."""
-_READING = ("parsing", "encoding")
+STEPS_CODE = 3
+"""The code of steps, beside those of the other routes in `wye.router.policy.bands`."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,17 @@ class EvaluationSet:
         features: (n, d) float64.
         deciding: Stages that the router always needs to decide; see
             `wye.router.evidence.stages`.
+        fusion: How fusion works; replayed steps keep the fusion they were replayed with.
+        measure: What counts as quality, one of `MEASURES`.
     """
 
     replays: tuple[Replay, ...]
     features: Float64
-    deciding: tuple[str, ...] = _READING
+    deciding: tuple[str, ...] = ("parsing", "encoding")
     names: tuple[str, ...] = COLUMNS
-    _measures: dict[tuple[Route, FusionSettings], Float64] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    measure: str = QUALITY
+    _measures: dict[Route, Float64] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.features) != len(self):
@@ -60,8 +63,9 @@ class EvaluationSet:
         cls,
         replays: Sequence[Replay],
         cache: Path,
-        settings: AnalyserSettings,
-        deciding: tuple[str, ...] = _READING,
+        settings: Settings,
+        deciding: tuple[str, ...] = ("parsing", "encoding"),
+        measure: str = QUALITY,
     ) -> "EvaluationSet":
         """Load replays with every column that a router may use.
 
@@ -69,16 +73,17 @@ class EvaluationSet:
             ModelError: A model is missing or damaged.
             TrainingError: There are no questions.
         """
-        questions = [row for replay in replays for row in replay.questions]
-        if not questions:
+        rows = [row for replay in replays for row in replay.questions]
+        if not rows:
             raise TrainingError("There are no questions to compute features of.")
+        parser = open_syntax_parser(settings.analyser)
         features = [
-            syntax_features([row.question.text for row in replay.questions], cache, settings)
+            syntax_features([row.question.text for row in replay.questions], cache, parser)
             for replay in replays
             if len(replay)
         ]
-        results = [row.results for row in questions]
-        return cls(tuple(replays), with_corpus(np.concatenate(features), results), deciding)
+        columns = with_corpus(np.concatenate(features), [row.results for row in rows])
+        return cls(tuple(replays), columns, deciding, fusion=settings.fusion, measure=measure)
 
     def __len__(self) -> int:
         """Number of questions; one that is asked of two indexes counts twice."""
@@ -95,7 +100,7 @@ class EvaluationSet:
             self,
             replays=tuple(replay for replay in replays if len(replay)),
             features=self.features[rows],
-            _measures={key: values[rows] for key, values in self._measures.items()},
+            _measures={route: values[rows] for route, values in self._measures.items()},
         )
 
     @cached_property
@@ -111,7 +116,7 @@ class EvaluationSet:
     @property
     def groups(self) -> NDArray[np.str_]:
         """(n,) the dataset that each question comes from, whichever index it is asked of."""
-        return np.concatenate([replay.groups for replay in self.replays])
+        return np.array([row.question.group for row in self.questions], dtype=np.str_)
 
     @property
     def origins(self) -> NDArray[np.str_]:
@@ -120,48 +125,52 @@ class EvaluationSet:
             [replay.dataset for replay in self.replays], [len(replay) for replay in self.replays]
         )
 
-    def rankings(
-        self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
-    ) -> list[Ranking]:
+    def rankings(self, route: Route, scores: Float64 | None = None) -> list[Ranking]:
         """A route's ranking for each question.
 
         Args:
             route: Any but auto.
-            fusion: How fusion works; replayed steps keep the fusion they were replayed with.
             scores: (n,) the router's scores, for a fusion that uses them.
         """
         remote = [row.remote for row in self.questions if row.remote is not None]
         if remote and route not in SIMPLE_ROUTES:
             return [reply.fused for reply in remote]
         results = [row.results for row in self.questions]
+        unknown: list[float | None] = [None] * len(self)
         if route == Route.FUSION:
-            known = [None] * len(self) if scores is None else scores.tolist()
-            return fuse_all(results, fusion, known, DEPTH)
+            known = unknown if scores is None else scores.tolist()
+            return fuse_all(results, self.fusion, known, DEPTH)
         if route == Route.HYBRID:
-            return fuse_text(results, fusion, DEPTH)
+            return fuse_text(results, self.fusion, DEPTH)
         if route == Route.STEPS:  # without a plan and names to follow, by fusion, without a score
-            fused = fuse_all(results, fusion, [None] * len(self), DEPTH)
+            fused = fuse_all(results, self.fusion, unknown, DEPTH)
             return [row.steps or one for row, one in zip(self.questions, fused, strict=True)]
         return [each.rankings[route] for each in results]
 
-    def measured(self, rankings: Sequence[Ranking]) -> Float64:
-        """(n, m) every measure of every question, columns as in `MEASURES`."""
-        rest = iter(rankings)
-        return np.concatenate([each.measure([*islice(rest, len(each))]) for each in self.replays])
+    def values_of(self, route: Route, scores: Float64 | None = None) -> Float64:
+        """(n, m) every measure of a route's rankings, columns as in `MEASURES`.
 
-    def values_of(
-        self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
-    ) -> Float64:
-        """(n, m) every measure of a route's rankings; arguments as for `rankings`.
-
-        The result is kept, since measuring takes most of the time when many thresholds are tried.
+        Arguments are those of `rankings`. The result is kept, since measuring takes most of the
+        time when many thresholds are tried.
         """
-        if scores is not None and route == Route.FUSION and fusion.method != "adaptive":
-            return self.measured(self.rankings(route, fusion, scores))
-        key = (route, fusion)
-        if key not in self._measures:
-            self._measures[key] = self.measured(self.rankings(route, fusion))
-        return self._measures[key]
+        if scores is not None and route == Route.FUSION and self.fusion.method != "adaptive":
+            return self._measured(self.rankings(route, scores))
+        if route not in self._measures:
+            self._measures[route] = self._measured(self.rankings(route))
+        return self._measures[route]
+
+    def _measured(self, rankings: Sequence[Ranking]) -> Float64:
+        rest = iter(rankings)
+        values = []
+        for replay in self.replays:  # ids of questions are unique in each
+            run = {row.question.id: next(rest).ids() for row in replay.questions}
+            values.append(score({row.question.id: row.gold for row in replay.questions}, run))
+        return np.concatenate(values)
+
+    def quality_of(self, route: Route, scores: Float64 | None = None) -> Float64:
+        """(n,) the quality of a route's rankings; arguments as for `rankings`."""
+        quality: Float64 = self.values_of(route, scores)[:, MEASURES.index(self.measure)]
+        return quality
 
     def latency_ms(
         self, route: Route, *, routed: bool = True, parsed: Mask | None = None, priced: bool = True
@@ -243,22 +252,28 @@ class EvaluationSet:
             return np.full(len(self), bool(steps))
         return share_at_hand(self.features) < steps
 
+    def in_steps(self, scores: Float64, steps: float) -> Mask:
+        """(n, 3) where a question goes in steps instead of by the simple route, fusion, the graph.
+
+        Args:
+            steps: The threshold of `router.types.Thresholds`.
+        """
+        planned = self.takes_steps(steps, scores)
+        return np.stack(
+            [planned & self.unsure(scores), planned | self.follows(steps), planned], axis=1
+        )
+
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""
-        result = bands(scores, thresholds)
-        planned = self.takes_steps(thresholds.steps, scores)
-        followed = (result == 1) & self.follows(thresholds.steps)
-        result[((result > 0) | self.unsure(scores)) & planned | followed] = 3
-        return result
+        codes = bands(scores, thresholds)
+        in_steps = self.in_steps(scores, thresholds.steps)[np.arange(len(self)), codes]
+        return np.where(in_steps, STEPS_CODE, codes)
 
-    def fixed(self, simple: Route, fusion: FusionSettings, measure: str) -> dict[str, Outcome]:
+    def fixed(self, simple: Route) -> dict[str, Outcome]:
         """Route -> outcome of always taking it: the simple one, fusion, the graph, and steps."""
-        column = MEASURES.index(measure)
         return {
             str(route): outcome_of(
-                self.values_of(route, fusion)[:, column],
-                self.latency_ms(route),
-                np.full(len(self), code),
+                self.quality_of(route), self.latency_ms(route), np.full(len(self), code)
             )
             for code, route in enumerate((simple, Route.FUSION, Route.GRAPH, Route.STEPS))
         }
@@ -276,37 +291,23 @@ class EvaluationSet:
         return {route: round(float(np.median(ms)), 2) for route, ms in times.items()}
 
     def outcomes(
-        self,
-        scores: Float64,
-        simple: Route,
-        fusion: FusionSettings,
-        measure: str,
-        steps: float = 0.0,
-        *,
-        timed: bool = True,
+        self, scores: Float64, simple: Route, steps: float = 0.0, *, timed: bool = True
     ) -> RouteOutcomes:
         """Quality and time of the simple route, fusion and the graph, to solve thresholds with.
 
         Args:
-            steps: The threshold of `router.types.Thresholds`. Where steps would be taken instead
-                of a route, their quality replaces the route's.
+            steps: Where steps would be taken by this threshold instead of a route, their quality
+                replaces the route's.
             timed: Whether their time does too.
         """
-        column = MEASURES.index(measure)
-        routes = (simple, Route.FUSION, Route.GRAPH)
-        quality = [self.values_of(route, fusion, scores)[:, column] for route in routes]
+        routes, in_steps = (simple, Route.FUSION, Route.GRAPH), self.in_steps(scores, steps)
         parsed = self.parsed(scores, steps)
-        latency = [self.latency_ms(route, parsed=parsed) for route in routes]
-        result = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
-        planned = self.takes_steps(steps, scores)
-        fused = planned | self.follows(steps)
-        instead = np.stack([planned & self.unsure(scores), fused, planned], axis=1)
-        steps_quality = self.values_of(Route.STEPS, fusion)[:, column]
-        result.quality[:] = np.where(instead, steps_quality[:, None], result.quality)
+        quality = np.stack([self.quality_of(route, scores) for route in routes], axis=1)
+        latency = np.stack([self.latency_ms(route, parsed=parsed) for route in routes], axis=1)
+        quality = np.where(in_steps, self.quality_of(Route.STEPS)[:, None], quality)
         if timed:
-            longer = self.latency_ms(Route.STEPS)
-            result.latency_ms[:] = np.where(instead, longer[:, None], result.latency_ms)
-        return result
+            latency = np.where(in_steps, self.latency_ms(Route.STEPS)[:, None], latency)
+        return RouteOutcomes(scores, quality, latency)
 
 
 def _reading(route: Route) -> tuple[str, ...]:
@@ -314,26 +315,21 @@ def _reading(route: Route) -> tuple[str, ...]:
     return () if route == Route.LEXICAL else ("encoding",)
 
 
-def syntax_features(texts: Sequence[str], folder: Path, settings: AnalyserSettings) -> Float64:
+def schema_of(settings: Settings) -> str:
+    """Schema id of the features under these settings."""
+    return schema_id(open_syntax_parser(settings.analyser).fingerprint)
+
+
+def syntax_features(texts: Sequence[str], folder: Path, parser: SyntaxParser) -> Float64:
     """(n, d) syntactic features of questions, kept in a folder, `BLOCK` questions at a time.
 
     A run that is killed loses one block at most. A damaged file's features are computed again.
-
-    Raises:
-        ModelError: A model is missing or damaged.
     """
-    parser = _parser(settings)
-    schema = schema_id(parser.fingerprint)
     matrix = Memory(folder, verbose=0).cache(_matrix, ignore=["parser"])
-    starts = range(0, len(texts), BLOCK)
+    schema, starts = schema_id(parser.fingerprint), range(0, len(texts), BLOCK)
     return np.concatenate([matrix([*texts[at : at + BLOCK]], schema, parser) for at in starts])
 
 
 def _matrix(texts: Sequence[str], _schema: str, parser: SyntaxParser) -> Float64:
     """(n, d) syntactic features, which depend on the questions and the schema alone."""
     return syntax_matrix(parser.parse(texts))
-
-
-@lru_cache(maxsize=1)
-def _parser(settings: AnalyserSettings) -> SyntaxParser:
-    return open_syntax_parser(settings)

@@ -2,26 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.types import Float64, Int64
-from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, routes
 from wye.router.types import Route
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.labels import Disagreement
-from wye.training.measures import MEASURES, Interval, compare, mean_interval
+from wye.training.measures import MEASURES, QUALITY, Interval, compare, mean_interval
 
 AUTO, ORACLE = "auto", "oracle"
-QUALITY = "nDCG@10"
-"""The measure that the oracle maximises, and that reports show first."""
 MEASURED = (QUALITY, "R@5", "Success@1")
-"""The measures of the card, and of datasets that were not trained on."""
+"""The measures of the card; the oracle maximises the first."""
 ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
 FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
 """The routes to compare with on such a dataset; steps are fusion for a question without a plan."""
@@ -70,7 +67,7 @@ class LeftOut:
 
 
 def run_systems(
-    questions: EvaluationSet, scores: Float64, policy: Policy, fusion: FusionSettings
+    questions: EvaluationSet, scores: Float64, policy: Policy
 ) -> dict[str, SystemOutcomes]:
     """Every system's outcomes by name: each route for all questions, the router, and the oracle.
 
@@ -79,18 +76,18 @@ def run_systems(
     """
     thresholds, rows = policy.thresholds, np.arange(len(questions))
     parsed = questions.parsed(scores, thresholds.steps)
-    code_of = {route: code for code, route in enumerate((*routes(policy.simple), Route.STEPS))}
-    values = np.stack([questions.values_of(route, fusion, scores) for route in code_of])
-    latency_ms = np.stack([questions.latency_ms(route, parsed=parsed) for route in code_of])
+    taken = (*routes(policy.simple), Route.STEPS)
+    values = np.stack([questions.values_of(route, scores) for route in taken])
+    latency_ms = np.stack([questions.latency_ms(route, parsed=parsed) for route in taken])
 
     def routed(codes: Int64) -> SystemOutcomes:
         return SystemOutcomes(values[codes, rows], latency_ms[codes, rows], codes)
 
     systems = {
         f"always {route}": SystemOutcomes(
-            questions.values_of(route, fusion),
+            questions.values_of(route),
             questions.latency_ms(route, routed=False),
-            np.full(len(rows), code_of.get(route, 0)),
+            np.full(len(rows), taken.index(route) if route in taken else 0),
         )
         for route in ALWAYS
     }
@@ -102,29 +99,28 @@ def run_systems(
     return systems
 
 
-def left_out_results(
-    questions: EvaluationSet, scores: Float64, policy: Policy, fusion: FusionSettings
-) -> list[LeftOut]:
+def left_out_results(questions: EvaluationSet, scores: Float64, policy: Policy) -> list[LeftOut]:
     """The result on each replay.
 
     Args:
         scores: (n,) scores of routers that did not learn from the question's dataset.
     """
-    systems, quality = run_systems(questions, scores, policy, fusion), MEASURES.index(QUALITY)
+    systems, quality = run_systems(questions, scores, policy), MEASURES.index(QUALITY)
+    columns = [MEASURES.index(measure) for measure in MEASURED]
     results = []
     for origin in dict.fromkeys(questions.origins.tolist()):
         rows = questions.origins == origin
         fixed = {str(route): systems[f"always {route}"].values[rows, quality] for route in FIXED}
-        values = systems[AUTO].values[rows]
-        means = dict(zip(MEASURES, values.mean(axis=0).tolist(), strict=True))
+        auto = SystemOutcomes(*(part[rows] for part in astuple(systems[AUTO])))
+        less_best = auto.values[:, quality] - max(fixed.values(), key=np.mean)
         results.append(
             LeftOut(
                 dataset=origin,
-                questions=len(values),
-                means={measure: means[measure] for measure in MEASURED},
+                questions=len(less_best),
+                means=dict(zip(MEASURED, auto.values.mean(axis=0)[columns].tolist(), strict=True)),
                 fixed={route: float(each.mean()) for route, each in fixed.items()},
-                less_best=mean_interval(values[:, quality] - max(fixed.values(), key=np.mean)),
-                shares=replace(systems[AUTO], codes=systems[AUTO].codes[rows]).shares,
+                less_best=mean_interval(less_best),
+                shares=auto.shares,
             )
         )
     return results
@@ -202,11 +198,10 @@ def count_questions(questions: EvaluationSet, better: Int64) -> dict[str, Counte
         better: (n,) as in `wye.training.labels.Disagreement`.
     """
     counts: dict[str, Counter[str]] = {}
-    winners = iter(better.tolist())
-    for replay in questions.replays:
-        for dataset in replay.groups.tolist():
-            winner = ("simple", "graph", "neither")[next(winners)]
-            counts.setdefault(dataset, Counter()).update((replay.split, winner))
+    splits = np.repeat([r.split for r in questions.replays], [len(r) for r in questions.replays])
+    for dataset, split, winner in zip(questions.groups, splits, better, strict=True):
+        winners = ("simple", "graph", "neither")
+        counts.setdefault(str(dataset), Counter()).update((str(split), winners[winner]))
     return counts
 
 

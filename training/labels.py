@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wye.backends.types import Float64, Int64, Mask
-from wye.router.fusion import FusionSettings
 from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.measures import ALL_EVIDENCE, MEASURES
+from wye.training.measures import ALL_EVIDENCE, MEASURES, QUALITY
 
 ENOUGH = 50
 """With fewer questions on which the arms disagree, a router hardly generalises."""
@@ -59,21 +58,20 @@ class Disagreement:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt what is learned from these, each with advice."""
-        graph = int((self.better == 1).sum())
-        simple = len(self) - graph
-        reasons = []
         if not len(self):
-            reasons.append(
+            return (
                 f"The arms never disagree: both succeed on {self.both} questions and neither on "
                 f"{self.neither}. There is nothing to route; add harder and easier questions, or "
-                "choose another --success."
+                "choose another --success.",
             )
-        elif len(self) < ENOUGH:
+        reasons = []
+        if len(self) < ENOUGH:
             reasons.append(
                 f"The arms disagree on only {len(self)} questions, and a router needs about "
                 f"{ENOUGH}; add questions, or a dataset of another kind."
             )
-        if len(self) and not (graph and simple):
+        graph = int((self.better == 1).sum())
+        if graph in {0, len(self)}:
             winner = "graph" if graph else "simple"
             reasons.append(
                 f"Whenever the arms disagree, the {winner} arm is better: always taking it loses "
@@ -91,27 +89,22 @@ class Disagreement:
             raise FitError(" ".join(self.warnings))
 
 
-def compared(
-    questions: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
-) -> Disagreement:
+def compared(questions: EvaluationSet, simple: Route, success: str) -> Disagreement:
     """Label questions.
 
     Args:
         simple: The simple arm: dense, lexical or hybrid.
     """
-    ranks, completes = MEASURES.index("nDCG@10"), MEASURES.index(ALL_EVIDENCE)
-    ours = questions.values_of(simple, fusion)
+    ranks, completes = MEASURES.index(QUALITY), MEASURES.index(ALL_EVIDENCE)
+    ours = questions.values_of(simple)
     if success == ALL_GOLD:
-        graph = questions.values_of(Route.GRAPH, fusion)
+        graph = questions.values_of(Route.GRAPH)
         verdict = disagreement_of(ours[:, completes] == 1, graph[:, completes] == 1)
         # Datasets count the same, however many of their questions the arms disagree on.
         _, dataset = np.unique(questions.groups, return_inverse=True)
         counts = np.bincount(dataset, verdict.stakes)
         return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))
-    more = np.maximum(
-        *(questions.values_of(route, fusion) for route in (Route.FUSION, Route.STEPS))
-    )
-    gain = more - ours
+    gain = np.maximum(questions.values_of(Route.FUSION), questions.values_of(Route.STEPS)) - ours
     differs = np.abs(gain[:, ranks]) > MARGIN
     return Disagreement(
         labels=(gain[:, ranks] > MARGIN) / 2 + (gain[:, completes] > 0) / 2,
@@ -123,12 +116,7 @@ def compared(
 
 
 def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
-    """Disagreements where each arm either succeeds or fails.
-
-    Args:
-        simple: (n,) whether the simple arm succeeds.
-        graph: (n,) whether the graph arm does.
-    """
+    """Disagreements where each arm either succeeds or fails, (n,) each."""
     differs = simple != graph
     better = np.where(differs, graph, -1).astype(np.int64)
     return Disagreement(

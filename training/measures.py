@@ -27,11 +27,23 @@ MEASURES: tuple[str, ...] = (
     "Success@5",
     ALL_EVIDENCE,
 )
+QUALITY = "nDCG@10"
+"""The measure of quality, unless another one is asked for."""
 DEPTH = 10
 """The deepest rank that these measures use."""
 
 Run = Mapping[str, Sequence[str]]
 """Question id -> passage ids, best first."""
+
+
+def require_measure(name: str) -> None:
+    """Check that there is a measure of this name.
+
+    Raises:
+        EvaluationError: There is none.
+    """
+    if name not in MEASURES:
+        raise EvaluationError(f"There is no measure '{name}'; use one of {', '.join(MEASURES)}.")
 
 
 def score(judgements: Judgements, run: Run) -> Float64:
@@ -52,8 +64,7 @@ def score(judgements: Judgements, run: Run) -> Float64:
         for id_ in judgements
     }
     row = {id_: position for position, id_ in enumerate(judgements)}
-    column = {name: position for position, name in enumerate(MEASURES)}
-    values = np.zeros((len(row), len(column)))
+    values = np.zeros((len(row), len(MEASURES)))
     public = [ir_measures.parse_measure(name) for name in MEASURES if name != ALL_EVIDENCE]
     qrels = [
         ir_measures.Qrel(question, passage, relevance)
@@ -68,9 +79,9 @@ def score(judgements: Judgements, run: Run) -> Float64:
     ]
     if docs:
         for metric in ir_measures.iter_calc(public, qrels, docs):
-            values[row[metric.query_id], column[str(metric.measure)]] = metric.value
+            values[row[metric.query_id], MEASURES.index(str(metric.measure))] = metric.value
     # A question of several hops needs all of its evidence; half of it answers nothing.
-    values[:, column[ALL_EVIDENCE]] = values[:, column["R@5"]] == 1
+    values[:, MEASURES.index(ALL_EVIDENCE)] = values[:, MEASURES.index("R@5")] == 1
     return values
 
 

@@ -17,20 +17,17 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from joblib import Memory
-from numpy.typing import NDArray
 
 from wye.backends.sources import DocumentSource
 from wye.backends.trigraph.hops import HOPS
-from wye.backends.types import Float64, Progress, RankedHit, Ranking, Silent
+from wye.backends.types import Progress, RankedHit, Ranking, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.step_search import STEPS
 from wye.router.types import ArmResults, TimedArmResults
 from wye.training.data import Dataset, Judgements, Question, QuestionSource
 from wye.training.errors import SplitError
-from wye.training.measures import score
 
 if TYPE_CHECKING:
     from wye.training.remote import RemoteAnswers
@@ -101,24 +98,6 @@ class Replay:
         """Question id -> passage id -> relevance."""
         return {row.question.id: row.gold for row in self.questions}
 
-    @cached_property
-    def groups(self) -> NDArray[np.str_]:
-        """(n,) the dataset that each question comes from."""
-        return np.array([row.question.group for row in self.questions], dtype=np.str_)
-
-    def measure(self, rankings: Sequence[Ranking]) -> Float64:
-        """Every measure of every question, for any rankings.
-
-        Returns:
-            (n, m) float64, columns in the order of `wye.training.measures.MEASURES`.
-        """
-        ids = [row.question.id for row in self.questions]
-        run = {
-            id_: [hit.id for hit in ranking.hits]
-            for id_, ranking in zip(ids, rankings, strict=True)
-        }
-        return score(self.judgements, run)
-
 
 @dataclass(frozen=True)
 class TrainingReplay(Replay):
@@ -127,11 +106,6 @@ class TrainingReplay(Replay):
     Raises:
         SplitError: The split is not one of `TRAINING_SPLITS`.
     """
-
-    @classmethod
-    def of(cls, replay: Replay) -> "TrainingReplay":
-        """The same replay, checked."""
-        return cls(replay.dataset, replay.split, replay.questions)
 
     def __post_init__(self) -> None:
         require_training(self.split)
@@ -273,7 +247,10 @@ class Replays:
             DatasetError: A dataset cannot be read.
         """
         require_training(split)  # before anything is read
-        return [TrainingReplay.of(replay) for replay in self.final(sources, split)]
+        return [
+            TrainingReplay(replay.dataset, split, replay.questions)
+            for replay in self.final(sources, split)
+        ]
 
     def final(self, sources: Sequence[QuestionSource], split: str) -> list[Replay]:
         """Replays of a split that only the final evaluation may read."""

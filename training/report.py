@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from wye.training.fit.router import Fitted
 from wye.training.held_out import (
     AUTO,
     MEASURED,
-    QUALITY,
     LeftOut,
     Summary,
     auc,
@@ -30,7 +29,7 @@ from wye.training.held_out import (
 )
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
-from wye.training.measures import Interval, mean_interval, write_json
+from wye.training.measures import QUALITY, Interval, mean_interval, write_json
 from wye.training.thresholds import Front, Outcome, front, keeps, scores_of
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
@@ -136,7 +135,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
     left_out: list[LeftOut] = []
     if fitted.unseen is not None and (scored := ~np.isnan(fitted.unseen)).any():
         scores = scores_of(fitted.unseen[scored])
-        left_out = left_out_results(questions.only(scored), scores, fitted.policy, choices.fusion)
+        left_out = left_out_results(questions.only(scored), scores, fitted.policy)
     codes = bands(outcomes.scores, fitted.policy.thresholds)
     return Report(
         facts=facts,
@@ -148,7 +147,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
         complexity=complexity(questions, fitted.crossfit.logits),
         left_out=left_out,
         cross_fitted=mean_interval(outcomes.quality[np.arange(len(codes)), codes], choices.seed),
-        fixed=questions.fixed(fitted.policy.simple, choices.fusion, choices.quality),
+        fixed=questions.fixed(fitted.policy.simple),
         front=front(outcomes, choices.goal),
         evaluation=evaluation,
     )
@@ -189,7 +188,7 @@ def metrics(report: Report) -> dict[str, Any]:
         {
             **numbers.pop("facts"),
             **numbers,
-            "choices": fitted.choices,
+            "choices": {**asdict(fitted.choices), "fusion": fitted.questions.fusion},
             "recipe": fitted.recipe,
             "features": fitted.scorer.names,
             "policy": fitted.policy,
@@ -255,7 +254,7 @@ def card(name: str, report: Report) -> str:
         quality=choices.quality,
         low=thresholds.low,
         high=thresholds.high,
-        fusion=choices.fusion.method,
+        fusion=fitted.questions.fusion.method,
         steps=stepping(thresholds.steps),
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         scores=_scores(report),

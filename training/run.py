@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from wye.backends.types import Progress
-from wye.featurizer.analyser import Stopwatch, open_syntax_parser
-from wye.router.evidence import COLUMNS, schema_id, stages
+from wye.featurizer.analyser import Stopwatch
+from wye.router.evidence import COLUMNS, stages
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.scorer import AttentionMlp
 from wye.router.settings import Settings
 from wye.router.types import Route
 from wye.training.data import QuestionSource, lacking
 from wye.training.errors import FitError
-from wye.training.evaluation_set import EvaluationSet
+from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
 from wye.training.labels import ALL_GOLD, ENOUGH, compared
@@ -94,7 +94,7 @@ class TrainingRun:
                 for replay in self._replays.training(self._sources, split)
             ]
         questions = self._evaluation_set(replays)
-        disagreement = compared(questions, self._simple, choices.success, choices.fusion)
+        disagreement = compared(questions, self._simple, choices.success)
         say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
         disagreement.require_both()
         with self.clock.stage("training"):
@@ -113,8 +113,8 @@ class TrainingRun:
         questions, choices = self._evaluation_set(replays), self._choices
         with self.clock.stage("evaluation"):
             scores = scores_of(fitted.scorer.logits(questions.features))
-            systems = run_systems(questions, scores, fitted.policy, choices.fusion)
-            disagreement = compared(questions, self._simple, choices.success, choices.fusion)
+            systems = run_systems(questions, scores, fitted.policy)
+            disagreement = compared(questions, self._simple, choices.success)
             return summarise(systems, questions, scores, disagreement)
 
     def write(
@@ -165,13 +165,9 @@ class TrainingRun:
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         deciding = stages(self._choices.among or COLUMNS)
         with self.clock.stage("features"):
-            folder = self._cache / "features"
-            return EvaluationSet.load(replays, folder, self._settings.analyser, deciding)
-
-
-def schema_of(settings: Settings) -> str:
-    """Schema id of the features under these settings."""
-    return schema_id(open_syntax_parser(settings.analyser).fingerprint)
+            return EvaluationSet.load(
+                replays, self._cache / "features", self._settings, deciding, self._choices.quality
+            )
 
 
 def command_line(arguments: list[str]) -> str:

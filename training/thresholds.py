@@ -19,6 +19,7 @@ The best pair of some hundred questions owes much to chance, so `solve` takes th
 that the questions cannot tell from it.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,7 +37,7 @@ _MOST_LOGIT = 30.0
 """Larger logits are clipped, since their scores would round to 0 or 1 in float64."""
 Table = NDArray[np.bool_]
 
-CUTS = 1000
+CUTS, FRONT_CUTS = 1000, 400
 """Most cuts to consider: a table of all pairs of 1,000 cuts takes 8 MB, of 30,000 it takes 7 GB."""
 SLACK = 1e-9
 """Tolerance of comparisons, since the order in which numbers are added changes their last bits."""
@@ -145,14 +146,13 @@ class Cuts:
     level: Int64
 
     @classmethod
-    def of(cls, scores: Float64, most: int | None = None) -> "Cuts":
+    def of(cls, scores: Float64, most: int = CUTS) -> "Cuts":
         """All cuts, or at most `most`, spread evenly over the questions."""
         distinct, level, counts = np.unique(scores, return_inverse=True, return_counts=True)
         positions = np.arange(len(distinct) + 1)
-        if most is not None and most < len(positions):
+        if most < len(positions):
             ends = np.concatenate([[0], np.cumsum(counts)])
-            targets = np.linspace(0, len(scores), most)
-            positions = np.unique(np.searchsorted(ends, targets))
+            positions = np.unique(np.searchsorted(ends, np.linspace(0, len(scores), most)))
         return cls(distinct, positions, level)
 
     def pair(self, low: int, high: int) -> Thresholds:
@@ -161,16 +161,13 @@ class Cuts:
 
     def _border(self, cut: int, *, upper: bool) -> float:
         position = int(self.positions[cut])
-        if position == 0:
-            return 0.0
-        if position == len(self.scores):
-            return 1.0
-        below, above = float(self.scores[position - 1]), float(self.scores[position])
+        if position in {0, len(self.scores)}:
+            return float(position > 0)
+        below, above = map(float, self.scores[position - 1 : position + 1])
         middle = below + (above - below) / 2
-        # Adjacent floats have no middle, and only one of the two cuts on the right side.
-        if upper:
-            return middle if middle > below else above
-        return middle if middle < above else below
+        if below < middle < above:
+            return middle
+        return above if upper else below  # adjacent floats have no middle
 
 
 def sums(cuts: Cuts, values: Float64) -> Float64:
@@ -193,15 +190,13 @@ def sums(cuts: Cuts, values: Float64) -> Float64:
 
 def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Table:
     """(c, c) mask of the pairs of cuts, low <= high, that keep the goal's bounds."""
-    runs_graph = np.tile([0.0, 1.0, 1.0], (len(replay), 1))
-    bounds = [
-        (replay.latency_ms, goal.max_mean_ms, len(replay)),
-        (runs_graph, goal.max_graph_share, len(replay)),
+    n = len(replay)
+    bounds: list[tuple[Float64, float | None, int]] = [
+        (replay.latency_ms, goal.max_mean_ms, n),
+        (np.tile([0.0, 1.0, 1.0], (n, 1)), goal.max_graph_share, n),
     ]
-    for route in range(3) if goal.least_share else ():
-        takes_route = np.zeros((len(replay), 3))
-        takes_route[:, route] = -1.0
-        bounds.append((takes_route, -goal.least_share, len(replay)))
+    if goal.least_share:
+        bounds += [(np.tile(-row, (n, 1)), -goal.least_share, n) for row in np.eye(3)]
     if replay.unseen_dataset is not None:
         loss = replay.quality[:, [FUSION]] - replay.quality
         for dataset in range(1, int(replay.unseen_dataset.max()) + 1):
@@ -209,25 +204,16 @@ def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Tabl
             bounds.append((np.where(rows[:, None], loss, 0.0), goal.max_loss, int(rows.sum())))
     size = len(cuts.positions)
     result = np.triu(np.ones((size, size), np.bool_))
-    for values, mean, n in bounds:
+    for values, mean, count in bounds:
         if mean is not None:
-            most = mean * n
-            result &= sums(cuts, values) <= most + SLACK * max(1.0, abs(most))
+            result &= sums(cuts, values) <= mean * count + SLACK * max(1.0, abs(mean * count))
     return result
 
 
 def keeps(outcome: Outcome, goal: ThresholdObjective) -> bool:
-    """Whether an outcome keeps the goal's bounds."""
-    bounds = (
-        (outcome.mean_ms, goal.max_mean_ms),
-        (sum(outcome.shares[1:]), goal.max_graph_share),
-    )
+    """Whether an outcome keeps the bounds on latency and on the graph's share."""
+    bounds = (outcome.mean_ms, goal.max_mean_ms), (sum(outcome.shares[1:]), goal.max_graph_share)
     return all(most is None or value <= most + SLACK for value, most in bounds)
-
-
-def objective(replay: RouteOutcomes, goal: ThresholdObjective) -> Float64:
-    """(n, 3) quality - λ · latency of each route for each question."""
-    return replay.quality - goal.latency_weight * replay.latency_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,23 +237,19 @@ def solve(
     goal: ThresholdObjective | None = None,
     *,
     errors: float | None = None,
-    most: int | None = None,
     cautious: bool = False,
 ) -> Solution:
-    """Find thresholds for a goal among all pairs.
+    """Find thresholds for a goal among the pairs of at most `CUTS` cuts that keep all bounds.
 
     The best pair overfits the noise of the questions. So this considers all pairs whose objective
     is at most `errors` standard errors of the paired difference below the best, which the questions
-    cannot tell from it, and returns the cheapest: a cost without a visible gain is not paid. Only
-    pairs that keep all bounds are considered.
+    cannot tell from it, and returns the cheapest: a cost without a visible gain is not paid.
 
     Args:
         replay: Outcomes of the split to choose on; never of test.
         goal: The goal; None for quality alone.
         errors: Standard errors below the best that count as equal; 0 returns a best pair. None
             stands for 1, which is right for questions like these, or for 2 if cautious.
-        most: How many cuts to consider, spread evenly over the questions; None for all. Memory is
-            about 50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
         cautious: Take the highest of the high thresholds, then the cheapest pair that has it. Where
             the questions cannot tell graph from fusion, fusion is safer for questions unlike
             these: it walks the graph as well, and uses the other arms.
@@ -277,7 +259,7 @@ def solve(
     """
     goal = goal or ThresholdObjective()
     errors = (2.0 if cautious else 1.0) if errors is None else errors
-    cuts = Cuts.of(replay.scores, most)
+    cuts = Cuts.of(replay.scores)
     fits = allowed(replay, cuts, goal)
     if not fits.any():  # the user's bounds come before `max_loss`
         fits = allowed(replay, cuts, replace(goal, max_loss=None))
@@ -287,7 +269,7 @@ def solve(
             "No thresholds keep the bounds: on this replay even the fastest route takes "
             f"{fastest:.1f} ms on average. Allow more latency, or a higher graph share."
         )
-    values = objective(replay, goal)
+    values = replay.quality - goal.latency_weight * replay.latency_ms
     best = _position(np.where(fits, sums(cuts, values), -np.inf))
     top = cuts.pair(*best)
     equal = fits & _close(replay, cuts, values, top, errors)
@@ -315,28 +297,22 @@ def _close(
     The standard error is that of the mean, over questions, of the difference between the two pairs.
     """
     n = len(replay)
-    routes = bands(replay.scores, best)
-    behind = values[np.arange(n), routes][:, None] - values
-    mean = sums(cuts, behind) / n
-    square = sums(cuts, behind**2) / n
+    behind = values[np.arange(n), bands(replay.scores, best)][:, None] - values
+    mean, square = sums(cuts, behind) / n, sums(cuts, behind**2) / n
     error = np.sqrt(np.maximum(square - mean**2, 0) / n)
-    slack = SLACK * max(1.0, float(np.abs(values).max()))
-    result: Table = mean <= errors * error + slack
+    result: Table = mean <= errors * error + SLACK * max(1.0, float(np.abs(values).max()))
     return result
 
 
 def solve_points(
     replay: RouteOutcomes, goal: ThresholdObjective, *, cautious: bool
 ) -> dict[str, Thresholds]:
-    """Solve thresholds for each of `POINTS`, which weigh latency differently.
-
-    Arguments and errors are those of `solve`.
-    """
+    """Solve thresholds for each of `POINTS`, which weigh latency differently; see `solve`."""
     points = {}
     for name, by in POINTS.items():
         loss = None if goal.max_loss is None else (1 + (by > 1)) * goal.max_loss
         point_goal = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
-        points[name] = solve(replay, point_goal, most=CUTS, cautious=cautious).thresholds
+        points[name] = solve(replay, point_goal, cautious=cautious).thresholds
     return points
 
 
@@ -349,19 +325,16 @@ class Front:
     mean_ms: Float64
 
 
-def front(
-    replay: RouteOutcomes, bounds: ThresholdObjective | None = None, *, most: int | None = 400
-) -> Front:
+def front(replay: RouteOutcomes, bounds: ThresholdObjective | None = None) -> Front:
     """The Pareto front: each pair of thresholds that is better than all faster ones.
 
     Args:
         bounds: Bounds that the pairs must keep, whose latency weight is ignored; None for none.
-        most: How many cuts to consider, spread evenly over the questions; None for all.
 
     Returns:
         At least one point, unless no pair keeps the bounds.
     """
-    cuts = Cuts.of(replay.scores, most)
+    cuts = Cuts.of(replay.scores, FRONT_CUTS)
     rows, columns = np.nonzero(allowed(replay, cuts, bounds or ThresholdObjective()))
     quality, latency = (
         sums(cuts, values)[rows, columns] / len(replay)
@@ -370,9 +343,6 @@ def front(
     # Sort by latency, then keep each pair whose quality exceeds that of all faster ones.
     order = np.lexsort((-quality, latency))
     best = np.maximum.accumulate(quality[order])
-    record = np.ones(len(order), np.bool_)
-    record[1:] = best[1:] > best[:-1] + 1e-12
-    rising = order[record]
+    rising = order[np.diff(best, prepend=-math.inf) > 1e-12]
     pairs = zip(rows[rising].tolist(), columns[rising].tolist(), strict=True)
-    thresholds = tuple(cuts.pair(low, high) for low, high in pairs)
-    return Front(thresholds, quality[rising], latency[rising])
+    return Front(tuple(cuts.pair(*pair) for pair in pairs), quality[rising], latency[rising])

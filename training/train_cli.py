@@ -178,7 +178,6 @@ def add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "
             recipe=RouterRecipe(unfamiliar=UNFAMILIAR),
             simple=None if simple is None else route_named(simple),
             goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share),
-            fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,
         )

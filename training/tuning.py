@@ -12,22 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from wye.backends.types import Float64, Int64, Progress
-from wye.featurizer.analyser import open_syntax_parser
-from wye.router.evidence import COLUMNS, schema_id, stages
-from wye.router.fusion import FusionSettings
+from wye.backends.types import Progress
+from wye.router.evidence import COLUMNS, stages
 from wye.router.model_files import load_router, save_policy
 from wye.router.policy import Policy, RoutingModel, bands, routes
 from wye.router.settings import load_settings
 from wye.router.types import Thresholds
 from wye.training.data import parse_source
-from wye.training.errors import FitError, TrainingError
-from wye.training.evaluation_set import EvaluationSet
+from wye.training.errors import TrainingError
+from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.markdown import escape, table
-from wye.training.measures import MEASURES, Interval, mean_interval
+from wye.training.measures import QUALITY, Interval, mean_interval, require_measure
 from wye.training.replay import Replays, TrainingReplay
 from wye.training.thresholds import (
-    CUTS,
     Outcome,
     RouteOutcomes,
     Solution,
@@ -38,9 +35,6 @@ from wye.training.thresholds import (
     solve,
     solve_points,
 )
-
-LISTED = 10
-"""How many questions that change route are listed, those with the largest change first."""
 
 
 def replays_of(
@@ -66,15 +60,10 @@ class Tuning:
 
     A router is overconfident on the questions that it was trained on, so use others: those of a dev
     split, or your own.
-
-    Attributes:
-        measure: The measure of quality, one of `wye.training.measures.MEASURES`.
     """
 
     evaluation_set: EvaluationSet
     model: RoutingModel
-    fusion: FusionSettings
-    measure: str = "nDCG@10"
 
     @classmethod
     def load(
@@ -83,42 +72,37 @@ class Tuning:
         model: Path | str = "",
         *,
         cache: Path,
-        measure: str = "nDCG@10",
+        measure: str = QUALITY,
     ) -> "Tuning":
         """Read a router, and compute the questions' features.
 
         Args:
             model: "name/version", or a version's folder; "" for the settings' router.
             cache: Folder of features that later runs use again.
+            measure: The measure of quality, one of `wye.training.measures.MEASURES`.
 
         Raises:
             ModelFileError: There is no such router, or it was trained on other features.
-            FitError: The measure is unknown.
+            EvaluationError: The measure is unknown.
         """
-        if measure not in MEASURES:
-            raise FitError(f"There is no measure '{measure}'; use one of {', '.join(MEASURES)}.")
+        require_measure(measure)
         settings = load_settings()
         options = replace(settings.router, model=str(model)) if model else settings.router
-        schema = schema_id(open_syntax_parser(settings.analyser).fingerprint)
-        router = load_router(options.folder(), schema_id=schema, names=COLUMNS)
+        router = load_router(options.folder(), schema_id=schema_of(settings), names=COLUMNS)
         deciding = stages(router.scorer.names)
-        questions = EvaluationSet.load(replays, cache, settings.analyser, deciding=deciding)
-        return cls(questions, router, settings.fusion, measure)
+        return cls(EvaluationSet.load(replays, cache, settings, deciding, measure), router)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
         """The outcome of every route for every question, with steps where they are taken."""
         scores = scores_of(self.model.scorer.logits(self.evaluation_set.features))
         policy = self.model.policy
-        return self.evaluation_set.outcomes(
-            scores, policy.simple, self.fusion, self.measure, policy.thresholds.steps
-        )
+        return self.evaluation_set.outcomes(scores, policy.simple, policy.thresholds.steps)
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
         """Route -> outcome of always taking it."""
-        simple = self.model.policy.simple
-        return self.evaluation_set.fixed(simple, self.fusion, self.measure)
+        return self.evaluation_set.fixed(self.model.policy.simple)
 
     def save(
         self,
@@ -141,7 +125,7 @@ class Tuning:
         facts = {
             "replays": [f"{r.dataset}, {r.split}" for r in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
-            self.measure: result.quality,
+            self.evaluation_set.measure: result.quality,
             "mean_ms": result.mean_ms,
             "p95_ms": result.p95_ms,
             "shares": dict(zip(map(str, routes(policy.simple)), result.shares, strict=True)),
@@ -158,9 +142,7 @@ class Retuned:
         before: Outcome of the router's present thresholds on the same questions.
         stays: Whether the present thresholds are proposed, since the solved ones are no better on
             these questions.
-        rows: (m,) the questions that change route, rising.
-        codes: (2, m) codes of their former and of their new routes.
-        gains: (m,) change of their quality.
+        changed: How many questions change route.
         gain: Paired difference in quality from the present thresholds. It is too optimistic, since
             the new ones were chosen on these questions.
     """
@@ -168,9 +150,7 @@ class Retuned:
     solution: Solution
     before: Outcome
     stays: bool
-    rows: Int64
-    codes: Int64
-    gains: Float64
+    changed: int
     gain: Interval
 
 
@@ -191,22 +171,20 @@ def retune(
         FitError: No thresholds keep the bounds.
     """
     current, outcomes = tuning.model.policy.thresholds, tuning.outcomes
-    solution = solve(outcomes, goal, most=CUTS, cautious=elsewhere)
-    solution = replace(solution, thresholds=replace(solution.thresholds, steps=current.steps))
-    before = outcome(outcomes, current)
+    solution, before = solve(outcomes, goal, cautious=elsewhere), outcome(outcomes, current)
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
     if stays:
         solution = replace(solution, thresholds=current, outcome=before)
-    codes = np.stack([bands(outcomes.scores, pair) for pair in (current, solution.thresholds)])
+    thresholds = replace(solution.thresholds, steps=current.steps)
+    codes = np.stack([bands(outcomes.scores, pair) for pair in (current, thresholds)])
     old, new = outcomes.quality[np.arange(len(outcomes)), codes]
-    rows = np.flatnonzero(codes[0] != codes[1])
-    gain = mean_interval(new - old, seed)
-    return Retuned(solution, before, stays, rows, codes[:, rows], (new - old)[rows], gain)
+    changed, gain = int((codes[0] != codes[1]).sum()), mean_interval(new - old, seed)
+    return Retuned(replace(solution, thresholds=thresholds), before, stays, changed, gain)
 
 
 def as_markdown(tuning: Tuning, retuned: Retuned) -> str:
-    """Old and new thresholds, outcomes of fixed routes, and questions that change route."""
-    policy, measure, gain = tuning.model.policy, tuning.measure, retuned.gain
+    """Old and new thresholds, and outcomes of fixed routes."""
+    policy, measure, gain = tuning.model.policy, tuning.evaluation_set.measure, retuned.gain
     order = routes(policy.simple)
     pairs = policy.thresholds, retuned.solution.thresholds
     results = retuned.before, retuned.solution.outcome
@@ -227,25 +205,12 @@ def as_markdown(tuning: Tuning, retuned: Retuned) -> str:
     blocks = [
         f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
         table(("", "now", "proposed"), rows),
-        f"Change in {measure}: {gain.mean:+.4f} [{gain.low:+.4f} {gain.high:+.4f}].",
+        f"{retuned.changed} questions change route. Change in {measure}: {gain.mean:+.4f} "
+        f"[{gain.low:+.4f} {gain.high:+.4f}].",
         f"Always taking one route: {'; '.join(always)}.",
     ]
     if retuned.stays:
         blocks.append("Those in use are as good on these questions, so they stay.")
-    if len(retuned.rows):
-        texts = tuning.evaluation_set.texts
-        largest = np.argsort(-np.abs(retuned.gains), kind="stable")[:LISTED].tolist()
-        changes = [
-            (
-                texts[retuned.rows[at]],
-                *(str(order[code]) for code in retuned.codes[:, at]),
-                f"{retuned.gains[at]:+.3f}",
-                f"{tuning.outcomes.scores[retuned.rows[at]]:.3f}",
-            )
-            for at in largest
-        ]
-        blocks.append(f"**{len(retuned.rows)} questions change route**")
-        blocks.append(table(("question", "from", "to", "gain", "score"), changes, words=3))
     return "\n\n".join(blocks)
 
 
@@ -262,7 +227,7 @@ def save_retuned(
         "max_mean_ms": goal.max_mean_ms,
         "max_graph_share": goal.max_graph_share,
         "stays as it was": retuned.stays,
-        "questions that change route": len(retuned.rows),
+        "questions that change route": retuned.changed,
         "interval of the change in quality": [gain.low, gain.high],
     }
     tuning.save(path, retuned.solution.thresholds, notes, points)

@@ -21,18 +21,17 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 def fitted() -> Fitted:
     choices = Choices(success=ALL_GOLD, recipe=QUICK, simple=D)
     questions = questions_of({"one": 90, "other": 60}, "train", "dev")
-    found = compared(questions, D, choices.success, choices.fusion)
+    found = compared(questions, D, choices.success)
     names = tuple(f"f{column}" for column in range(WIDTH))
     return fit(replace(questions, names=names), found, choices)
 
 
 @pytest.fixture(scope="session")
 def report(fitted: Fitted) -> Report:
-    fusion, success = fitted.choices.fusion, fitted.choices.success
     questions = questions_of({"one": 40, "other": 20}, "test", seed=1)
     scores = fitted.scorer.scores(questions.features)
-    systems = run_systems(questions, scores, fitted.policy, fusion)
-    disagreement = compared(questions, D, success, fusion)
+    systems = run_systems(questions, scores, fitted.policy)
+    disagreement = compared(questions, D, fitted.choices.success)
     return report_of(fitted, summarise(systems, questions, scores, disagreement))
 
 

@@ -1,22 +1,21 @@
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from tests.training.made import replay_of, replayed
-from wye.featurizer.analyser import AnalyserSettings
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.scorer import UNFAMILIAR_SCORE
+from wye.router.settings import load_settings
 from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.evaluation_set import EvaluationSet, syntax_features
 from wye.training.measures import MEASURES
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
-FUSION = FusionSettings()
 
 
 @pytest.fixture
@@ -41,8 +40,7 @@ def test_questions_stand_side_by_side(evaluation_set: EvaluationSet) -> None:
 def test_each_question_is_measured_by_its_own_judgements(evaluation_set: EvaluationSet) -> None:
     column = MEASURES.index("Success@1")
     for route, first in ((D, [1, 0, 0]), (L, [0, 1, 0]), (G, [0, 1, 1])):
-        rankings = evaluation_set.rankings(route, FUSION)
-        assert evaluation_set.measured(rankings)[:, column].tolist() == first
+        assert evaluation_set.values_of(route)[:, column].tolist() == first
 
 
 def test_some_questions_are_what_they_are_among_all(evaluation_set: EvaluationSet) -> None:
@@ -53,17 +51,17 @@ def test_some_questions_are_what_they_are_among_all(evaluation_set: EvaluationSe
         assert some.features.tolist() == evaluation_set.features[mask].tolist()
         assert some.groups.tolist() == evaluation_set.groups[mask].tolist()
         for route in (D, Route.HYBRID, Route.FUSION):
-            of_all = evaluation_set.measured(evaluation_set.rankings(route, FUSION))
-            assert some.measured(some.rankings(route, FUSION)).tolist() == of_all[mask].tolist()
+            of_all = evaluation_set.rankings(route)
+            assert some.rankings(route) == [of_all[row] for row in np.flatnonzero(mask)]
 
 
 def test_fusion_may_go_by_each_questions_own_score(evaluation_set: EvaluationSet) -> None:
-    by_score = replace(FUSION, method="rrf", lists=(D, G))
+    by_score = replace(evaluation_set, fusion=FusionSettings("rrf", lists=(D, G)))
     for row, route in ((0, G), (1, D)):
         scores = np.full(3, 0.5)
         scores[row] = float(route == G)
-        fused = evaluation_set.rankings(Route.FUSION, by_score, scores)[row]
-        alone = evaluation_set.rankings(route, FUSION)[row]
+        fused = by_score.rankings(Route.FUSION, scores)[row]
+        alone = evaluation_set.rankings(route)[row]
         assert [hit.id for hit in fused.hits] == [hit.id for hit in alone.hits]
 
 
@@ -74,7 +72,7 @@ def test_the_latency_of_a_route_is_that_of_its_stages(evaluation_set: Evaluation
         assert (unread < evaluation_set.latency_ms(route)).all(), "nothing parses for text arms"
     assert evaluation_set.latency_ms(G, routed=False).tolist() == [12.0] * 3
     assert evaluation_set.latency_ms(G).tolist() == [12.0] * 3
-    found = evaluation_set.outcomes(np.full(3, 0.5), L, FUSION, "Success@1")
+    found = replace(evaluation_set, measure="Success@1").outcomes(np.full(3, 0.5), L)
     assert found.latency_ms.tolist() == [[10.0, 12.0, 12.0]] * 3
     assert found.quality[:, [0, 2]].tolist() == [[0, 0], [1, 1], [0, 1]]
 
@@ -85,11 +83,11 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
         replayed("q1", "z", {**found, Route.STEPS: "za"}), replayed("q2", "a", found)
     )
     asked = EvaluationSet((questions,), np.zeros((2, 1)))
-    taken, plain = asked.rankings(Route.STEPS, FUSION, np.full(2, 0.9))
+    taken, plain = asked.rankings(Route.STEPS, np.full(2, 0.9))
     assert [hit.id for hit in taken.hits] == ["z", "a"]
-    assert plain == asked.rankings(Route.FUSION, FUSION)[1]
+    assert plain == asked.rankings(Route.FUSION)[1]
     assert asked.latency_ms(Route.STEPS).tolist() == pytest.approx([42.0, 12.0])
-    always = asked.fixed(D, FUSION, "Success@1")["steps"]
+    always = replace(asked, measure="Success@1").fixed(D)["steps"]
     assert (always.mean_ms, always.p95_ms) == pytest.approx((27.0, 42.0))
     assert [*always.shares] == [0, 0, 0]
     assert always.quality == np.mean([1, plain.hits[0].id == "a"])
@@ -122,15 +120,15 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     # What would be fused follows names without a plan.
     assert asked.follows(0.9).tolist() == [False, False, True, False]
     assert asked.codes(scores, Thresholds(0.2, 0.95, 0.9)).tolist() == [3, 1, 3, 0]
-    outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9)
+    outcomes = asked.outcomes(scores, D, 0.9)
     assert outcomes.quality.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
-    longer = outcomes.latency_ms - asked.outcomes(scores, D, FUSION, "nDCG@10").latency_ms
+    longer = outcomes.latency_ms - asked.outcomes(scores, D).latency_ms
     assert longer[:, 1].tolist() == pytest.approx([30, 0, 0, 30])
     parsing = 1000 * replay.questions[0].seconds["parsing"]
     assert longer[1:, 0].tolist() == pytest.approx(
         [0, parsing, 0]
     )  # all that the first needs is found, and the last is surely simple
-    untimed = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9, timed=False)
+    untimed = asked.outcomes(scores, D, 0.9, timed=False)
     assert (untimed.quality == outcomes.quality).all()
     assert untimed.latency_ms[:, 1:].tolist() == (outcomes.latency_ms - longer)[:, 1:].tolist()
     assert asked.median_latency_ms(D)[Route.STEPS] == pytest.approx(42)
@@ -149,16 +147,14 @@ def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> 
 def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questions() -> None:
     found = {D: "ab", L: "ba", G: "ba"}
     replay = replay_of(replayed("q1", "a", found), replayed("q2", "b", found))
-    asked = EvaluationSet((replay,), np.zeros((2, len(COLUMNS))))
     by_rank = FusionSettings(method="rrf")
-    worth = asked.values_of(Route.FUSION, by_rank)
-    assert worth is asked.values_of(Route.FUSION, by_rank)
-    dense = asked.measured(asked.rankings(D, by_rank))
-    assert asked.values_of(D, by_rank).tolist() == dense.tolist()
+    asked = EvaluationSet((replay,), np.zeros((2, len(COLUMNS))), fusion=by_rank)
+    worth = asked.values_of(Route.FUSION)
+    assert worth is asked.values_of(Route.FUSION)
     some = asked.only(np.array([False, True]))
-    assert some.values_of(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
-    graph_alone = asked.values_of(Route.FUSION, by_rank, np.array([1.0, 1.0]))
-    assert graph_alone.tolist() == asked.values_of(G, by_rank).tolist()
+    assert some.values_of(Route.FUSION).tolist() == worth[1:].tolist()
+    graph_alone = asked.values_of(Route.FUSION, np.array([1.0, 1.0]))
+    assert graph_alone.tolist() == asked.values_of(G).tolist()
 
 
 TEXTS = [f"Who rowed ferry {number}?" for number in range(3)]
@@ -182,31 +178,33 @@ class Parser:
 @pytest.fixture
 def parser(monkeypatch: pytest.MonkeyPatch) -> Parser:
     parser, module = Parser(), "wye.training.evaluation_set"
-    monkeypatch.setattr(f"{module}._parser", lambda _: parser)
     monkeypatch.setattr(f"{module}.syntax_matrix", lambda rows: np.array([[len(t)] for t in rows]))
     monkeypatch.setattr(f"{module}.BLOCK", 1)
     return parser
 
 
-def test_features_that_are_there_are_not_computed_again(parser: Parser, tmp_path: Path) -> None:
+def test_features_that_are_there_are_not_computed_again(
+    parser: Any,  # noqa: ANN401 - a fake
+    tmp_path: Path,
+) -> None:
     with pytest.raises(KeyboardInterrupt):
-        syntax_features(TEXTS, tmp_path, AnalyserSettings())
+        syntax_features(TEXTS, tmp_path, parser)
     assert parser.parsed == TEXTS[:2]
     parser.parsed.clear()
-    found = syntax_features([*TEXTS, TEXTS[0]], tmp_path, AnalyserSettings())
+    found = syntax_features([*TEXTS, TEXTS[0]], tmp_path, parser)
     assert found.tolist() == [[18]] * 4
     assert parser.parsed == TEXTS[2:]
     for file in tmp_path.rglob("output.pkl"):
         file.write_bytes(b"nothing")
     parser.parsed.clear()
-    assert syntax_features(TEXTS[:1], tmp_path, AnalyserSettings()).tolist() == [[18]]
+    assert syntax_features(TEXTS[:1], tmp_path, parser).tolist() == [[18]]
     assert parser.parsed == TEXTS[:1]
-    parser.fingerprint = {"parser": "another"}  # type: ignore[misc]
+    parser.fingerprint = {"parser": "another"}
     parser.parsed.clear()
-    syntax_features(TEXTS[:1], tmp_path, AnalyserSettings())
+    syntax_features(TEXTS[:1], tmp_path, parser)
     assert parser.parsed == TEXTS[:1]
 
 
 def test_no_questions_have_no_features(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no questions"):
-        EvaluationSet.load([replay_of()], tmp_path, AnalyserSettings())
+        EvaluationSet.load([replay_of()], tmp_path, load_settings())

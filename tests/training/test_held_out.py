@@ -5,7 +5,6 @@ import pytest
 
 from tests.training.made import replay_of, replayed
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL
-from wye.router.fusion import FusionSettings
 from wye.router.policy import Policy, bands
 from wye.router.types import Route, Thresholds
 from wye.training.evaluation_set import EvaluationSet
@@ -24,7 +23,6 @@ from wye.training.labels import Disagreement
 from wye.training.measures import MEASURES
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
-FUSION = FusionSettings()
 QUALITY = MEASURES.index("nDCG@10")
 SCORES = np.linspace(0.02, 0.98, 40)
 POLICY = Policy(Thresholds(0.3, 0.6), L)
@@ -47,7 +45,7 @@ def evaluation_set() -> EvaluationSet:
 
 @pytest.fixture
 def systems(evaluation_set: EvaluationSet) -> Systems:
-    return run_systems(evaluation_set, SCORES, POLICY, FUSION)
+    return run_systems(evaluation_set, SCORES, POLICY)
 
 
 def summary(
@@ -136,10 +134,10 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
         (Thresholds(0.0, 1.0, 1.0), S, (0, 1 / 3, 0, 2 / 3)),
         (Thresholds(1.0, 1.0, 0.0), D, (1, 0, 0, 0)),
     ):
-        (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D), FUSION)
+        (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D))
         assert (row.dataset, row.questions) == ("here", 3)
         assert row.shares == pytest.approx(shares)
-        values = asked.values_of(route, FUSION).mean(axis=0)
+        values = asked.values_of(route).mean(axis=0)
         assert [*row.means] == [*MEASURED]
         assert row.means["nDCG@10"] == pytest.approx(values[QUALITY])
         assert row.less_best.mean == pytest.approx(values[QUALITY] - max(row.fixed.values()))

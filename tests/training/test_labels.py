@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from tests.training.made import replay_of, replayed
-from wye.router.fusion import FusionSettings
 from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
@@ -17,7 +16,6 @@ from wye.training.measures import ALL_EVIDENCE, MEASURES
 from wye.training.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
-FUSION = FusionSettings()
 
 
 @pytest.fixture
@@ -50,9 +48,9 @@ def test_a_label_is_what_more_than_the_text_arms_gains(
     replays: list[TrainingReplay], simple: Route
 ) -> None:
     questions = asked(*replays)
-    found = compared(questions, simple, HELPS, FUSION)
+    found = compared(questions, simple, HELPS)
     routes = (simple, Route.FUSION, Route.STEPS)
-    ours, fused, steps = (questions.values_of(route, FUSION) for route in routes)
+    ours, fused, steps = (questions.values_of(route) for route in routes)
     for row, label in enumerate(found.labels.tolist()):
         more = np.maximum(fused[row], steps[row])
         ranks = more[MEASURES.index("nDCG@10")] > ours[row][MEASURES.index("nDCG@10")] + 1e-6
@@ -64,7 +62,7 @@ def test_a_label_is_what_more_than_the_text_arms_gains(
 
 
 def test_as_published_datasets_weigh_the_same(replays: list[TrainingReplay]) -> None:
-    found = compared(asked(*replays), D, ALL_GOLD, FUSION)
+    found = compared(asked(*replays), D, ALL_GOLD)
     assert {*found.labels.tolist()} == {-1, 0, 1}
     assert (found.stakes > 0).tolist() == (found.labels >= 0).tolist()
     groups = asked(*replays).groups
@@ -79,7 +77,6 @@ def test_equal_rankings_are_no_disagreement() -> None:
         asked(replay_of(replayed("both", "a", same), replayed("neither", "x", same))),
         Route.HYBRID,
         HELPS,
-        FUSION,
     )
     assert (found.labels.tolist(), len(found), found.both, found.neither) == ([0, 0], 0, 1, 1)
     assert found.warnings[0].startswith("The arms never disagree: both succeed on 1 questions and")
@@ -96,7 +93,7 @@ def replay() -> TrainingReplay:
 
 
 def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
-    found = compared(asked(replay, replay), D, "all-gold@5", FUSION)
+    found = compared(asked(replay, replay), D, "all-gold@5")
     assert found.labels.tolist() == [-1, 1, 0, -1] * 2
     assert (found.both, found.neither) == (2, 2)
     assert found.warnings == (

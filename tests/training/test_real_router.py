@@ -9,18 +9,16 @@ import pytest
 
 from tests.training.made import pool_of
 from wye.router.evidence import COLUMNS
-from wye.router.fusion import FusionSettings
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Ask, Decision, Route, Thresholds
-from wye.training.evaluation_set import EvaluationSet
+from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import fit_scorer
 from wye.training.labels import HELPS, compared
 from wye.training.replay import replay_demo
-from wye.training.run import schema_of
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
 
@@ -45,8 +43,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     folder = tmp_path_factory.mktemp("demo")
     settings = load_settings()
     replays = replay_demo(folder)
-    evaluation_set = EvaluationSet.load(replays, folder / "features", settings.analyser)
-    labels = compared(evaluation_set, Route.LEXICAL, HELPS, FusionSettings()).labels
+    evaluation_set = EvaluationSet.load(replays, folder / "features", settings)
+    labels = compared(evaluation_set, Route.LEXICAL, HELPS).labels
     pool = pool_of(evaluation_set.features, labels, "demo")
     scorer = fit_scorer(pool, COLUMNS, RECIPE)
     low, high = np.quantile(scorer.scores(evaluation_set.features), [0.35, 0.65]).tolist()
@@ -75,12 +73,11 @@ def test_what_is_routed_answers_as_replayed(trained: Trained) -> None:
     """The scores of passages, too: what was measured is what is served."""
     replayed = [one for replay in trained.evaluation_set.replays for one in replay.questions][::7]
     offline = trained.offline()
-    fusion = trained.container.settings.fusion
     scores = np.array([offline[one.question.text].score for one in replayed])
     chosen = {
         route: trained.evaluation_set.only(
             np.isin(trained.evaluation_set.texts, [one.question.text for one in replayed])
-        ).rankings(route, fusion, scores)
+        ).rankings(route, scores)
         for route in (Route.LEXICAL, Route.FUSION, Route.GRAPH)
     }
     for row, one in enumerate(replayed):

@@ -163,7 +163,7 @@ def random_replay(n: int, seed: int) -> RouteOutcomes:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_front_is_what_nothing_beats(seed: int) -> None:
     found = random_replay(12, seed)
-    result = front(found, most=None)
+    result = front(found)
     scores = np.sort(found.scores)
     edges = [0.0, *((scores[1:] + scores[:-1]) / 2).tolist(), 1.0]
     all_pairs = [

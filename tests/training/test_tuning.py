@@ -11,7 +11,6 @@ from wye.backends.numerics import logistic
 from wye.backends.types import Silent
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id
-from wye.router.fusion import FusionSettings
 from wye.router.model_files import TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
@@ -40,7 +39,7 @@ def tuning(replay: TrainingReplay) -> Tuning:
     features = np.array([[-2.0, 0], [3.0, 0], [1.0, 0], [0.5, 0]])
     policy = Policy(Thresholds(0.5, 0.6))
     model = RoutingModel("hand/v1", one_feature(width=2), policy, None)
-    return Tuning(EvaluationSet((replay,), features), model, FusionSettings())
+    return Tuning(EvaluationSet((replay,), features), model)
 
 
 def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
@@ -94,7 +93,15 @@ def test_without_a_dev_split_nothing_is_tuned(tmp_path: Path) -> None:
 
 
 def test_other_measures_are_other_outcomes(tuning: Tuning) -> None:
-    assert outcome(replace(tuning, measure="Success@1").outcomes, Thresholds(1, 1)).quality == 0.75
+    assert (
+        outcome(
+            replace(
+                tuning, evaluation_set=replace(tuning.evaluation_set, measure="Success@1")
+            ).outcomes,
+            Thresholds(1, 1),
+        ).quality
+        == 0.75
+    )
 
 
 @pytest.fixture
@@ -102,11 +109,10 @@ def undecided() -> Tuning:
     """The graph is needed from a logit of 1 on; the router's own thresholds change at 0."""
     logits = np.linspace(-3, 3, 60)
     questions = [
-        replayed(f"q{at}", "a", FOUND[int(logit > 1)], text=f"Is it [red]{at}[/]?")
-        for at, logit in enumerate(logits.tolist())
+        replayed(f"q{at}", "a", FOUND[int(logit > 1)]) for at, logit in enumerate(logits.tolist())
     ]
     model = RoutingModel("hand/v1", one_feature(), Policy(Thresholds(0.5, 0.5)), None)
-    return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model, FusionSettings())
+    return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model)
 
 
 def test_new_thresholds_are_better_and_say_whom_they_move(undecided: Tuning) -> None:
@@ -116,23 +122,19 @@ def test_new_thresholds_are_better_and_say_whom_they_move(undecided: Tuning) -> 
         (undecided.evaluation_set.features[:, 0] > 0)
         & (undecided.evaluation_set.features[:, 0] < 1)
     )
-    assert found.rows[found.gains > 0].tolist() == rows.tolist()
-    assert (found.gains >= 0).all()
+    assert found.changed >= len(rows)
     assert found.gain.mean == pytest.approx(found.solution.outcome.quality - found.before.quality)
     assert 0 < found.gain.low < found.gain.mean < found.gain.high
 
 
-def test_what_changes_is_shown_with_the_questions_that_gain_most(
-    undecided: Tuning, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_is_shown(undecided: Tuning) -> None:
     found = retune(undecided, ThresholdObjective(), elsewhere=False)
-    monkeypatch.setattr("wye.training.tuning.LISTED", 2)
     said = as_markdown(undecided, found)
     assert "hand/v1 on 60 questions" in said
-    assert f"{len(found.rows)} questions change route" in said
-    assert said.count("Is it \\[red\\]") == 2
+    assert (
+        f"{found.changed} questions change route. Change in nDCG@10: {found.gain.mean:+.4f}" in said
+    )
     assert "1.0000" in said
-    assert f"Change in nDCG@10: {found.gain.mean:+.4f}" in said
     for name in ("dense", "fusion", "graph", "steps"):
         one = undecided.fixed[name]
         assert f"{name} nDCG@10 {one.quality:.4f}, {one.mean_ms:.1f} ms" in said
@@ -157,7 +159,7 @@ def test_thresholds_in_use_stay_where_those_solved_are_no_better(undecided: Tuni
     found = retune(used, ThresholdObjective())
     assert found.stays
     assert found.solution.thresholds == best
-    assert len(found.rows) == found.gain.mean == 0
+    assert found.changed == found.gain.mean == 0
     assert "as good on these questions, so they stay" in as_markdown(used, found)
 
 

@@ -7,19 +7,17 @@ import numpy as np
 from wye.backends.types import Float64, Progress
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
-from wye.router.fusion import FusionSettings
 from wye.router.policy import SURE, Policy
 from wye.router.scorer import Scorer
-from wye.router.types import Route
+from wye.router.types import Route, Thresholds
 from wye.training.data import respell
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import CrossFit, Pool, crossfit, fit_scorer, leave_datasets_out
 from wye.training.labels import ALL_GOLD, HELPS, SUCCESSES, Disagreement
-from wye.training.measures import MEASURES
+from wye.training.measures import QUALITY, require_measure
 from wye.training.thresholds import (
-    CUTS,
     FUSION,
     GRAPH,
     MAX_LOSS,
@@ -71,22 +69,19 @@ class Choices:
     """
 
     success: str = HELPS
-    quality: str = "nDCG@10"
+    quality: str = QUALITY
     among: tuple[str, ...] | None = None
     recipe: RouterRecipe = field(default_factory=RouterRecipe)
     simple: Route | None = None
     goal: ThresholdObjective = field(default_factory=ThresholdObjective)
-    fusion: FusionSettings = field(default_factory=FusionSettings)
     elsewhere: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, names in (
-            ("success", self.success, SUCCESSES),
-            ("measure", self.quality, MEASURES),
-        ):
-            if value not in names:
-                raise FitError(f"There is no {what} '{value}'; use one of {', '.join(names)}.")
+        require_measure(self.quality)
+        if self.success not in SUCCESSES:
+            names = ", ".join(SUCCESSES)
+            raise FitError(f"There is no success '{self.success}'; use one of {names}.")
         if self.simple is not None and self.simple not in SIMPLE_ROUTES:
             raise FitError(
                 f"'{self.simple}' cannot be the simple route; use {', '.join(SIMPLE_ROUTES)}."
@@ -173,50 +168,38 @@ def fit(
     unseen = None
     if choices.elsewhere and len(np.unique(pool.groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, crossfitted)
-    logits = crossfitted.logits
+    scores = scores_of(crossfitted.logits)
     # Steps are decided by these signals.
     takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(scorer.names)
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
-    scores = scores_of(logits)
 
-    def best_steps(low: float, by: float = 1.0) -> float:
-        return solve_steps(
-            questions,
-            scores,
-            low,
-            by * choices.goal.latency_weight,
-            fusion=choices.fusion,
-            measure=choices.quality,
-            enough=LEFT_OUT if choices.elsewhere else 0,
-        )
+    def stepping(thresholds: Thresholds, by: float = 1.0) -> Thresholds:
+        """The thresholds with the best one of steps beside them, if it can be decided."""
+        if not takes_steps:
+            return thresholds
+        weight, enough = by * goal.latency_weight, LEFT_OUT if choices.elsewhere else 0
+        steps = solve_steps(questions, scores, thresholds.low, weight, enough)
+        return replace(thresholds, steps=steps)
 
-    steps = best_steps(0.0) if takes_steps else 0.0
+    steps = stepping(Thresholds(0.0, 1.0)).steps
     outcomes = {
-        route: _outcomes(questions, logits, unseen, route, choices, steps=steps, solving=True)
+        route: _outcomes(questions, scores, unseen, route, steps, solving=True)
         for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
     }
     solutions = {
-        route: solve(each, goal, most=CUTS, cautious=choices.elsewhere)
-        for route, each in outcomes.items()
+        route: solve(each, goal, cautious=choices.elsewhere) for route, each in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    points = solve_points(outcomes[route], goal, cautious=choices.elsewhere)
+    points = {
+        name: stepping(pair, POINTS[name])
+        for name, pair in solve_points(outcomes[route], goal, cautious=choices.elsewhere).items()
+    }
     route_outcomes = outcomes[route]
     if takes_steps:
-        points = {
-            name: replace(pair, steps=best_steps(pair.low, POINTS[name]))
-            for name, pair in points.items()
-        }
-        pair = solutions[route].thresholds
-        thresholds = replace(pair, steps=best_steps(pair.low))
-        route_outcomes = _outcomes(
-            questions, logits, unseen, route, choices, steps=thresholds.steps
-        )
+        thresholds = stepping(solutions[route].thresholds)
+        route_outcomes = _outcomes(questions, scores, unseen, route, thresholds.steps)
         result = outcome(route_outcomes, thresholds)
         solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=result)
-    policy = Policy(
-        solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
-    )
     return Fitted(
         choices,
         questions,
@@ -225,21 +208,16 @@ def fit(
         recipe,
         crossfitted,
         unseen,
-        policy,
+        Policy(
+            solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
+        ),
         solutions,
         route_outcomes,
     )
 
 
 def solve_steps(
-    questions: EvaluationSet,
-    scores: Float64,
-    low: float,
-    weight: float,
-    *,
-    fusion: FusionSettings,
-    measure: str,
-    enough: int = 0,
+    questions: EvaluationSet, scores: Float64, low: float, weight: float, enough: int = 0
 ) -> float:
     """The threshold of steps with the highest quality less `weight` times latency.
 
@@ -253,12 +231,9 @@ def solve_steps(
     Returns:
         One of `STEPS`, the highest of equal ones; 0 if steps gain nothing.
     """
-    column = MEASURES.index(measure)
-    steps, fused = (
-        questions.values_of(route, fusion)[:, column] for route in (Route.STEPS, Route.FUSION)
-    )
+    better = questions.quality_of(Route.STEPS) - questions.quality_of(Route.FUSION)
     longer = questions.latency_ms(Route.STEPS) - questions.latency_ms(Route.FUSION)
-    gains = np.where(questions.unsure(scores, min(low, SURE)), steps - fused - weight * longer, 0.0)
+    gains = np.where(questions.unsure(scores, min(low, SURE)), better - weight * longer, 0.0)
     best, most = 0.0, 0.0
     for threshold in STEPS:
         in_steps = questions.takes_steps(threshold, scores)
@@ -272,12 +247,11 @@ def solve_steps(
 
 def _outcomes(
     questions: EvaluationSet,
-    logits: Float64,
+    scores: Float64,
     unseen: Float64 | None,
     simple: Route,
-    choices: Choices,
+    steps: float,
     *,
-    steps: float = 0.0,
     solving: bool = False,
 ) -> RouteOutcomes:
     """Outcomes of every question, then again with scores of routers that never saw its dataset.
@@ -286,13 +260,12 @@ def _outcomes(
     own. If thresholds must hold elsewhere, the graph alone counts as fusion: what it gained on
     familiar questions, it lost on unfamiliar kinds.
     """
-    fusion, quality = choices.fusion, choices.quality
-    home = questions.outcomes(scores_of(logits), simple, fusion, quality, steps, timed=not solving)
+    home = questions.outcomes(scores, simple, steps, timed=not solving)
     if unseen is None or np.isnan(unseen).all():
         return home
     rows = ~np.isnan(unseen)
-    subset, scores = questions.only(rows), scores_of(unseen[rows])
-    unfamiliar = subset.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
+    subset = questions.only(rows)
+    unfamiliar = subset.outcomes(scores_of(unseen[rows]), simple, steps, timed=not solving)
     origins = [f"{a}={b}" for a, b in zip(subset.origins, subset.groups, strict=True)]
     _, unseen_dataset = np.unique(origins, return_inverse=True)
     both = RouteOutcomes(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.training.made import QUICK, replay_of, replayed
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
-from wye.router.fusion import FusionSettings
 from wye.router.policy import SURE
 from wye.router.settings import load_settings
 from wye.router.types import Route
@@ -110,14 +109,13 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
 
 def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Labelled) -> None:
     fusion = load_settings(preset="ea-graphrag").fusion
-    recipe = published(Choices(fusion=fusion))
+    recipe = published(Choices())
     assert recipe.success == "all-gold@5"
     assert (recipe.among, recipe.simple) == (FEATURE_NAMES, Route.DENSE)
     assert (recipe.elsewhere, recipe.recipe.unfamiliar, recipe.goal.latency_weight) == (False, 0, 0)
-    assert recipe.fusion.method == "rrf"
     # By a scorer that is quick to fit, on columns that the questions have.
     quick = replace(recipe, recipe=QUICK, among=None)
-    fitted = fit(*training, quick)
+    fitted = fit(replace(training[0], fusion=fusion), training[1], quick)
     assert min(fitted.solution.outcome.shares) >= LEAST_SHARE
     assert fitted.policy.thresholds.steps == 0
 
@@ -158,7 +156,7 @@ def asked(found: Sequence[tuple[dict[Route, str], float]]) -> EvaluationSet:
 
 def solved(found: EvaluationSet, weight: float, low: float = 0.2, score: float = 0.5) -> float:
     scores = np.full(len(found), score)
-    return solve_steps(found, scores, low, weight, fusion=FusionSettings(), measure="nDCG@10")
+    return solve_steps(found, scores, low, weight)
 
 
 def test_what_gains_is_taken_and_what_loses_is_not() -> None:
@@ -174,8 +172,7 @@ def test_a_few_questions_leave_out_none() -> None:
     scores = np.full(4, 0.5)
 
     def solved_with(enough: int) -> float:
-        fusion = FusionSettings()
-        return solve_steps(found, scores, 0.2, 0.0, fusion=fusion, measure="nDCG@10", enough=enough)
+        return solve_steps(found, scores, 0.2, 0.0, enough=enough)
 
     assert [solved_with(enough) for enough in (0, 2, 3)] == [0.7, 0.7, 0.0]
 
