@@ -12,7 +12,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from wye.backends.files import plain
 from wye.backends.types import Float64, Progress
 from wye.router.answers import best_sentences
 from wye.router.relevance import FIRST
@@ -179,7 +180,6 @@ def evaluate_answers(
             f"No question of '{result.dataset.name}' has a right answer; list them as \"answers\" "
             'in the "metadata" of queries.jsonl, or leave --answers out.'
         )
-    measures = (*MEASURES, *([JUDGED] if judge else []))
     runs = {}
     for system, (called, writer) in product(result.runs, writers.items()):
         name = system.name if len(writers) == 1 else f"{system.name}, {called}"
@@ -188,8 +188,8 @@ def evaluate_answers(
             runs[name] = _run(system, writer, judge, questions, texts, progress=progress)
         finally:
             progress.close()
-    values = {name: run.values for name, run in runs.items()}
-    means, _ = compare(values, [], measures, resamples=result.resamples, seed=result.seed)
+    measures = (*MEASURES, JUDGED) if judge else MEASURES
+    means, _ = compare({name: run.values for name, run in runs.items()}, [], measures)
     return AnswerEvaluation(measures, runs, means, len(result.dataset.questions) - len(questions))
 
 
@@ -228,23 +228,22 @@ def _run(
 
 def metrics(result: AnswerEvaluation) -> dict[str, Any]:
     """All numbers and all answers."""
+    systems = {}
+    for name, run in result.runs.items():
+        rows = zip(run.answers.items(), run.values.tolist(), strict=True)
+        systems[name] = {
+            "means": plain(result.means[name]),
+            "silent": run.silent,
+            "failed": run.failed,
+            "answers": {
+                id_: {"answer": answer, **dict(zip(result.measures, row, strict=True))}
+                for (id_, answer), row in rows
+            },
+        }
     return {
         "measures": list(result.measures),
         "without_right_answer": result.without,
-        "systems": {
-            name: {
-                "means": {measure: asdict(cell) for measure, cell in result.means[name].items()},
-                "silent": run.silent,
-                "failed": run.failed,
-                "answers": {
-                    id_: {"answer": answer, **dict(zip(result.measures, row, strict=True))}
-                    for (id_, answer), row in zip(
-                        run.answers.items(), run.values.tolist(), strict=True
-                    )
-                },
-            }
-            for name, run in result.runs.items()
-        },
+        "systems": systems,
     }
 
 
@@ -252,12 +251,11 @@ def as_markdown(result: AnswerEvaluation) -> str:
     """Tables of means with intervals, and of questions without an answer."""
     count = len(next(iter(result.runs.values())).answers)
     counts = [(name, str(run.silent), str(run.failed)) for name, run in result.runs.items()]
-    note = f"Left out, as no right answer is known: {result.without} questions."
-    return "\n\n".join(
-        [
-            f"## Answers to {count} questions, from the first {FIRST} passages",
-            by_measure("system", result.means, spread, width=3),
-            table(("system", "without an answer", "failed"), counts),
-            *([note] if result.without else []),
-        ]
-    )
+    blocks = [
+        f"## Answers to {count} questions, from the first {FIRST} passages",
+        by_measure("system", result.means, spread, width=3),
+        table(("system", "without an answer", "failed"), counts),
+    ]
+    if result.without:
+        blocks.append(f"Left out, as no right answer is known: {result.without} questions.")
+    return "\n\n".join(blocks)

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from wye.backends.files import plain
 from wye.backends.text import is_blank
 from wye.backends.types import Float64, Progress, RankedHit, Silent
 from wye.router.types import USUAL, Ask, Reply, Route
@@ -17,6 +18,7 @@ from wye.training.markdown import by_measure, escape, gain, share, spread, table
 from wye.training.measures import (
     DEPTH,
     MEASURES,
+    RESAMPLES,
     Differences,
     Means,
     compare,
@@ -91,8 +93,6 @@ class Evaluation:
     version: int
     depth: int
     batch: int
-    seed: int
-    resamples: int
     runs: tuple[SystemRun, ...]
     means: Means
     differences: Differences
@@ -111,8 +111,7 @@ def evaluate(
     *,
     k: int = DEPTH,
     batch: int = 32,
-    seed: int = 0,
-    resamples: int = 10_000,
+    resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Ask every question over every route, and score the answers.
@@ -127,39 +126,29 @@ def evaluate(
     depth, progress = max(k, DEPTH), progress or Silent()
     runs = []
     for route in routes:
-        replies = _ask(
-            endpoint, dataset.questions, route, depth=depth, batch=batch, progress=progress
-        )
+        replies = _ask(endpoint, dataset.questions, Ask(route, depth), batch, progress)
         values = score(dataset.judgements, {id_: r.ranking.ids() for id_, r in replies.items()})
         runs.append(SystemRun(str(route), replies, values))
     version = next((reply.version for run in runs for reply in run.replies.values()), 0)
     by_name = {run.name: run.values for run in runs}
     pairs = [(later, earlier) for earlier, later in combinations(by_name, 2)]
-    means, differences = compare(by_name, pairs, MEASURES, resamples=resamples, seed=seed)
-    return Evaluation(
-        dataset, version, depth, batch, seed, resamples, tuple(runs), means, differences
-    )
+    means, differences = compare(by_name, pairs, MEASURES, resamples=resamples)
+    return Evaluation(dataset, version, depth, batch, tuple(runs), means, differences)
 
 
 def _ask(
-    endpoint: Endpoint,
-    questions: Sequence[Question],
-    route: Route,
-    *,
-    depth: int,
-    batch: int,
-    progress: Progress,
+    endpoint: Endpoint, questions: Sequence[Question], ask: Ask, batch: int, progress: Progress
 ) -> dict[str, Reply]:
     """Question id -> reply; blank questions are skipped, since no route can answer them."""
     answerable = [question for question in questions if not is_blank(question.text)]
     replies: dict[str, Reply] = {}
-    progress.start(len(questions), f"asking {route}")
+    progress.start(len(questions), f"asking {ask.route}")
     try:
         # So that the first question's latency has nothing that is built on first use.
-        endpoint.search([question.text for question in answerable[:1]], Ask(route, depth))
+        endpoint.search([question.text for question in answerable[:1]], ask)
         for start in range(0, len(answerable), batch):
             window = answerable[start : start + batch]
-            answers = endpoint.search([question.text for question in window], Ask(route, depth))
+            answers = endpoint.search([question.text for question in window], ask)
             replies.update(zip((question.id for question in window), answers, strict=True))
             progress.advance(len(window))
     finally:
@@ -167,37 +156,41 @@ def _ask(
     return replies
 
 
-def metrics(result: Evaluation) -> dict[str, object]:
+def metrics(result: Evaluation) -> dict[str, Any]:
     """All reproducible numbers: equal for equal questions on the same version."""
     questions = result.dataset.questions
-    return {
-        "dataset": result.dataset.name,
-        "split": result.dataset.split,
-        "questions": len(questions),
-        "without_gold": list(result.dataset.without_gold),
-        "index_version": result.version,
-        "depth": result.depth,
-        "bootstrap": {"seed": result.seed, "resamples": result.resamples},
-        "routes": {
-            run.name: {
-                "measures": {name: asdict(cell) for name, cell in result.means[run.name].items()},
-                "unanswered": result.unanswered_by(run),
-                "degraded": run.degraded,
-            }
-            for run in result.runs
-        },
-        "differences": {
-            f"{system} - {other}": {name: asdict(cell) for name, cell in cells.items()}
-            for (system, other), cells in result.differences.items()
-        },
-        "per_question": {
-            run.name: {
-                question.id: dict(zip(MEASURES, row.tolist(), strict=True))
-                for question, row in zip(questions, run.values, strict=True)
-            }
-            for run in result.runs
-        },
-    }
+    numbers: dict[str, Any] = plain(
+        {
+            "dataset": result.dataset.name,
+            "split": result.dataset.split,
+            "questions": len(questions),
+            "without_gold": result.dataset.without_gold,
+            "index_version": result.version,
+            "depth": result.depth,
+            "bootstrap": {"seed": 0, "resamples": RESAMPLES},
+            "routes": {
+                run.name: {
+                    "measures": result.means[run.name],
+                    "unanswered": result.unanswered_by(run),
+                    "degraded": run.degraded,
+                }
+                for run in result.runs
+            },
+            "differences": _named(result.differences),
+            "per_question": {
+                run.name: {
+                    question.id: dict(zip(MEASURES, row, strict=True))
+                    for question, row in zip(questions, run.values.tolist(), strict=True)
+                }
+                for run in result.runs
+            },
+        }
+    )
+    return numbers
+
+
+def _named(differences: Differences) -> Means:
+    return {f"{system} - {other}": cells for (system, other), cells in differences.items()}
 
 
 def latency(result: Evaluation) -> dict[str, object]:
@@ -230,16 +223,15 @@ def _times(result: Evaluation) -> str:
 def as_markdown(result: Evaluation) -> str:
     """Tables of means, paired differences and latency."""
     data = result.dataset
-    differences = {f"{one} - {other}": cells for (one, other), cells in result.differences.items()}
     texts = [
         f"## {escape(data.name)}, {escape(data.split)}: {len(data.questions)} questions, "
         f"index version {result.version}, 95 % bootstrap intervals",
         by_measure("system", result.means, spread, width=3),
     ]
-    if differences:
+    if result.differences:
         texts += [
             "Paired differences; * where the 95 % interval excludes 0",
-            by_measure("difference", differences, gain, width=4),
+            by_measure("difference", _named(result.differences), gain, width=4),
         ]
     texts += [
         f"Milliseconds per question, asked in batches of {result.batch}: means"
@@ -266,7 +258,7 @@ def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress
     expected: dict[Route, float] = {}
     times: dict[Route, float] = {}
     for route in USUAL:
-        asked = _ask(endpoint, questions, route, depth=FIRST, batch=1, progress=progress)
+        asked = _ask(endpoint, questions, Ask(route, FIRST), 1, progress)
         replies = [*asked.values()]
         firsts[route] = [{*reply.ranking.ids()} for reply in replies]
         expected[route] = sum(sum(r.relevance or [np.nan]) for r in replies) / len(replies)

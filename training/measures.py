@@ -111,6 +111,7 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(rounded_json(content) + "\n", encoding="utf-8")
 
 
+RESAMPLES = 10_000
 _CELLS = 4_000_000  # in a block of resamples, so that it takes some 32 MB
 
 
@@ -129,7 +130,7 @@ Differences = dict[tuple[str, str], dict[str, Interval]]
 """(System, other) -> measure -> mean of system - other."""
 
 
-def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) -> Float64:
+def resampled_means(values: Float64, *, resamples: int = RESAMPLES, seed: int = 0) -> Float64:
     """Means over questions drawn with replacement.
 
     All columns share the draws, so the difference of two columns of the result is the paired
@@ -178,7 +179,7 @@ def compare(
     pairs: Sequence[tuple[str, str]],
     measures: Sequence[str],
     *,
-    resamples: int = 10_000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Means, Differences]:
     """Means of every system and paired differences, with intervals from the same resamples.

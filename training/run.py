@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from wye.backends.types import Progress
 from wye.featurizer.analyser import Stopwatch
@@ -20,13 +19,12 @@ from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
-from wye.training.labels import ALL_GOLD, ENOUGH, compared
+from wye.training.labels import ALL_GOLD, ENOUGH, Disagreement, compared
 from wye.training.remote import RemoteAnswers
-from wye.training.replay import Replay, Replays
-from wye.training.report import Report, card, make_report, write_report
+from wye.training.replay import TRAINING_SPLITS, Replay, Replays
+from wye.training.report import TEST, Report, card, make_report, write_report
 from wye.training.thresholds import scores_of
 
-TRAIN, DEV, TEST = "train", "dev", "test"
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
@@ -50,14 +48,8 @@ class TrainingRun:
             remote: Remote arms; None without any.
         """
         self.clock = Stopwatch()
-        self._settings = settings
-        self._sources = sources
-        self._choices = choices
-        # The graph is compared with the best route without it, or with one arm, as published.
-        text = Route.DENSE if choices.success == ALL_GOLD else Route.HYBRID
-        self._simple = choices.simple or text
-        self._cache = cache
-        self._progress = progress
+        self._settings, self._sources, self._choices = settings, sources, choices
+        self._cache, self._progress = cache, progress
         self._replays = Replays(settings, cache / "replays", progress, remote)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
@@ -74,7 +66,7 @@ class TrainingRun:
         """
         count = 0
         for source in self._sources:
-            for split in filter(source.has, (TRAIN, DEV)):
+            for split in filter(source.has, TRAINING_SPLITS):
                 dataset = source.read(split)
                 count += len(dataset.questions)
                 if warning := lacking(dataset, source.index):
@@ -86,20 +78,19 @@ class TrainingRun:
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
         )
-        choices = self._choices
         with self.clock.stage("replay of train and dev"):
             replays = [
                 replay
-                for split in (TRAIN, DEV)
+                for split in TRAINING_SPLITS
                 for replay in self._replays.training(self._sources, split)
             ]
         questions = self._evaluation_set(replays)
-        disagreement = compared(questions, self._simple, choices.success)
+        disagreement = self._compared(questions)
         say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
         disagreement.require_both()
         with self.clock.stage("training"):
             try:
-                return fit(questions, disagreement, choices, self._progress())
+                return fit(questions, disagreement, self._choices, self._progress())
             except FitError as error:  # the warnings may explain it
                 raise FitError(" ".join([str(error), *disagreement.warnings])) from error
 
@@ -110,12 +101,11 @@ class TrainingRun:
             replays = self._replays.final(self._sources, TEST)
         if not replays:
             return None
-        questions, choices = self._evaluation_set(replays), self._choices
+        questions = self._evaluation_set(replays)
         with self.clock.stage("evaluation"):
             scores = scores_of(fitted.scorer.logits(questions.features))
             systems = run_systems(questions, scores, fitted.policy)
-            disagreement = compared(questions, self._simple, choices.success)
-            return summarise(systems, questions, scores, disagreement)
+            return summarise(systems, questions, scores, self._compared(questions))
 
     def write(
         self, fitted: Fitted, evaluation: Summary | None, models: Path, name: str
@@ -128,28 +118,25 @@ class TrainingRun:
         Raises:
             ModelFileError: The name cannot be that of a folder.
         """
-        facts: dict[str, Any] = {
-            "schema_id": schema_of(self._settings),
-            "command": command_line(sys.argv),
-            "seconds": self.clock.seconds,
-            "versions": {"python": platform.python_version()}
-            | {package: version(package) for package in _PACKAGES},
-        }
-        report = make_report(fitted, evaluation, facts)
+        command, schema_id = command_line(sys.argv), schema_of(self._settings)
+        versions = {"python": platform.python_version()}
+        versions |= {package: version(package) for package in _PACKAGES}
+        facts = {"schema_id": schema_id, "command": command, "versions": versions}
+        report = make_report(fitted, evaluation, {**facts, "seconds": self.clock.seconds})
         solution, choices = fitted.solution, fitted.choices
         router = TrainedRouter(
             scorer=fitted.scorer,
             policy=fitted.policy,
-            schema_id=facts["schema_id"],
+            schema_id=schema_id,
             card=card(name, report),
             training={
-                "command": facts["command"],
+                "command": command,
                 "success": choices.success,
                 "kind": AttentionMlp.kind,
                 "questions": len(fitted.questions),
                 "disagreements": len(fitted.disagreement),
                 "features computed": len(fitted.questions.names),
-                "versions": facts["versions"],
+                "versions": versions,
             },
             notes={
                 "quality": choices.quality,
@@ -163,11 +150,17 @@ class TrainingRun:
         return folder, report
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
-        deciding = stages(self._choices.among or COLUMNS)
+        deciding, folder = stages(self._choices.among or COLUMNS), self._cache / "features"
         with self.clock.stage("features"):
             return EvaluationSet.load(
-                replays, self._cache / "features", self._settings, deciding, self._choices.quality
+                replays, folder, self._settings, deciding, self._choices.quality
             )
+
+    def _compared(self, questions: EvaluationSet) -> Disagreement:
+        # The graph is compared with the best route without it, or with one arm, as published.
+        success = self._choices.success
+        simple = self._choices.simple or (Route.DENSE if success == ALL_GOLD else Route.HYBRID)
+        return compared(questions, simple, success)
 
 
 def command_line(arguments: list[str]) -> str:
