@@ -40,7 +40,7 @@ MULTIPLE = 8
 TOKENS_AT_ONCE = 256
 # After this many texts, the mapped pages that they read are released; pages that are read again
 # come from the system's cache. Otherwise a few thousand texts bring the whole file into memory.
-TEXTS_BETWEEN = 16
+TEXTS_BETWEEN = 256
 # A text alone is computed on so many threads at most: with more, each waits longer for the others.
 WIDEST = 4
 # From this text alone on; what asks one question does not wait for the model to be compiled again.

@@ -347,19 +347,28 @@ def _share(has_term: Mask, weights: Float64) -> Float64:
 
 def _are_small(terms: Sequence[str], wanted: Mask, texts: Sequence[tuple[str, str]]) -> Mask:
     """(t,) which wanted terms some passages write with a small letter, and in no address."""
-    pieces = {piece.strip(_MARKS) for piece in {*" ".join(chain.from_iterable(texts)).split()}}
+    text = " ".join(chain.from_iterable(texts))
+    pieces = {*text.split()}
+    beyond_ascii = () if text.isascii() else filterfalse(str.isascii, pieces)
     small = {
         word
-        for piece in filterfalse(str.isascii, pieces)
+        for piece in (each.strip(_MARKS) for each in beyond_ascii)
         if piece.isalpha() and piece[0].islower()
         for word in words_before_stemming(piece)
     }
     are_small = np.zeros(len(terms), bool)
     for number in np.flatnonzero(wanted).tolist():
         forms = words_of(terms[number])
-        is_plain = terms[number].isalpha() and not pieces.isdisjoint(forms)
+        is_plain = terms[number].isalpha() and (
+            not pieces.isdisjoint(forms) or any(_is_marked(form, text, pieces) for form in forms)
+        )
         are_small[number] = is_plain or not small.isdisjoint(forms)
     return are_small
+
+
+def _is_marked(word: str, text: str, pieces: Set[str]) -> bool:
+    """Whether a piece of a text is a word with marks around it."""
+    return word in text and any(piece.strip(_MARKS) == word for piece in pieces if word in piece)
 
 
 def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:

@@ -190,19 +190,18 @@ class _PlanState:
             "single": settings.weight,
             "phrase": settings.phrase_weight,
         }
-        best: dict[str, dict[int, Source]] = {kind: {} for kind in weights}
+        best: dict[str, dict[int, tuple[float, int]]] = {kind: {} for kind in weights}
         for search, ranking, numbers in zip(searches, rankings, passages, strict=True):
-            kind = "phrase" if search.kind == "part" else search.kind
-            hits = zip(numbers.tolist(), ranking.scores.tolist(), strict=True)
-            for rank, (passage, score) in enumerate(hits, start=1):
-                share = weights[kind] * score
-                if passage not in best[kind] or share > best[kind][passage].share:
-                    best[kind][passage] = Source(Route.STEPS, rank, score, share)
+            of_kind = best["phrase" if search.kind == "part" else search.kind]
+            hits = zip(ranking.scores.tolist(), numbers.tolist(), strict=True)
+            for rank, (score, passage) in enumerate(hits, start=1):
+                if passage not in of_kind or score > of_kind[passage][0]:
+                    of_kind[passage] = score, rank
         sums: dict[int, Source] = {}
-        for sources in best.values():
-            for passage, source in sources.items():
-                first = sums.get(passage, source._replace(share=0.0))
-                sums[passage] = first._replace(share=first.share + source.share)
+        for kind, hits_of_kind in best.items():
+            for passage, (score, rank) in hits_of_kind.items():
+                known = sums.get(passage) or Source(Route.STEPS, rank, score, 0.0)
+                sums[passage] = known._replace(share=known.share + weights[kind] * score)
         return sums
 
     def _final_chain(self, searches: Iterable[SubQuestion]) -> tuple[ChainStep, ...]:
@@ -363,8 +362,9 @@ class _Scores:
 
     def _order(self) -> list[int]:
         """Passages by score, ties by id."""
-        first, scores, ids = self._first, self._scores, self._ids
-        return sorted(scores, key=lambda each: (each not in first, -scores[each], ids[each]))
+        order = sorted(self._scores, key=self._ids.__getitem__)
+        order.sort(key=self._scores.__getitem__, reverse=True)
+        return [*self._first, *(passage for passage in order if passage not in self._first)]
 
 
 def step_through(

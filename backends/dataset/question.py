@@ -168,7 +168,6 @@ class InDataset:
             position.repeat([len(row.hashes) for row in rows]),
             _joined(map(entities_of, rows)),
             _joined(row.times for row in rows).astype(np.float64),
-            _joined(row.counts[:, 0] for row in rows),
             position.repeat([len(row.titles) for row in rows]),
             _joined(entities_of(row)[row.titles] for row in rows),
         )

@@ -11,6 +11,7 @@ and the best BM25 of the text hits.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,7 @@ from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Float32, Float64, Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
+class Bridge(NamedTuple):
     """The sentence over which an entity was first reached.
 
     Attributes:

@@ -54,7 +54,6 @@ class Edges:
         passage: (x,) position of the passage of each mention.
         entity: (x,) what it mentions; each pair occurs once.
         count: (x,) in how many sentences it does, and once more in its title.
-        degree: (x,) how many passages of the corpus mention the entity, filtered or not.
         title_passage: (t,) position of a passage, for each entity that is a title.
         title_entity: (t,) the entity.
     """
@@ -63,7 +62,6 @@ class Edges:
     passage: Int64
     entity: Int64
     count: Float64
-    degree: Int64
     title_passage: Int64
     title_entity: Int64
 
@@ -81,7 +79,6 @@ class Edges:
             position[np.concatenate([self.passage, others.passage + shift])],
             np.concatenate([self.entity, others.entity]),
             np.concatenate([self.count, others.count]),
-            np.concatenate([self.degree, others.degree]),
             position[np.concatenate([self.title_passage, others.title_passage + shift])],
             np.concatenate([self.title_entity, others.title_entity]),
         )
@@ -281,7 +278,9 @@ class InMemory:
         return union(self.mentioning(reached, most), self.mentioning(names, most), titled)
 
     def _closest(self, rows: Numbers, most: int) -> Int64:
-        passages = distinct(rows.astype(np.int64))
+        is_one = np.zeros(len(self._corpus), bool)  # takes a third of the time of sorting them
+        is_one[rows] = True
+        passages = np.flatnonzero(is_one)
         if len(passages) <= most:
             return passages
         return passages[top_rows(self.scale.closeness(*self.scores(passages)), most)]
@@ -317,7 +316,6 @@ class InMemory:
             passage,
             entity.astype(np.int64),
             graph.counts.pairs(passages)[1].astype(np.float64),
-            graph.degrees[entity].astype(np.int64),
             title_passage,
             title_entity.astype(np.int64),
         )

@@ -13,6 +13,7 @@ from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
     batches,
     distinct,
+    located,
     require_k,
     require_mask,
     top_rows,
@@ -171,7 +172,7 @@ class TriGraphBatch:
         entity = np.array([seed.entity])
         mentioned, titled = self.filtered.mentions(entity)[0], self.filtered.titles(entity)[0]
         in_titles, in_texts = (
-            bits(np.isin(passages, rows).tolist()) for rows in (titled, mentioned)
+            bits(located(passages, rows)[1].tolist()) for rows in (titled, mentioned)
         )
         counts = len(mentioned), len(titled)
         return NameCoverage(seed.mention, seed.value, *counts, in_titles, in_texts)

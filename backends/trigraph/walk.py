@@ -60,13 +60,13 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
     named = first_of_each(entity)
     first = np.concatenate([named, np.arange(len(entity), len(passage), 2)])
     lengths = np.diff(first, append=len(passage))
-    owner = np.arange(len(first)).repeat(lengths)
+    e, owner = len(first), np.arange(len(first)).repeat(lengths)
     # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
     share = count / sums(passage, count, c)[passage]
-    by_entity = np.add.reduceat(share, first) if len(first) else share
+    by_entity = sums(owner, share, e)
     position, is_here = located(restart[0], entity[named])
     position, mass = position[is_here], restart[1][is_here]
-    of_entity = np.zeros(len(first))
+    of_entity = np.zeros(e)
     of_entity[position] = mass / by_entity[position]
     total = float(prior.sum() + mass.sum())
     source = prior + damping * sums(passage, share * of_entity[owner], c)
@@ -74,13 +74,11 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
     share /= np.sqrt(by_entity)[owner]
     # What a passage sends to an entity that no other here mentions comes back at once.
     is_shared = (lengths > 1)[owner]
-    alone = np.flatnonzero(~is_shared)
-    returned = sums(passage[alone], share[alone] ** 2, c)
-    passage, share, lengths = passage[is_shared], share[is_shared], lengths[lengths > 1]
-    owner, first = np.arange(len(lengths)).repeat(lengths), lengths.cumsum() - lengths
+    returned = sums(passage[~is_shared], share[~is_shared] ** 2, c)
+    passage, share, owner = passage[is_shared], share[is_shared], owner[is_shared]
 
     def followed(mass: Float64) -> Float64:
-        on_entities = np.add.reduceat(share * mass[passage], first) if len(first) else share
+        on_entities = sums(owner, share * mass[passage], e)
         return returned * mass + sums(passage, share * on_entities[owner], c)
 
     return solved(source, followed, damping**2)

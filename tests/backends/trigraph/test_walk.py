@@ -36,13 +36,11 @@ def test_masses_are_those_of_a_direct_solution(
     c, e = counts.shape
     of_entities = chance.random((e,)) * (chance.random((e,)) < 0.3)
     passage, entity = np.nonzero(counts)
-    degree = np.count_nonzero(counts, axis=0)[entity]
     edges = Edges(
         np.arange(c),
         passage,
         entity,
         counts[passage, entity],
-        degree + (chance.random(len(degree)) < 0.3),  # others may mention it as well
         *(np.empty(0, np.int64), np.empty(0, np.int64)),
     )
     entities = np.flatnonzero(of_entities)
@@ -56,7 +54,7 @@ def test_masses_are_those_of_a_direct_solution(
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5])
 def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
     nothing = np.empty(0, np.int64)
-    edges = Edges(nothing, nothing, nothing, np.empty(0), nothing, nothing, nothing)
+    edges = Edges(nothing, nothing, nothing, np.empty(0), nothing, nothing)
     with pytest.raises(ValueError, match="damping must be in"):
         walk(edges, NO_TIES, np.empty(0), (nothing, np.empty(0)), damping)
 
@@ -74,7 +72,6 @@ def test_a_few_passages_have_the_edges_that_they_have_among_all(
         counts[edges.passage, edges.entity] = edges.count
         expected = counts_of(graph, corpus, allowed)[rows]
         assert counts.tolist() == expected[:, : len(graph)].tolist()
-        assert edges.degree.tolist() == graph.degrees[edges.entity].tolist()
         chunks = np.zeros((len(ties), len(rows)))
         chunks[np.arange(len(ties))[:, None], ties] = 1
         assert sorted(chunks.tolist()) == sorted(expected[:, len(graph) :].T.tolist())
