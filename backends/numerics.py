@@ -249,7 +249,7 @@ def first_of_each(groups: NDArray[np.integer]) -> Int64:
     return is_first.nonzero()[0]
 
 
-def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mask]:
+def located(values: Int32 | Int64, ascending: NDArray[np.integer]) -> tuple[Int64, Mask]:
     """Position of each value among ascending distinct ones, 0 if missing, and which exist."""
     if not len(ascending):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
