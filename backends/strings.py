@@ -39,6 +39,7 @@ class Words:
     def __init__(self, base: "Strings | Words | None" = None) -> None:
         self._base, self._first = base, len(base or ())
         self._new: dict[str, int] = {}
+        self._listed: list[str] = []  # the new words, as far as some were asked for by number
         self._cached: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -47,6 +48,13 @@ class Words:
 
     def __iter__(self) -> Iterator[str]:
         return chain(islice(self._base or (), self._first), self._new)
+
+    def __getitem__(self, number: int) -> str:
+        if self._base is not None and number < self._first:
+            return self._base[number]
+        if len(self._listed) < len(self._new):
+            self._listed = [*self._new]
+        return self._listed[number - self._first]
 
     @property
     def strings(self) -> "Strings":

@@ -63,6 +63,11 @@ class Passage:
         if not self.document:
             object.__setattr__(self, "document", self.id)
 
+    @property
+    def analysed(self) -> tuple[str, str, tuple[Statement, ...]]:
+        """What of it is analysed."""
+        return self.title, self.text, self.statements
+
 
 class AnalysedSentence(Protocol):
     """A sentence of a passage with its mentions."""

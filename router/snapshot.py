@@ -103,13 +103,11 @@ class Snapshot:
             before: An earlier snapshot of this index with these settings; its base is used again.
         """
         base = before.base if before else None
-        below = before.corpus if before else None
-        if below is not None and below.two is not None:
-            below = below.two.base
         files = later_files(index, settings, base) if base else latest_files(index)
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
-            base, below = cls(corpus, files, settings), corpus
-        return cls(read_corpus(index, below), index.derived, settings, base)
+            base = cls(corpus, files, settings)
+        corpus = read_corpus(index, base.corpus if base else None)
+        return cls(corpus, index.derived, settings, base)
 
     @classmethod
     def derive(cls, index: PassageStore, settings: Settings) -> None:

@@ -48,10 +48,9 @@ from wye.backends.store.ingest import (
     Clock,
     Ingest,
     IngestReport,
-    to_rows,
     whole_documents,
 )
-from wye.backends.store.schema import has_columns, metadata_json, to_passages
+from wye.backends.store.schema import has_columns, metadata_json, to_batch, to_passages
 from wye.backends.store.writer import Writer, new_fragments
 from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser, AnalyserSettings
@@ -281,7 +280,10 @@ class _Worker:
         if not passages:
             return [], Counts()
         dataset, analysed = self._index.snapshot(), [*self._analyser.analyse(passages)]
-        rows, counts = to_rows(passages, analysed, dataset.schema, lengths, self._encoder), Counts()
+        rows, counts = (
+            to_batch(passages, analysed, dataset.schema, lengths, self._encoder),
+            Counts(),
+        )
         if has_columns(dataset.schema):
             rows, counts = with_columns(self._index, rows)
         return new_fragments(rows, dataset), counts

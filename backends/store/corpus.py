@@ -14,8 +14,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self
+from functools import cached_property, partial
+from typing import Any
 
 import lance
 import numpy as np
@@ -27,7 +27,10 @@ from wye.backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Row
 from wye.backends.store.derived import (
     COLUMNS,
     KEPT_FROM,
+    MENTIONS,
+    NUMBERS,
     PASSAGES,
+    STRINGS,
     Arrays,
     DerivedFiles,
     read_arrays,
@@ -226,25 +229,23 @@ class TwoCorpora:
         base: The corpus of an earlier version, including rows that were removed since.
         added: A corpus of the rows that the base lacks.
         passages: The layers of their passages.
-        sentences: The layers of their sentences.
     """
 
     base: Corpus
     added: Corpus
     passages: Layers
-    sentences: Layers
 
-    @classmethod
-    def of(cls, base: Corpus, added: Corpus, passages: Layers) -> Self:
-        """Two corpora whose passages have these layers."""
-        owners = base.sentence_passage, added.sentence_passage
-        return cls(base, added, passages, Layers.of_owned(passages, *owners))
+    @cached_property
+    def sentences(self) -> Layers:
+        """The layers of their sentences."""
+        owners = self.base.sentence_passage, self.added.sentence_passage
+        return Layers.of_owned(self.passages, *owners)
 
+    @cached_property
     def owners(self) -> Int32:
         """(s,) number of the passage of each sentence, ascending."""
-        layers = self.passages
-        base = layers.numbers[self.base.sentence_passage]
-        added = layers.added[self.added.sentence_passage].astype(np.int32)
+        base = self.passages.numbers[self.base.sentence_passage]
+        added = self.passages.added[self.added.sentence_passage].astype(np.int32)
         return self.sentences.lay(base, added)
 
 
@@ -350,32 +351,18 @@ def _from_arrays(
     index: PassageStore, dataset: lance.LanceDataset, arrays: Arrays, addresses: Int64
 ) -> Corpus:
     """The corpus with some arrays; `addresses` are those of its rows."""
-    ids = unpack_strings("ids", arrays)
-
-    def strings(name: str, most: int) -> Sequence[str]:
-        """A column, as a list up to so many passages."""
-        column = unpack_strings(name, arrays)
-        return [*column] if len(ids) <= most else column
-
-    def mentions(kind: str) -> Mentions:
+    columns: dict[str, Any] = {name: arrays[name] for name in NUMBERS}
+    for name in STRINGS:
+        strings = unpack_strings(name, arrays)
+        most = LISTED if name in ("ids", "titles", "documents") else KEPT_FROM - 1
+        columns[name] = [*strings] if len(addresses) <= most else strings
+    for kind in MENTIONS:
         names = unpack_strings(f"{kind}.names", arrays)
-        return Mentions(arrays[f"{kind}.sentence"], arrays[f"{kind}.code"], names)
-
+        columns[kind] = Mentions(arrays[f"{kind}.sentence"], arrays[f"{kind}.code"], names)
     return Corpus(
+        **columns,
         version=dataset.version,
-        ids=[*ids] if len(ids) <= LISTED else ids,
-        titles=strings("titles", LISTED),
-        documents=strings("documents", LISTED),
-        chunks=arrays["chunks"],
-        vectors=arrays["vectors"],
-        sentence_vectors=arrays["sentence_vectors"],
-        sentence_passage=arrays["sentence_passage"],
-        entities=mentions("entities"),
-        phrases=mentions("phrases"),
-        hashes=unpack_strings("hashes", arrays),
         two=None,
-        metadata=strings("metadata", KEPT_FROM - 1),
-        _texts=strings("_texts", KEPT_FROM - 1),
         addresses=addresses,
         _fragments=fragments_of(dataset),
         _dataset=dataset,
@@ -409,30 +396,22 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     positions = np.array([*map(before, added.ids)], np.int64)
     positions -= np.searchsorted(deleted, positions)
     passages = Layers(len(base), deleted, positions + np.arange(len(positions)))
-    two = TwoCorpora.of(base, added, passages)
-
-    def strings(name: str) -> Sequence[str]:
-        both = getattr(base, name), getattr(added, name)
-        layered = LayeredStrings(passages, *both)
-        return [*layered] if isinstance(both[0], list) else layered
-
+    two = TwoCorpora(base, added, passages)
+    columns: dict[str, Any] = {}
+    for name in STRINGS:
+        strings = LayeredStrings(passages, getattr(base, name), getattr(added, name))
+        columns[name] = [*strings] if isinstance(getattr(base, name), list) else strings
+    for kind in MENTIONS:
+        columns[kind] = LayeredMentions(two.sentences, getattr(base, kind), getattr(added, kind))
+    for name, layers in (("vectors", passages), ("sentence_vectors", two.sentences)):
+        both = (np.asarray(getattr(one, name)) for one in (base, added))
+        columns[name] = LayeredRows(layers, *both)
     return replace(
         added,
-        ids=strings("ids"),
-        titles=strings("titles"),
-        documents=strings("documents"),
+        **columns,
         chunks=passages.lay(base.chunks, added.chunks),
-        vectors=LayeredRows(passages, np.asarray(base.vectors), np.asarray(added.vectors)),
-        sentence_vectors=LayeredRows(
-            two.sentences, np.asarray(base.sentence_vectors), np.asarray(added.sentence_vectors)
-        ),
-        sentence_passage=two.owners(),
-        entities=LayeredMentions(two.sentences, base.entities, added.entities),
-        phrases=LayeredMentions(two.sentences, base.phrases, added.phrases),
-        hashes=strings("hashes"),
+        sentence_passage=two.owners,
         two=two,
-        metadata=strings("metadata"),
-        _texts=strings("_texts"),
         addresses=passages.lay(addresses, added.addresses),
     )
 

@@ -33,7 +33,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from wye.backends.files import canonical_json, write_atomically
 from wye.backends.strings import Strings
-from wye.backends.types import Float16, Int32
+from wye.backends.types import Int32
 
 FOLDER = "derived"
 MANIFEST = "manifest"
@@ -51,7 +51,7 @@ MOST_SHARE = 0.001
 LEAST_QUIET = 60.0
 """Seconds; see `seconds_before_base`."""
 
-_STRINGS = {
+STRINGS = {
     "ids": "id",
     "titles": "title",
     "documents": "document",
@@ -59,8 +59,10 @@ _STRINGS = {
     "metadata": "metadata",
     "_texts": "text",
 }
-_MENTIONS = ("entities", "phrases")
-COLUMNS = [*_STRINGS.values(), "chunk", "vector", "sentences"]
+"""Field of a corpus -> column of the dataset."""
+MENTIONS = ("entities", "phrases")
+NUMBERS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
+COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]
 """The columns of the dataset that `read_arrays` takes."""
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -339,48 +341,38 @@ def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None)
     Sentences come with their texts, since Lance cannot read part of a list's structs; these are
     dropped here.
     """
-    lengths, texts = (
-        {name: GrowingArray(folder, dtype) for name in _STRINGS} for dtype in (np.int64, np.uint8)
-    )
-    chunks = GrowingArray(folder, np.int32)
-    vectors = GrowingArray(folder, np.float32, (dimension,))
-    sentence_vectors = GrowingArray(folder, np.float16, (dimension,))
-    owners = GrowingArray(folder, np.int32)
-    mentions: dict[str, list[tuple[Int32, pa.DictionaryArray]]] = {kind: [] for kind in _MENTIONS}
+    growing = {
+        "vectors": GrowingArray(folder, np.float32, (dimension,)),
+        "sentence_vectors": GrowingArray(folder, np.float16, (dimension,)),
+        **{name: GrowingArray(folder, np.int32) for name in ("chunks", "sentence_passage")},
+        **{f"{name}.starts": GrowingArray(folder, np.int64) for name in STRINGS},  # lengths so far
+        **{f"{name}.text": GrowingArray(folder, np.uint8) for name in STRINGS},
+    }
+    mentions: dict[str, list[tuple[Int32, pa.DictionaryArray]]] = {kind: [] for kind in MENTIONS}
     rows = 0
     for table in tables:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
-        for name, column in _STRINGS.items():
+        for name, column in STRINGS.items():
             starts, text = pack_strings("", Strings(columns[column])).values()
-            lengths[name].extend(np.diff(starts))
-            texts[name].extend(text)
+            growing[f"{name}.starts"].extend(np.diff(starts))
+            growing[f"{name}.text"].extend(text)
         sentences = columns["sentences"].flatten()
-        chunks.extend(columns["chunk"].to_numpy())
-        vectors.extend(_matrix(columns["vector"], dimension))
-        sentence_vectors.extend(_matrix(sentences.field("vector"), dimension))
-        owners.extend(np.repeat(np.arange(rows, rows + len(table)), _lengths(columns["sentences"])))
+        owners = np.repeat(np.arange(rows, rows + len(table)), _lengths(columns["sentences"]))
+        growing["chunks"].extend(columns["chunk"].to_numpy())
+        growing["vectors"].extend(columns["vector"].flatten().to_numpy())
+        growing["sentence_vectors"].extend(sentences.field("vector").flatten().to_numpy())
+        growing["sentence_passage"].extend(owners)
         rows += len(table)
         for kind, lists in mentions.items():
             names = sentences.field(kind)
             lists.append((_lengths(names), names.flatten().dictionary_encode()))
-    arrays = {
-        "chunks": chunks.read(),
-        "vectors": vectors.read(),
-        "sentence_vectors": sentence_vectors.read(),
-        "sentence_passage": owners.read(),
-    }
-    for kind in _MENTIONS:
+    arrays = {name: array.read() for name, array in growing.items()}
+    for kind in MENTIONS:
         arrays |= _mention_arrays(kind, mentions.pop(kind))
-    for name in _STRINGS:
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[name].read())])
-        arrays |= {f"{name}.starts": starts, f"{name}.text": texts[name].read()}
+    for name in STRINGS:
+        ends = np.cumsum(arrays[f"{name}.starts"])
+        arrays[f"{name}.starts"] = np.concatenate([np.zeros(1, np.int64), ends])
     return arrays
-
-
-def _matrix(vectors: pa.FixedSizeListArray, dimension: int) -> Float16:
-    """(n, d) view of a vector column."""
-    matrix: Float16 = vectors.flatten().to_numpy().reshape(-1, dimension)
-    return matrix
 
 
 def _lengths(lists: pa.ListArray) -> Int32:

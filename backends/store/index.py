@@ -12,24 +12,11 @@ from typing import Self, cast
 
 import lance
 
-from wye.backends.errors import (
-    IndexDamagedError,
-    IndexMismatchError,
-    IndexNotFoundError,
-)
+from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.files import LOCK, NOTE, writer_lock
 from wye.backends.store.derived import FOLDER as DERIVED
-from wye.backends.store.derived import (
-    KEPT_FROM,
-    MANIFEST,
-    DerivedFiles,
-)
-from wye.backends.store.schema import (
-    dimension_of,
-    fingerprint_of,
-    passage_schema,
-    require_ours,
-)
+from wye.backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles
+from wye.backends.store.schema import dimension_of, fingerprint_of, passage_schema, require_ours
 from wye.backends.store.versions import (
     PASSAGES,
     Mark,
@@ -66,6 +53,7 @@ class PassageStore:
         self, path: Path, dataset: lance.LanceDataset, mark: Mark = None, fault: str = ""
     ) -> None:
         """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
+        require_ours(path, dataset.schema)
         self.path = path
         self.fault = fault
         self._mark = mark
@@ -145,19 +133,16 @@ class PassageStore:
             )
         survey = Survey(folder, partial(lance.dataset, folder / PASSAGES))
         dataset, fault, _ = survey.newest_whole()
-        require_ours(folder, dataset.schema)
-        index = cls(folder, dataset, survey.mark, fault)
-        if fingerprint is not None:
-            index.check(fingerprint)
-        return index
+        return cls(folder, dataset, survey.mark, fault).check(fingerprint)
 
-    def check(self, fingerprint: Mapping[str, str]) -> None:
-        """Check that an analyser is the one that the index is pinned to.
+    def check(self, fingerprint: Mapping[str, str] | None) -> Self:
+        """This index, if it is pinned to an analyser; None for any.
 
         Raises:
             IndexMismatchError: It is not; names every difference.
         """
         stored = self.fingerprint
+        fingerprint = stored if fingerprint is None else fingerprint
         differences = [
             f"{key} is {stored.get(key)!r} in the index and {fingerprint.get(key)!r} here"
             for key in sorted({*stored, *fingerprint})
@@ -169,6 +154,7 @@ class PassageStore:
                 "the models it was written with, or make an index of its documents with these: "
                 f"`wye index {self.path} --index NEW`."
             )
+        return self
 
     is_remote = False
     """Whether it is in an object store."""

@@ -1,19 +1,18 @@
 """Ingests passages window by window, one commit or more each; unchanged ones are not analysed."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
-import pyarrow as pa
-
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import (
+    ANALYSIS_COLUMNS,
     NAMES,
     STATEMENTS,
     StoredAnalysis,
@@ -22,12 +21,11 @@ from wye.backends.store.schema import (
     columns_of,
     content_hash,
     has_columns,
-    names_of,
     to_analyses,
     to_batch,
     to_passages,
 )
-from wye.backends.store.source import IndexedPassage, stored_analyses
+from wye.backends.store.source import IndexedPassage
 from wye.backends.store.writer import Writer
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
 
@@ -220,12 +218,10 @@ class Ingest:
         """Analyse and store a window."""
         fresh, changes, stale, self._lengths = self.choose(window)
         with self._clock.stage("write"):
-            known = [passage for passage in fresh if changes[passage.id] != "added"]
-            analyses = self._unchanged(known)
-        if any(isinstance(passage, IndexedPassage) for passage in fresh):
-            with self._clock.stage("read"):
-                rest = [passage for passage in fresh if passage.id not in analyses]
-                analyses |= stored_analyses(rest, self._analyser.fingerprint)
+            analyses = self._known([each for each in fresh if changes[each.id] != "added"])
+        for passage in fresh:
+            if isinstance(passage, IndexedPassage) and passage.is_of(self._analyser.fingerprint):
+                analyses.setdefault(passage.id, passage.analysis)
         lacking = [passage for passage in fresh if passage.id not in analyses]
         analysed = self._clock.timed("analyse", self._analyse(lacking))
         for passage in fresh:
@@ -239,17 +235,20 @@ class Ingest:
             if rows := self._writer.size_to_merge(COMPACT_FROM):
                 self._writer.compact(rows=rows, groups=1)
 
-    def _unchanged(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
-        """Id -> analysis in this index, for passages of which only the metadata changed."""
-        if not changed:
+    def _known(self, stored: Sequence[Passage]) -> dict[str, AnalysedPassage]:
+        """Id -> analysis in this index, for stored passages of which only the metadata changed."""
+        if not stored:
             return {}
-        dataset, condition = self._writer.dataset, any_of("id", [passage.id for passage in changed])
-        columns = [*columns_of(dataset.schema), "vector", "sentences"]
+        dataset, passages = self._writer.dataset, {passage.id: passage for passage in stored}
+        columns = [*columns_of(dataset.schema), *ANALYSIS_COLUMNS]
         with self._writer.index.reading():
-            rows = dataset.to_table(columns=columns, filter=condition)
-            stored = dict(zip(map(_analysed_of, to_passages(rows)), to_analyses(rows), strict=True))
-        keys = {passage.id: _analysed_of(passage) for passage in changed}
-        return {id_: stored[key] for id_, key in keys.items() if key in stored}
+            rows = dataset.to_table(columns=columns, filter=any_of("id", passages))
+            pairs = zip(to_passages(rows), to_analyses(rows), strict=True)
+            return {
+                before.id: analysis
+                for before, analysis in pairs
+                if before.analysed == passages[before.id].analysed
+            }
 
     def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
         if any(passage.statements for passage in lacking):
@@ -281,7 +280,7 @@ class Ingest:
         analysed = [analysis for _, analysis, _ in self._analysed]
         schema = self._writer.dataset.schema
         encoder = self._analyser if self._entity_vectors else None
-        rows = to_rows(passages, analysed, schema, self._lengths, encoder)
+        rows = to_batch(passages, analysed, schema, self._lengths, encoder)
         with self._clock.stage("write"):
             replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
             if has_columns(rows.schema) and (passages or stale):
@@ -331,43 +330,15 @@ class Ingest:
         """
         owners = {passage.id: passage for passage in passages}
         stored: dict[str, dict[str, str]] = {passage.document: {} for passage in passages}
-        for id_, document, hash_ in self._rows(stored.keys(), owners):
+        condition = f"{any_of('document', stored)} OR {any_of('id', owners)}"
+        columns = ["id", "document", "content_hash"]
+        with self._writer.index.reading():
+            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+        for id_, document, hash_ in zip(*rows.to_pydict().values(), strict=True):
             if id_ in owners and owners[id_].document != document:
                 raise _id_conflict(owners[id_], document)
             stored[document][id_] = hash_
         return stored
-
-    def _rows(self, documents: Collection[str], ids: Collection[str]) -> Sequence[tuple[str, ...]]:
-        """Ids, documents and hashes of the stored passages of some documents or with some ids."""
-        condition = f"{any_of('document', documents)} OR {any_of('id', ids)}"
-        columns = ["id", "document", "content_hash"]
-        with self._writer.index.reading():
-            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-            return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-
-
-def to_rows(
-    passages: Sequence[Passage],
-    analysed: Sequence[AnalysedPassage],
-    schema: pa.Schema,
-    lengths: Mapping[str, int],
-    encoder: PassageAnalyser | None,
-) -> pa.RecordBatch:
-    """Rows for passages and their analyses, in order.
-
-    Args:
-        lengths: Document -> its number of chunks, as far as that is known.
-        encoder: Also stores a vector of each name, if given.
-    """
-    if encoder is None:
-        return to_batch(passages, analysed, schema, lengths)
-    names = [*dict.fromkeys(chain.from_iterable(map(names_of, passages, analysed)))]
-    vectors = dict(zip(names, encoder.encode_surfaces(names), strict=True))
-    return to_batch(passages, analysed, schema, lengths, vectors)
-
-
-def _analysed_of(passage: Passage) -> tuple[object, ...]:
-    return passage.id, passage.title, passage.text, passage.statements
 
 
 def _with_statements(

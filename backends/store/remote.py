@@ -16,7 +16,7 @@ import lance
 
 from wye.backends.errors import IndexLockedError, IndexNotFoundError, ReadOnlyError, StoreError
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import passage_schema, require_ours
+from wye.backends.store.schema import passage_schema
 from wye.backends.store.versions import PASSAGES, ROWS_PER_FRAGMENT, Record, address_of, reason_of
 from wye.backends.store.writer import KEEP_VERSIONS, Writer
 
@@ -84,11 +84,7 @@ class RemoteStore(PassageStore):
                 f"There is no index at {address} that can be read: {_cause_of(error)}. Check the "
                 "address, the credentials in the environment and their rights."
             ) from None
-        require_ours(folder, dataset.schema)
-        index = cls(folder, dataset)
-        if fingerprint is not None:
-            index.check(fingerprint)
-        return index
+        return cls(folder, dataset).check(fingerprint)
 
     def beside(self, name: str) -> lance.LanceDataset:
         """See `PassageStore`."""
@@ -142,31 +138,11 @@ class RemoteStore(PassageStore):
 class RemoteWriter(Writer):
     """Writes to an index in an object store."""
 
+    retries = 0
+
     def guard(self) -> AbstractContextManager[None]:
         """See `Writer`."""
         return _guard(self.folder, "written")
-
-    def commit(
-        self,
-        change: lance.LanceOperation.BaseOperation,
-        fragments: Sequence[lance.FragmentMetadata],
-    ) -> None:
-        """Commit the version that follows, unless somebody else has.
-
-        Raises:
-            IndexLockedError: Another writer has committed since.
-        """
-        del fragments
-        self.check_newest()
-        with self.guard():
-            try:
-                self.dataset = lance.LanceDataset.commit(
-                    self.dataset, change, read_version=self.version, max_retries=0
-                )
-            except OSError as error:
-                if "ommit conflict" in str(error):
-                    raise _overtaken(self.folder) from error
-                raise
 
     def check_newest(self) -> None:
         """See `Writer`."""
@@ -174,10 +150,11 @@ class RemoteWriter(Writer):
             if self.dataset.latest_version != self.version:
                 raise _overtaken(self.folder)
 
-    def adopt(self) -> None:
-        """Go on from a version that Lance has committed by itself."""
-        with self.guard():
-            self.dataset = self.index.beside(PASSAGES)
+    def flush(self, fragments: Sequence[lance.FragmentMetadata]) -> None:
+        """Do nothing: a store has what it acknowledged."""
+
+    def record(self, former: Record | None = None) -> None:
+        """Do nothing, as `flush`."""
 
     def compact(
         self,
@@ -208,6 +185,8 @@ def _guard(path: Path, done: str, *also: type[Exception]) -> Iterator[None]:
     try:
         yield
     except failures as error:
+        if done == "written" and "ommit conflict" in str(error):
+            raise _overtaken(path) from error
         why = f"{address_of(path)} cannot be {done}: {_cause_of(error)}."
         if REFUSED in why and done == "written":
             raise ReadOnlyError(f"{why} Write it with keys that may put and delete.") from error

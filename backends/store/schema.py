@@ -20,6 +20,7 @@ from wye.backends.types import (
     Float32,
     Metadata,
     Passage,
+    PassageAnalyser,
     Statement,
 )
 
@@ -30,6 +31,8 @@ VERSION_KEY = b"wye.schema"
 FINGERPRINT_KEY = b"wye.fingerprint"
 
 PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
+ANALYSIS_COLUMNS = ("vector", "sentences")
+"""The columns that `to_analyses` needs."""
 # An index that was made before there were these columns stays without them.
 LENGTH_COLUMN = "document_chunks"
 """The number of chunks of the row's document; null if the writer did not know."""
@@ -49,7 +52,14 @@ def engine_fields() -> list[pa.Field]:
 
 
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
-    """The schema of `passages.lance`: vectors of length `dimension`, pinned to one analyser."""
+    """The schema of `passages.lance`: vectors of length `dimension`, pinned to one analyser.
+
+    Vectors are half floats, which do not change rankings of unit vectors, and take half the space.
+    """
+    vector, strings = pa.list_(pa.float16(), dimension), pa.list_(pa.string())
+    mentions = ("entities", strings), ("phrases", strings)
+    sentence = pa.struct([("text", pa.string()), ("vector", vector), *mentions])
+    name = pa.struct([("name", pa.string()), ("vector", vector)])
     fields = [
         pa.field("id", pa.string()),
         pa.field("document", pa.string()),
@@ -58,13 +68,14 @@ def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
         pa.field("text", pa.string()),
         pa.field("metadata", pa.string()),
         pa.field("content_hash", pa.string()),
-        pa.field("vector", _vector(dimension)),
-        pa.field("sentences", pa.list_(_sentence(dimension))),
+        pa.field("vector", vector),
+        pa.field("sentences", pa.list_(sentence)),
         pa.field(LENGTH_COLUMN, pa.int32()),
         pa.field(STATEMENTS, pa.string()),
-        pa.field(NAMES, pa.list_(_name(dimension))),
+        pa.field(NAMES, pa.list_(name)),
     ]
-    return pa.schema(fields, metadata=_pins(fingerprint))
+    pins = canonical_json(dict(fingerprint)).encode()
+    return pa.schema(fields, {VERSION_KEY: SCHEMA_VERSION.encode(), FINGERPRINT_KEY: pins})
 
 
 def has_columns(schema: pa.Schema) -> bool:
@@ -134,19 +145,17 @@ def to_batch(
     analysed: Sequence[AnalysedPassage],
     schema: pa.Schema,
     lengths: Mapping[str, int] | None = None,
-    vectors: Mapping[str, Float32] | None = None,
+    encoder: PassageAnalyser | None = None,
 ) -> pa.RecordBatch:
     """Rows for n passages and their n analyses, in order.
 
     Args:
         lengths: Document -> its number of chunks, as far as that is known.
-        vectors: Name -> its vector, for all `names_of` the passages; None to store none.
+        encoder: Also stores a vector of each name, if given.
 
     Raises:
         ValueError: A vector has another length than the index's, or the lists differ in length.
     """
-    if len(passages) != len(analysed):
-        raise ValueError(f"{len(passages)} passages came with {len(analysed)} analyses")
     dimension = dimension_of(schema)
     columns = {
         "id": pa.array([p.id for p in passages], pa.string()),
@@ -157,21 +166,19 @@ def to_batch(
         "metadata": pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
         "content_hash": pa.array([content_hash(p) for p in passages], pa.string()),
         "vector": vector_array([a.vector for a in analysed], dimension),
-        "sentences": _sentence_lists([a.sentences for a in analysed], dimension),
+        "sentences": _sentence_lists([a.sentences for a in analysed], schema),
         LENGTH_COLUMN: pa.array([(lengths or {}).get(p.document) for p in passages], pa.int32()),
         STATEMENTS: pa.array(
             [json.dumps(p.statements) if p.statements else None for p in passages], pa.string()
         ),
     }
-    if vectors is not None:
-        names = [names_of(*pair) for pair in zip(passages, analysed, strict=True)]
-        flat = [name for of_passage in names for name in of_passage]
-        values = [
-            pa.array(flat, pa.string()),
-            vector_array([vectors[name] for name in flat], dimension),
-        ]
-        structs = pa.StructArray.from_arrays(values, fields=list(_name(dimension)))
-        columns[NAMES] = _lists(names, structs)
+    if encoder is not None and NAMES in schema.names:
+        names = [_names_of(*pair) for pair in zip(passages, analysed, strict=True)]
+        flat = [*chain.from_iterable(names)]
+        distinct = [*dict.fromkeys(flat)]
+        vectors = dict(zip(distinct, encoder.encode_surfaces(distinct), strict=True))
+        values = vector_array([vectors[name] for name in flat], dimension)
+        columns[NAMES] = _structs(names, [pa.array(flat, pa.string()), values], schema.field(NAMES))
     arrays = [
         columns[field.name] if field.name in columns else pa.nulls(len(passages), field.type)
         for field in schema  # `backends.dataset` fills the columns of the engine
@@ -179,7 +186,7 @@ def to_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
+def _names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
     """The distinct names that a passage mentions or has as title, in order."""
     mentioned = (sentence.entities for sentence in analysis.sentences)
     return [*dict.fromkeys(chain(title_names(passage.title), *mentioned))]
@@ -237,7 +244,7 @@ class StoredAnalysis:
 
 
 def to_analyses(rows: pa.Table) -> list[StoredAnalysis]:
-    """The analyses of rows with `vector` and `sentences`, in order."""
+    """The analyses of rows with `ANALYSIS_COLUMNS`, in order."""
     lists = rows.column("sentences").combine_chunks()
     flat = lists.flatten()
     names = ("text", "entities", "phrases")
@@ -274,53 +281,23 @@ def any_of(column: str, values: Collection[str]) -> str:
 
 
 def _sentence_lists(
-    sentences: Sequence[Sequence[AnalysedSentence]], dimension: int
+    sentences: Sequence[Sequence[AnalysedSentence]], schema: pa.Schema
 ) -> pa.ListArray:
     """The `sentences` column: one list of structs for each passage."""
-    flat = [sentence for of_passage in sentences for sentence in of_passage]
-    structs = pa.StructArray.from_arrays(
-        [
-            pa.array([s.text for s in flat], pa.string()),
-            vector_array([s.vector for s in flat], dimension),
-            pa.array([s.entities for s in flat], pa.list_(pa.string())),
-            pa.array([s.phrases for s in flat], pa.list_(pa.string())),
-        ],
-        fields=list(_sentence(dimension)),
-    )
-    return _lists(sentences, structs)
+    flat = [*chain.from_iterable(sentences)]
+    values = [
+        pa.array([s.text for s in flat], pa.string()),
+        vector_array([s.vector for s in flat], dimension_of(schema)),
+        pa.array([s.entities for s in flat], pa.list_(pa.string())),
+        pa.array([s.phrases for s in flat], pa.list_(pa.string())),
+    ]
+    return _structs(sentences, values, schema.field("sentences"))
 
 
-def _lists(lists: Sequence[Sequence[object]], flat: pa.Array) -> pa.ListArray:
-    """Lists of the same lengths, with all items in one array."""
+def _structs(
+    lists: Sequence[Sequence[object]], values: Sequence[pa.Array], field: pa.Field
+) -> pa.ListArray:
+    """Lists of these lengths of the structs with some values, which are end to end."""
     offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), flat)
-
-
-def _vector(dimension: int) -> pa.DataType:
-    """Half floats: they do not change rankings of unit vectors, and take half the space."""
-    return pa.list_(pa.float16(), dimension)
-
-
-def _sentence(dimension: int) -> pa.StructType:
-    """The type of a sentence with its mentions."""
-    return pa.struct(
-        [
-            pa.field("text", pa.string()),
-            pa.field("vector", _vector(dimension)),
-            pa.field("entities", pa.list_(pa.string())),
-            pa.field("phrases", pa.list_(pa.string())),
-        ]
-    )
-
-
-def _name(dimension: int) -> pa.StructType:
-    """The type of a name with its vector."""
-    return pa.struct([pa.field("name", pa.string()), pa.field("vector", _vector(dimension))])
-
-
-def _pins(fingerprint: Mapping[str, str]) -> dict[bytes, bytes]:
-    """The schema metadata that `PassageStore.open` checks."""
-    return {
-        VERSION_KEY: SCHEMA_VERSION.encode(),
-        FINGERPRINT_KEY: canonical_json(dict(fingerprint)).encode(),
-    }
+    structs = pa.StructArray.from_arrays(values, fields=list(field.type.value_type))
+    return pa.ListArray.from_arrays(pa.array(offsets), structs)

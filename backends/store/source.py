@@ -5,8 +5,8 @@ index is pinned to the same analyser, they also keep their vectors and parses; o
 texts are taken, and analysed anew.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,9 +15,15 @@ import pyarrow.compute as pc
 from wye.backends.errors import SourceError
 from wye.backends.readers.records import Ids, OnBad
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import StoredAnalysis, columns_of, to_analyses, to_passages
+from wye.backends.store.schema import (
+    ANALYSIS_COLUMNS,
+    StoredAnalysis,
+    columns_of,
+    to_analyses,
+    to_passages,
+)
 from wye.backends.store.versions import PASSAGES, reading
-from wye.backends.types import Metadata, Passage, Statement
+from wye.backends.types import Metadata, Passage
 
 _ROWS_AT_ONCE = 2_048
 
@@ -32,13 +38,18 @@ class IndexedPassage(Passage):
     """A passage of an index.
 
     Attributes:
+        stored: The passage as it is there.
         analysis: Its analysis there.
-        analysed: Title, text and statements that were analysed.
+        fingerprint: The models that made it.
     """
 
-    source: "IndexSource" = field(repr=False)
+    stored: Passage = field(repr=False)
     analysis: StoredAnalysis = field(repr=False)
-    analysed: tuple[str, str, tuple[Statement, ...]]
+    fingerprint: Mapping[str, str] = field(repr=False)
+
+    def is_of(self, fingerprint: Mapping[str, str]) -> bool:
+        """Whether these models analysed just what is to be analysed of it now."""
+        return self.analysed == self.stored.analysed and self.fingerprint == dict(fingerprint)
 
 
 class IndexSource:
@@ -47,7 +58,6 @@ class IndexSource:
     Attributes:
         left_out: For files of unknown kinds; there are none.
         listed: For the files of a folder; there are none.
-        analyses: Number of analyses that were taken into another index.
     """
 
     files = 1
@@ -66,7 +76,6 @@ class IndexSource:
         self.index.check_content()
         self._dataset = self.index.snapshot()
         self.expected = self.index.count()
-        self.analyses = 0
 
     @property
     def folder(self) -> Path:
@@ -103,7 +112,7 @@ class IndexSource:
         return ids.first(((str(self.folder), passage) for passage in passages), on_bad)
 
     def _passages(self, metadata: Metadata | None) -> Iterator[Passage]:
-        columns = [*columns_of(self._dataset.schema), "vector", "sentences"]
+        columns = [*columns_of(self._dataset.schema), *ANALYSIS_COLUMNS]
         with reading(self.folder):
             keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
             order = [("document", "ascending"), ("chunk", "ascending")]
@@ -113,31 +122,7 @@ class IndexSource:
                 window = positions.slice(start, _ROWS_AT_ONCE)
                 rows = self._dataset.take(window, columns=columns)
             for stored, analysis in zip(to_passages(rows), to_analyses(rows), strict=True):
-                yield IndexedPassage(
-                    stored.id,
-                    stored.title,
-                    stored.text,
-                    {**(metadata or {}), **stored.metadata},
-                    stored.document,
-                    stored.chunk,
-                    stored.statements,
-                    source=self,
-                    analysis=analysis,
-                    analysed=(stored.title, stored.text, stored.statements),
-                )
-
-
-def stored_analyses(
-    passages: Sequence[Passage], fingerprint: Mapping[str, str]
-) -> dict[str, StoredAnalysis]:
-    """Id -> analysis of the passages that an index with the same analyser has with these texts."""
-    reusable = [
-        passage
-        for passage in passages
-        if isinstance(passage, IndexedPassage)
-        and passage.analysed == (passage.title, passage.text, passage.statements)
-        and passage.source.index.fingerprint == dict(fingerprint)
-    ]
-    for passage in reusable:
-        passage.source.analyses += 1
-    return {passage.id: passage.analysis for passage in reusable}
+                values = {each.name: getattr(stored, each.name) for each in fields(stored)}
+                values["metadata"] = {**(metadata or {}), **stored.metadata}
+                pins = self.index.fingerprint
+                yield IndexedPassage(**values, stored=stored, analysis=analysis, fingerprint=pins)

@@ -12,13 +12,8 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from wye.backends.files import uninterrupted
-from wye.backends.store.derived import (
-    drop_derived,
-    versions_in,
-)
-from wye.backends.store.schema import (
-    any_of,
-)
+from wye.backends.store.derived import drop_derived, versions_in
+from wye.backends.store.schema import any_of
 from wye.backends.store.versions import (
     PASSAGES,
     ROWS_PER_FRAGMENT,
@@ -45,6 +40,8 @@ class Writer:
         dataset: The newest version, including this writer's commits, for reading.
     """
 
+    retries = 20  # as Lance would
+
     def __init__(self, index: "PassageStore", dataset: lance.LanceDataset, record: Record) -> None:
         """Start from the newest version; `PassageStore.writer` makes one and takes the lock."""
         self.folder = index.path
@@ -57,7 +54,7 @@ class Writer:
         return int(self.dataset.version)
 
     def check_newest(self) -> None:
-        """Check that nobody else has written; the lock of a folder keeps others out.
+        """Check that nobody else has written, if no lock keeps others out.
 
         Raises:
             IndexLockedError: Somebody has.
@@ -149,20 +146,31 @@ class Writer:
         fragments: Sequence[lance.FragmentMetadata],
     ) -> None:
         """Commit a version; its files are synced before its manifest names them."""
-        flush_files(self.folder, fragments)
+        self.check_newest()
+        self.flush(fragments)
         with uninterrupted(), self.guard():
             self.dataset = lance.LanceDataset.commit(
-                self.dataset, change, read_version=self.version
+                self.dataset, change, read_version=self.version, max_retries=self.retries
             )
-        self._record = flush(self.folder, self.dataset, self._record)
+        self.record()
 
     def adopt(self) -> None:
-        """Go on from a version that Lance has committed by itself, such as one with an index.
+        """Go on from a version that Lance has committed by itself, such as one with an index."""
+        with self.guard():
+            self.dataset = self.index.beside(PASSAGES)
+        self.record()
 
-        Its files, and those of its indices, are synced before it is recorded.
+    def flush(self, fragments: Sequence[lance.FragmentMetadata]) -> None:
+        """Sync new files, before a manifest names them."""
+        flush_files(self.folder, fragments)
+
+    def record(self, former: Record | None = None) -> None:
+        """Sync and record the newest version, with its files and those of its indices.
+
+        Args:
+            former: The record before; None for the last one.
         """
-        self.dataset = self.index.beside(PASSAGES)
-        self._record = flush(self.folder, self.dataset, self._record)
+        self._record = flush(self.folder, self.dataset, former or self._record)
 
     def size_to_merge(self, fragments: int) -> int:
         """The size in rows to `compact` to, if so many fragments of about one size are smaller.
@@ -194,20 +202,18 @@ class Writer:
             plan = Compaction.plan(self.dataset, {"target_rows_per_fragment": rows})
             done = [task.execute(self.dataset) for task in plan.tasks[:groups]]
             if done:
-                flush_files(self.folder, [new for each in done for new in each.new_fragments])
+                self.flush([new for each in done for new in each.new_fragments])
                 with uninterrupted():
                     Compaction.commit(self.dataset, done)
                     if self.dataset.describe_indices():  # which then need not be scanned beside
                         self.dataset.optimize.optimize_indices()
-            self._record = flush(
-                self.folder, self.dataset, self._record
-            )  # before versions are dropped
+            self.record()  # before versions are dropped
             # The newest base stays, since later versions are layered on it.
             drop_superseded(passages, self.dataset, keep, *versions_in(self.folder)[:1])
             drop_derived(self.folder, {*numbers_in(passages)})
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
-        self._record = flush(self.folder, self.dataset, Record(self.version, remaining))
+        self.record(Record(self.version, remaining))
 
 
 def new_fragments(

@@ -5,7 +5,6 @@ file: entities are numbered by key, passages by id. In one with a tail (`tail`) 
 entities also depend on its base.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -102,16 +101,8 @@ def plain(lists: Lists) -> PlainLists:
     return lists
 
 
-class Keys(Protocol):
-    """The keys of e entities."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, entity: int) -> str: ...
-    def __iter__(self) -> Iterator[str]: ...
-
-    def find(self, key: str) -> int:
-        """The entity with a key, -1 if there is none."""
-        ...
+Keys = Strings | Words
+"""The keys of e entities."""
 
 
 class Vocabulary(Protocol):

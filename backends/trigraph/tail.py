@@ -8,18 +8,17 @@ the next derivation does. Deleted passages are left out of every list at once.
 Entities of the base keep their numbers, and those that are new follow, so nothing is numbered anew.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Literal
 
 import numpy as np
 
 from wye.backends.layers import Layers
 from wye.backends.store.corpus import TwoCorpora
+from wye.backends.strings import Words
 from wye.backends.trigraph.graph import (
-    Keys,
     Lists,
     Numbers,
     PlainLists,
@@ -42,18 +41,15 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
     remaining = _without_deleted(base, two.passages.deleted)
     phrases: Literal["on", "off"] = "on" if wants_phrases(settings, two.base) else "off"
     tail = assemble(two.added, replace(settings, noun_phrases=phrases), base=remaining)
-    entities = np.array([*map(remaining.keys.find, tail.keys)], np.int64)
-    new = np.flatnonzero(entities < 0)
-    entities[new] = len(base) + np.arange(len(new))
-    keys = TailedKeys(remaining.keys, [tail.keys[entity] for entity in new.tolist()])
-    degrees = np.concatenate([remaining.degrees, np.zeros(len(new), np.int32)])
-    degrees[entities] += tail.degrees
-    is_named = np.concatenate(
-        [~remaining.is_phrase & (remaining.degrees > 0), np.zeros(len(new), bool)]
-    )
-    is_phrase = np.concatenate([remaining.is_phrase, np.ones(len(new), bool)])
+    keys = Words(remaining.keys)
+    entities = np.array([*map(keys.number, tail.keys)], np.int64)
+    new = (0, len(keys) - len(base))
+    is_named = np.pad(~remaining.is_phrase & (remaining.degrees > 0), new)
+    is_phrase = np.pad(remaining.is_phrase, new, constant_values=True)
     is_phrase[entities] = tail.is_phrase & ~is_named[entities]
-    rows = partial(EntitiesOfRows, two.passages)
+    degrees = np.pad(remaining.degrees, new)
+    degrees[entities] += tail.degrees
+    rows = partial(_of_rows, two.passages)
 
     def by_entity(lists: Lists) -> PlainLists:
         """The tail's rows of each entity, with the numbers of both together."""
@@ -64,13 +60,13 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
         keys=keys,
         is_phrase=is_phrase,
         degrees=degrees,
-        passages=RowsOfEntities(two.passages, base.passages, by_entity(tail.passages)),
+        passages=_of_entities(two.passages, base.passages, by_entity(tail.passages)),
         entities=rows(base.entities, _renumbered(tail.entities, entities)),
         counts=rows(base.counts, tail.counts),
-        mentions=EntitiesOfRows(two.sentences, base.mentions, _renumbered(tail.mentions, entities)),
-        titled=RowsOfEntities(two.passages, base.titled, by_entity(tail.titled)),
+        mentions=_of_rows(two.sentences, base.mentions, _renumbered(tail.mentions, entities)),
+        titled=_of_entities(two.passages, base.titled, by_entity(tail.titled)),
         titles=rows(base.titles, _renumbered(tail.titles, entities)),
-        owners=two.owners(),
+        owners=two.owners,
         names=TailedTrie(remaining.names, tail.names, entities),
         display_names=TailedNames(len(keys), remaining, tail, entities),
     )
@@ -89,61 +85,57 @@ def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
     return PlainLists(plain(lists).starts, entities[plain(lists).items])
 
 
-class _TwoLists:
-    """Lists in two layers."""
+class TailedLists:
+    """Lists of two layers together, made when they are read."""
 
-    def __init__(self, rows: Layers, base: Lists, tail: Lists) -> None:
-        """Join the lists of the base and of the tail; `rows` are the rows of both."""
-        self._rows, self._base, self._tail = rows, base, tail
-
-    def one(self, which: int) -> Numbers:
-        """See `Lists`."""
-        return self.pairs(np.array([which], np.int64))[1]
-
-    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
-        """See `Lists`."""
-        raise NotImplementedError
-
-
-class EntitiesOfRows(_TwoLists):
-    """What is listed for each row of two layers, such as the entities of sentences."""
+    def __init__(self, size: int, pairs: Callable[[Int64], tuple[Int64, Numbers]]) -> None:
+        """Have so many lists, of which a function gives what `Lists.pairs` does."""
+        self._size, self._pairs = size, pairs
 
     def __len__(self) -> int:
         """See `Lists`."""
-        return len(self._rows)
+        return self._size
+
+    def one(self, which: int) -> Numbers:
+        """See `Lists`."""
+        return self._pairs(np.array([which], np.int64))[1]
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
-        is_added, rows = self._rows.split(chosen)
+        return self._pairs(chosen)
+
+
+def _of_rows(rows: Layers, base: Lists, tail: Lists) -> TailedLists:
+    """What is listed for each row of two layers, such as the entities of sentences."""
+
+    def pairs(chosen: Int64) -> tuple[Int64, Numbers]:
+        is_added, of_layer = rows.split(chosen)
         of_base, of_tail = np.flatnonzero(~is_added), np.flatnonzero(is_added)
-        owners, items = self._base.pairs(rows[of_base])
+        owners, items = base.pairs(of_layer[of_base])
         if not len(of_tail):
             return owners, items
-        tail_owners, tail_items = self._tail.pairs(rows[of_tail])
+        tail_owners, tail_items = tail.pairs(of_layer[of_tail])
         owners = np.concatenate([of_base[owners], of_tail[tail_owners]])
         by_owner = np.argsort(owners, kind="stable")
         return owners[by_owner], np.concatenate([items, tail_items])[by_owner]
 
+    return TailedLists(len(rows), pairs)
 
-class RowsOfEntities(_TwoLists):
+
+def _of_entities(rows: Layers, base: Lists, tail: Lists) -> TailedLists:
     """The rows of two layers, such as sentences, that mention each entity.
 
     The tail has a list for every entity of both, with numbers of rows of both; the base has its
     own rows, for its own entities, which are numbered first.
     """
 
-    def __len__(self) -> int:
-        """See `Lists`."""
-        return len(self._tail)
-
-    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
-        """See `Lists`."""
-        of_base = np.flatnonzero(chosen < len(self._base))
-        owners, rows = self._base.pairs(chosen[of_base])
-        numbers = self._rows.numbers[rows]
+    def pairs(chosen: Int64) -> tuple[Int64, Numbers]:
+        of_base = np.flatnonzero(chosen < len(base))
+        owners, base_rows = base.pairs(chosen[of_base])
+        numbers = rows.numbers[base_rows]
         is_left = numbers >= 0
         owners, numbers = of_base[owners[is_left]], numbers[is_left]
-        tail_owners, added = self._tail.pairs(chosen)
+        tail_owners, added = tail.pairs(chosen)
         if not len(added):
             return owners, numbers
         owners = np.concatenate([owners, tail_owners])
@@ -151,28 +143,7 @@ class RowsOfEntities(_TwoLists):
         ascending = np.lexsort((numbers, owners))
         return owners[ascending], numbers[ascending]
 
-
-class TailedKeys:
-    """The keys of a base, ascending, then those of its tail's new entities, ascending."""
-
-    def __init__(self, base: Keys, new: list[str]) -> None:
-        self._base, self._new = base, new
-        self._numbers = {key: len(base) + position for position, key in enumerate(new)}
-
-    def __len__(self) -> int:
-        return len(self._base) + len(self._new)
-
-    def __getitem__(self, entity: int) -> str:
-        size = len(self._base)
-        return self._base[entity] if entity < size else self._new[entity - size]
-
-    def __iter__(self) -> Iterator[str]:
-        return chain(self._base, self._new)
-
-    def find(self, key: str) -> int:
-        """The entity with a key, -1 if there is none."""
-        number = self._base.find(key)
-        return number if number >= 0 else self._numbers.get(key, -1)
+    return TailedLists(len(tail), pairs)
 
 
 class TailedTrie(NameTrie):

@@ -85,7 +85,6 @@ def test_another_index_takes_them_along(index: PassageStore, tmp_path: Path, nam
     analyser, source = HashAnalyser(name=name), IndexSource(index.path)
     new = PassageStore.create(tmp_path / "new", analyser.dimension, analyser.fingerprint)
     ingest(new, source.passages(), analyser)
-    assert source.analyses == (2 if name == "hash" else 0)
     assert sentences(new) == sentences(index)
     assert [p.statements for p in IndexSource(new.path).passages()] == [GIVEN, ()]
 

@@ -87,7 +87,7 @@ def two_of(before: State, after: State) -> TwoCorpora:
     every = sorted(after)
     numbers = np.array([every.index(id_) for id_ in added.ids], np.int64)
     passages = Layers(len(base), np.array(gone, np.int64), numbers)
-    return TwoCorpora.of(base, added, passages)
+    return TwoCorpora(base, added, passages)
 
 
 def content(graph: TriGraph) -> dict[str, Any]:
