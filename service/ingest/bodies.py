@@ -23,13 +23,7 @@ from wye.backends.types import Passage
 from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, json_values
 from wye.service.http.problems import Problem, not_writable
-from wye.service.ingest.forms import (
-    FIELDS,
-    UploadOptions,
-    form_of,
-    path_name,
-    suffix_of,
-)
+from wye.service.ingest.forms import FIELDS, UploadOptions, form_of, path_name, suffix_of
 from wye.service.settings import DocumentSettings
 
 UNREADABLE = (415, 422)
