@@ -53,16 +53,23 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
     c = len(prior)
+    mentions = sums(edges.passage, edges.count, c) + np.bincount(ties.ravel(), minlength=c)
     order = np.argsort(edges.entity, kind="stable")
     entity = edges.entity[order]
-    passage = np.concatenate([edges.passage[order], ties.ravel()])
-    count = np.concatenate([edges.count[order], np.ones(ties.size)])
+    # Only entities that restart, or that several passages here mention, send mass elsewhere.
+    is_used = located(entity, restart[0])[1]
+    is_same = entity[1:] == entity[:-1]
+    is_used[1:] |= is_same
+    is_used[:-1] |= is_same
+    used = order[is_used]
+    entity = edges.entity[used]
     named = first_of_each(entity)
+    passage = np.concatenate([edges.passage[used], ties.ravel()])
+    count = np.concatenate([edges.count[used], np.ones(ties.size)])
     first = np.concatenate([named, np.arange(len(entity), len(passage), 2)])
-    lengths = np.diff(first, append=len(passage))
-    e, owner = len(first), np.arange(len(first)).repeat(lengths)
+    e, owner = len(first), np.arange(len(first)).repeat(np.diff(first, append=len(passage)))
     # An edge weighs an entity's share of all mentions in the passage (LinearRAG, section 3.1).
-    share = count / sums(passage, count, c)[passage]
+    share = count / mentions[passage]
     by_entity = sums(owner, share, e)
     position, is_here = located(restart[0], entity[named])
     position, mass = position[is_here], restart[1][is_here]
@@ -72,10 +79,8 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
     source = prior + damping * sums(passage, share * of_entity[owner], c)
     source *= (1 - damping) / total if total > 0 else 0
     share /= np.sqrt(by_entity)[owner]
-    # What a passage sends to an entity that no other here mentions comes back at once.
-    is_shared = (lengths > 1)[owner]
-    returned = sums(passage[~is_shared], share[~is_shared] ** 2, c)
-    passage, share, owner = passage[is_shared], share[is_shared], owner[is_shared]
+    # What a passage sends to any other entity comes back at once.
+    returned = (mentions - sums(passage, count, c)) / np.maximum(mentions, 1)
 
     def followed(mass: Float64) -> Float64:
         on_entities = sums(owner, share * mass[passage], e)
