@@ -18,7 +18,7 @@ from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from wye.router.policy import SURE, bands, follows_names, is_nested, may_have_plan
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.settings import Settings
-from wye.router.types import Route, Thresholds
+from wye.router.types import ArmResults, Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.measures import DEPTH, MEASURES, QUALITY, score
 from wye.training.replay import Replay, Replayed
@@ -82,7 +82,7 @@ class EvaluationSet:
             for replay in replays
             if len(replay)
         ]
-        columns = with_corpus(np.concatenate(features), [row.results for row in rows])
+        columns = with_corpus(np.concatenate(features), [row.run.results for row in rows])
         return cls(tuple(replays), columns, deciding, fusion=settings.fusion, measure=measure)
 
     def __len__(self) -> int:
@@ -107,6 +107,11 @@ class EvaluationSet:
     def questions(self) -> list[Replayed]:
         """The replayed questions."""
         return [row for replay in self.replays for row in replay.questions]
+
+    @property
+    def results(self) -> list[ArmResults]:
+        """What the arms returned for each question."""
+        return [row.run.results for row in self.questions]
 
     @property
     def texts(self) -> list[str]:
@@ -135,7 +140,7 @@ class EvaluationSet:
         remote = [row.remote for row in self.questions if row.remote is not None]
         if remote and route not in SIMPLE_ROUTES:
             return [reply.fused for reply in remote]
-        results = [row.results for row in self.questions]
+        results = self.results
         unknown: list[float | None] = [None] * len(self)
         if route == Route.FUSION:
             known = unknown if scores is None else scores.tolist()
@@ -144,7 +149,7 @@ class EvaluationSet:
             return fuse_text(results, self.fusion, DEPTH)
         if route == Route.STEPS:  # without a plan and names to follow, by fusion, without a score
             fused = fuse_all(results, self.fusion, unknown, DEPTH)
-            return [row.steps or one for row, one in zip(self.questions, fused, strict=True)]
+            return [row.run.steps or one for row, one in zip(self.questions, fused, strict=True)]
         return [each.rankings[route] for each in results]
 
     def values_of(self, route: Route, scores: Float64 | None = None) -> Float64:
@@ -191,7 +196,7 @@ class EvaluationSet:
                 read |= self._may_have_plan
             if Route.GRAPH in stages:
                 # the graph has questions with mentions parsed
-                read |= np.array([bool(row.results.query.mentions) for row in self.questions], bool)
+                read |= np.array([bool(each.query.mentions) for each in self.results], np.bool_)
             latencies[read] += self._stages_ms({"parsing"})[read]
         remote = [row.remote for row in self.questions]
         if any(remote):  # then only the text arms of our own are asked
@@ -203,21 +208,20 @@ class EvaluationSet:
         return latencies
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
-        return np.array(
-            [1000 * sum(row.seconds.get(stage, 0.0) for stage in stages) for row in self.questions]
-        )
+        times = [row.run.seconds for row in self.questions]
+        return np.array([1000 * sum(ms.get(stage, 0.0) for stage in stages) for ms in times])
 
     @property
     def planned(self) -> Mask:
         """(n,) which questions have a plan."""
-        return np.array([row.planned for row in self.questions], np.bool_)
+        return np.array([row.run.planned for row in self.questions], np.bool_)
 
     def takes_steps(self, steps: float, scores: Float64) -> Mask:
         """(n,) which questions go in steps if their score is above the low threshold.
 
         Of those that the scorer does not know, only those with nested descriptions do.
         """
-        is_open = np.array([row.open for row in self.questions], np.bool_)
+        is_open = np.array([row.run.open for row in self.questions], np.bool_)
         unknown: Mask = is_open & (scores == UNFAMILIAR_SCORE)
         return self.planned & self._needs_more(steps) & ~unknown
 
@@ -228,7 +232,7 @@ class EvaluationSet:
 
     @cached_property
     def _follows(self) -> Mask:
-        text = fuse_text([row.results for row in self.questions], FusionSettings(), 1)
+        text = fuse_text(self.results, FusionSettings(), 1)
         return np.array([*map(follows_names, share_at_hand(self.features), text)], np.bool_)
 
     def parsed(self, scores: Float64, steps: float) -> Mask:

@@ -131,9 +131,9 @@ class RemoteAnswers:
         for row in replay.questions:
             answers = self._answers_to(row.question)
             if answers is not None:
-                (ranking,) = fuse_text([row.results], self._fusion, DEPTH)
+                (ranking,) = fuse_text([row.run.results], self._fusion, DEPTH)
                 remote = self._remote(ranking, answers, by_scores=by_scores)
-                replayed.append(replace(row, remote=remote, steps=None))
+                replayed.append(replace(row, remote=remote, run=replace(row.run, steps=None)))
         return replace(replay, questions=tuple(replayed))
 
     def _answers_to(self, question: Question) -> dict[str, ArmAnswer] | None:

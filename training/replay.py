@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +24,8 @@ from wye.backends.types import Progress, RankedHit, Ranking, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.step_search import STEPS
-from wye.router.types import ArmResults, TimedArmResults
-from wye.training.data import Dataset, Judgements, Question, QuestionSource
+from wye.router.types import TimedArmResults
+from wye.training.data import Dataset, Question, QuestionSource
 from wye.training.errors import SplitError
 
 if TYPE_CHECKING:
@@ -64,20 +63,14 @@ class Replayed:
     Attributes:
         question: Its group is the dataset it comes from.
         gold: Passage id -> relevance; above 0 is relevant.
-        seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
-        steps: The ranking of the route `steps`; None if it is that of fusion.
-        planned: Whether the question has a plan. Steps without one only follow names.
-        open: Whether its plan is open: long, and nothing in it is nested.
+        run: What the arms and steps returned, and the processor time by stage (parsing, encoding,
+            each arm, trees, steps). Steps without a plan only follow names.
         remote: What remote arms returned; None without any.
     """
 
     question: Question
     gold: Mapping[str, int]
-    results: ArmResults
-    seconds: Mapping[str, float]
-    steps: Ranking | None = None
-    planned: bool = False
-    open: bool = False
+    run: TimedArmResults
     remote: RemoteReplay | None = None
 
 
@@ -92,11 +85,6 @@ class Replay:
     def __len__(self) -> int:
         """Number of questions."""
         return len(self.questions)
-
-    @cached_property
-    def judgements(self) -> Judgements:
-        """Question id -> passage id -> relevance."""
-        return {row.question.id: row.gold for row in self.questions}
 
 
 @dataclass(frozen=True)
@@ -142,26 +130,17 @@ def replay_dataset(
         QuestionError: A question is empty.
     """
     ask = Memory(folder, verbose=0, compress=True).cache(_ask, ignore=["session"])
-    key = digest([SCHEMA, *key_of(session)])
+    key, questions = digest([SCHEMA, *key_of(session)]), dataset.questions
     progress = progress or Silent()
-    progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
+    progress.start(len(questions), f"replaying {dataset.name}, {dataset.split}")
     replayed: list[Replayed] = []
     try:
-        for start in range(0, len(dataset.questions), BLOCK):
-            block = dataset.questions[start : start + BLOCK]
-            texts = [question.text for question in block]
-            for question, run in zip(block, ask(texts, depth, key, session), strict=True):
-                replayed.append(
-                    Replayed(
-                        question=replace(question, group=question.group or dataset.name),
-                        gold=dataset.judgements[question.id],
-                        results=run.results,
-                        seconds=run.seconds,
-                        steps=run.steps,
-                        planned=run.planned,
-                        open=run.open,
-                    )
-                )
+        for start in range(0, len(questions), BLOCK):
+            block = questions[start : start + BLOCK]
+            runs = ask([question.text for question in block], depth, key, session)
+            for question, run in zip(block, runs, strict=True):
+                grouped = replace(question, group=question.group or dataset.name)
+                replayed.append(Replayed(grouped, dataset.judgements[question.id], run))
             progress.advance(len(block))
     finally:
         progress.close()

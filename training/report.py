@@ -30,6 +30,7 @@ from wye.training.held_out import (
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import QUALITY, Interval, mean_interval, write_json
+from wye.training.replay import TRAINING_SPLITS
 from wye.training.thresholds import Front, Outcome, front, keeps, scores_of
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
@@ -93,6 +94,7 @@ class Report:
 
     Attributes:
         facts: What made the router: `schema_id`, `command`, `versions` and `seconds`.
+        data: Dataset -> numbers of questions; see `count_questions`.
         calibration: Set of questions -> calibration over those with a label.
         auc: AUC of cross-fitted scores, for labels above 0.
         teacher: By how much the negative log likelihood of cross-fitted scores exceeds that of the
@@ -182,12 +184,12 @@ def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
 
 def metrics(report: Report) -> dict[str, Any]:
     """Every number, as JSON."""
-    numbers = {each.name: getattr(report, each.name) for each in fields(report)}
-    fitted = numbers.pop("fitted")
+    fitted = report.fitted
+    names = (each.name for each in fields(report) if each.name not in {"facts", "fitted"})
     content: dict[str, Any] = plain(
         {
-            **numbers.pop("facts"),
-            **numbers,
+            **report.facts,
+            **{name: getattr(report, name) for name in names},
             "choices": {**asdict(fitted.choices), "fusion": fitted.questions.fusion},
             "recipe": fitted.recipe,
             "features": fitted.scorer.names,
@@ -218,22 +220,19 @@ def verdict(report: Report) -> tuple[bool, str] | None:
     if (evaluation := report.evaluation) is None:
         return None
     choices, simple = report.fitted.choices, report.fitted.policy.simple
-    bounded = not keeps(report.fixed[str(Route.FUSION)], choices.goal)
-    rival = f"always {simple if bounded else Route.FUSION}"
-    delta = evaluation.differences[rival][choices.quality]
+    rival = Route.FUSION if keeps(report.fixed[str(Route.FUSION)], choices.goal) else simple
+    always = f"always {rival}"
+    delta = evaluation.differences[always][choices.quality]
     # A router may be meant to save time; the goal's weight says what saved time is worth.
-    auto_ms, rival_ms = evaluation.latency_ms[AUTO], evaluation.latency_ms[rival]
+    auto_ms, rival_ms = evaluation.latency_ms[AUTO], evaluation.latency_ms[always]
     bought = choices.goal.latency_weight * (rival_ms - auto_ms)
     better = delta.low + max(bought, 0.0) > 0  # better answers may take longer
-    word = "better" if delta.low > 0 else "worse" if delta.high < 0 else "not better"
-    says = (
-        f"{word.capitalize()} than {rival}: {choices.quality} {gain_spread(delta)} on the test "
-        "split."
-    )
+    word = "Better" if delta.low > 0 else "Worse" if delta.high < 0 else "Not better"
+    says = f"{word} than {always}: {choices.quality} {gain_spread(delta)} on the test split."
     if bought:
         says += f" A question takes {auto_ms:.1f} ms on average instead of {rival_ms:.1f}."
     if not better:
-        says += f" Do not use this router; use {rival.removeprefix('always ')} instead."
+        says += f" Do not use this router; use {rival} instead."
     shares = zip((*routes(simple), Route.STEPS), evaluation.shares[AUTO], strict=True)
     if constant := [str(route) for route, share in shares if share == 1]:
         says += f" It sends every question to {constant[0]}, which needs no router."
@@ -259,7 +258,7 @@ def card(name: str, report: Report) -> str:
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         scores=_scores(report),
         command=report.facts["command"].replace("\n", " "),
-        data=_data(report, by_arm=choices.success == ALL_GOLD),
+        data=_data(report),
         enough=ENOUGH,
         disagreements=len(fitted.disagreement),
     )
@@ -295,68 +294,59 @@ def judged(summary: Summary) -> str:
         )
         for system, cells in summary.means.items()
     ]
-    closed = summary.gap_closed
-    sentences = [
-        f"No choice of routes beats the best fixed route in {QUALITY}."
-        if math.isnan(closed)
-        else f"The router closes {percent(closed)} of the gap between the best fixed route and the "
-        f"oracle in {QUALITY}."
-    ]
+    if math.isnan(summary.gap_closed):
+        says = f"No choice of routes beats the best fixed route in {QUALITY}."
+    else:
+        says = (
+            f"The router closes {percent(summary.gap_closed)} of the gap between the best fixed "
+            f"route and the oracle in {QUALITY}."
+        )
     if not math.isnan(summary.auc):
-        sentences.append(f"Its AUC is {share(summary.auc)}.")
+        says += f" Its AUC is {share(summary.auc)}."
     if summary.calibration:
-        sentences.append(f"ECE on test: {share(summary.calibration.ece)}.")
+        says += f" ECE on test: {share(summary.calibration.ece)}."
     simple, fusion, graph, steps = map(percent, summary.shares[AUTO])
-    sentences.append(f"Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps.")
     return "\n\n".join(
         [
             f"On {summary.questions} test questions, with 95 % bootstrap intervals; * where that "
             "of a paired difference excludes 0.",
             table(("system", *MEASURED, f"auto less it, {QUALITY}"), rows),
-            " ".join(sentences),
+            f"{says} Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps.",
         ]
     )
 
 
 def _scores(report: Report) -> str:
     """How good the scores of train and dev are, each by routers that did not learn from it."""
-    texts = [
-        f"Scores of train and dev, by cross-fitting: AUC {share(report.auc)}, ECE "
-        f"{share(report.calibration[CROSSFIT].ece)}."
-    ]
+    ece = share(report.calibration[CROSSFIT].ece)
+    says = f"Scores of train and dev, by cross-fitting: AUC {share(report.auc)}, ECE {ece}."
     if report.teacher is not None:
-        texts.append(
-            "The negative log likelihood is that of the trees that taught it, on the same "
+        says += (
+            " The negative log likelihood is that of the trees that taught it, on the same "
             f"questions, {gain_spread(report.teacher)} nats."
         )
     if report.complexity:
-        listed = ", ".join(
-            f"{value:+.2f} ({escape(name)})" for name, value in report.complexity.items()
-        )
-        texts.append(f"Rank correlation with the number of hops: {listed}.")
+        listed = (f"{value:+.2f} ({escape(name)})" for name, value in report.complexity.items())
+        says += f" Rank correlation with the number of hops: {', '.join(listed)}."
     if report.left_out:
         ends = (pick(report.left_out, key=lambda row: row.less_best.mean) for pick in (min, max))
         worst, best = (f"{gain_spread(row.less_best)} ({escape(row.dataset)})" for row in ends)
-        texts.append(
-            f"With each dataset scored by a router that learned from the others, {QUALITY} less "
+        says += (
+            f" With each dataset scored by a router that learned from the others, {QUALITY} less "
             f"that of the best fixed route is from {worst} to {best}."
         )
-    return " ".join(texts)
+    return says
 
 
-def _data(report: Report, *, by_arm: bool = False) -> str:
-    """Numbers of questions, a line for each dataset.
-
-    Args:
-        by_arm: Whether to say on how many questions one arm is better.
-    """
+def _data(report: Report) -> str:
+    """Numbers of questions, a line for each dataset; as published, also where one arm is better."""
     tested = report.evaluation.data if report.evaluation else {}
     lines = []
     for dataset in {**report.data, **tested}:
         learned = report.data.get(dataset, Counter())
         sizes = learned + tested.get(dataset, Counter())
-        line = ", ".join(f"{sizes[split]} {split}" for split in ("train", "dev", TEST))
-        if by_arm:
+        line = ", ".join(f"{sizes[split]} {split}" for split in (*TRAINING_SPLITS, TEST))
+        if report.fitted.choices.success == ALL_GOLD:
             line += f"; of train and dev, {learned['graph']} only by the graph, "
             line += f"{learned['simple']} only by the simple arm"
         lines.append(f"- {escape(dataset)}: {line}")

@@ -10,7 +10,7 @@ from tests.fakes import line
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Mention, Query, RankedHit, Ranking
 from wye.router.scorer import Scorer, Standard
-from wye.router.types import ARMS, FURTHER, ArmResults, Route
+from wye.router.types import ARMS, FURTHER, ArmResults, Route, TimedArmResults
 from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
@@ -55,10 +55,12 @@ def replayed(
     return Replayed(
         Question(id_, query.text, (), group),
         dict.fromkeys(gold, 1),
-        ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
-        {"parsing": 0.01, "graph": 0.002, **({"steps": 0.03} if Route.STEPS in found else {})},
-        lists.get(Route.STEPS),
-        planned=Route.STEPS in lists,
+        TimedArmResults(
+            ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
+            {"parsing": 0.01, "graph": 0.002, **({"steps": 0.03} if Route.STEPS in found else {})},
+            lists.get(Route.STEPS),
+            planned=Route.STEPS in lists,
+        ),
     )
 
 

@@ -9,15 +9,8 @@ import torch
 from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import parse_brackets
-from wye.training.constituency.evaluation import (
-    brackets,
-    is_question,
-    read_trees,
-    retag,
-    score,
-    write_manifest,
-)
-from wye.training.constituency.model_files import Recipe, export, save_vectors
+from wye.training.constituency.evaluation import brackets, read_trees, retag, score
+from wye.training.constituency.model_files import Recipe, export, save_vectors, write_manifest
 from wye.training.errors import TrainingError
 
 SHIPPED = Path(__file__).parents[2] / "models/constituency-en-gum"
@@ -25,16 +18,9 @@ GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .))
 FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")
 
 
-def test_root_tags_and_punctuation_are_not_scored() -> None:
+def test_f1_is_over_the_phrases_of_the_whole_corpus() -> None:
     assert dict(brackets(GOLD)) == {("S", 0, 3): 1, ("NP", 0, 2): 1, ("VP", 2, 3): 1}
-
-
-def test_chains_of_one_label_count_as_often_as_they_stand() -> None:
-    twice = parse_brackets("(ROOT (NP (NP (NN rain))))")
-    assert brackets(twice)["NP", 0, 1] == 2
-
-
-def test_f1_is_over_the_whole_corpus() -> None:
+    assert brackets(parse_brackets("(ROOT (NP (NP (NN rain))))"))["NP", 0, 1] == 2
     assert score([(FLAT, GOLD), (GOLD, GOLD)]) == pytest.approx(100 * 10 / 11)
     assert score([]) == 0
 
@@ -60,11 +46,6 @@ def test_retagging_keeps_words_and_phrases() -> None:
     changed = retag(QUESTION, ["A", "B", "C", "D"])
     assert [tag for _, tag in changed.tagged_words()] == ["A", "B", "C", "D"]
     assert changed.words() == QUESTION.words()
-
-
-def test_questions_are_told_by_their_nodes() -> None:
-    assert is_question(QUESTION)
-    assert not is_question(parse_brackets("(ROOT (NP (NN rain)))"))
 
 
 def test_a_treebank_has_one_tree_a_line(tmp_path: Path) -> None:

@@ -30,13 +30,6 @@ def evaluation_set() -> EvaluationSet:
     return EvaluationSet((one, two), np.arange(6.0).reshape(3, 2))
 
 
-def test_questions_stand_side_by_side(evaluation_set: EvaluationSet) -> None:
-    assert len(evaluation_set) == 3
-    assert evaluation_set.texts == ["question q1?", "question q2?", "question q1?"]
-    assert evaluation_set.groups.tolist() == ["web", "here", "here"]
-    assert evaluation_set.origins.tolist() == ["one", "one", "two"]
-
-
 def test_each_question_is_measured_by_its_own_judgements(evaluation_set: EvaluationSet) -> None:
     column = MEASURES.index("Success@1")
     for route, first in ((D, [1, 0, 0]), (L, [0, 1, 0]), (G, [0, 1, 1])):
@@ -124,7 +117,7 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     assert outcomes.quality.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
     longer = outcomes.latency_ms - asked.outcomes(scores, D).latency_ms
     assert longer[:, 1].tolist() == pytest.approx([30, 0, 0, 30])
-    parsing = 1000 * replay.questions[0].seconds["parsing"]
+    parsing = 1000 * replay.questions[0].run.seconds["parsing"]
     assert longer[1:, 0].tolist() == pytest.approx(
         [0, parsing, 0]
     )  # all that the first needs is found, and the last is surely simple
@@ -136,8 +129,9 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
 
 def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> None:
     found = {D: "ab", L: "ba", G: "ba", Route.STEPS: "c"}
-    questions = [replace(replayed(name, "c", found), open=name != "q1") for name in ("q1", "q2")]
-    asked = EvaluationSet((replay_of(*questions),), np.zeros((2, len(COLUMNS))))
+    nested, plain = (replayed(name, "c", found) for name in ("q1", "q2"))
+    is_open = replace(plain, run=replace(plain.run, open=True))
+    asked = EvaluationSet((replay_of(nested, is_open),), np.zeros((2, len(COLUMNS))))
     assert asked.takes_steps(1.0, np.full(2, UNFAMILIAR_SCORE)).tolist() == [True, False]
     assert asked.takes_steps(1.0, np.full(2, 0.51)).tolist() == [True, True]
     codes = asked.codes(np.full(2, UNFAMILIAR_SCORE), Thresholds(0.2, 0.8, 1.0))

@@ -19,7 +19,7 @@ from wye.router.gateway import Gateway
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import FURTHER, Ask, Route
-from wye.training.data import Dataset, QuestionSource, parse_source, read_dataset
+from wye.training.data import Dataset, Judgements, QuestionSource, parse_source, read_dataset
 from wye.training.errors import SplitError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.replay import (
@@ -38,7 +38,11 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 
 
 def rankings_of(replay: Replay, arm: Route) -> list[Ranking]:
-    return [row.results.rankings[arm] for row in replay.questions]
+    return [row.run.results.rankings[arm] for row in replay.questions]
+
+
+def judgements_of(replay: Replay) -> Judgements:
+    return {row.question.id: row.gold for row in replay.questions}
 
 
 @pytest.fixture
@@ -68,12 +72,12 @@ def test_a_replay_says_what_the_gateway_says(
     assert (counter.total, counter.steps, counter.closed) == (10, 10, True)
     texts = [question.text for question in dataset.questions]
     assert [one.question.text for one in replay.questions] == texts
-    assert replay.judgements == dataset.judgements
+    assert judgements_of(replay) == dataset.judgements
     for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
         asked = container.gateway.search(texts, Ask(arm, 20))
         assert rankings_of(replay, arm) == [reply.ranking for reply in asked]
     assert [one.question.group for one in replay.questions] == ["demo"] * 10
-    assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
+    assert {"dense", "lexical", "graph"} <= {*replay.questions[0].run.seconds}
 
 
 def test_fusion_of_a_replay_is_the_fusion_that_serves(
@@ -82,13 +86,12 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     settings = container.settings.fusion
     replay = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
     texts = [question.text for question in dataset.questions]
-    fused = fuse_all([row.results for row in replay.questions], settings, [None] * len(texts), 10)
+    results = [row.run.results for row in replay.questions]
+    fused = fuse_all(results, settings, [None] * len(texts), 10)
     served = container.gateway.search(texts, Ask(Route.FUSION, 10))
     assert fused == [reply.ranking for reply in served]
     text_alone = container.gateway.search(texts, Ask(Route.HYBRID, 10))
-    assert fuse_text([row.results for row in replay.questions], settings, 10) == [
-        reply.ranking for reply in text_alone
-    ]
+    assert fuse_text(results, settings, 10) == [reply.ranking for reply in text_alone]
 
 
 def test_a_further_arm_is_replayed_where_fusion_has_its_list(
@@ -102,11 +105,11 @@ def test_a_further_arm_is_replayed_where_fusion_has_its_list(
             asked = session.gateway.search(texts, Ask(arm, fusion.depth))
             assert rankings_of(replay, arm) == [reply.ranking for reply in asked]
         served = session.gateway.search(texts, Ask(Route.FUSION, 10))
-    fused = fuse_all([row.results for row in replay.questions], fusion, [None] * len(texts), 10)
+    fused = fuse_all([row.run.results for row in replay.questions], fusion, [None] * len(texts), 10)
     assert fused == [reply.ranking for reply in served]
     # What adds up scores knows no scale for them, and does without.
     assert fuse_all(
-        [row.results for row in replay.questions], FusionSettings(), [None] * len(texts), 10
+        [row.run.results for row in replay.questions], FusionSettings(), [None] * len(texts), 10
     )
 
 
@@ -121,15 +124,15 @@ def test_steps_of_a_replay_are_those_that_serve(
         served = session.gateway.search(texts, Ask(Route.STEPS, 10))
     taken = [reply.searches > 0 for reply in served]
     assert 0 < sum(taken) < len(taken)
-    assert [one.planned for one in replay.questions] == taken
+    assert [one.run.planned for one in replay.questions] == taken
     questions = EvaluationSet((replay,), np.zeros((len(replay), 0)))
     for ranking, reply in zip(questions.rankings(Route.STEPS), served, strict=True):
         pairs = [(hit.id, hit.score) for hit in ranking.hits[:10]]
         assert pairs == [(hit.id, hit.score) for hit in reply.ranking.hits]
     for one in replay.questions:
-        assert {"fusing", "steps"} <= {*one.seconds}
-        if one.steps is not None:
-            assert one.steps.hits
+        assert {"fusing", "steps"} <= {*one.run.seconds}
+        if one.run.steps is not None:
+            assert one.run.steps.hits
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ def test_it_is_asked_again_only_when_replies_would_differ(
     assert rankings_of(again, Route.GRAPH) == rankings_of(first, Route.GRAPH)
     # Judgements are no part of replies.
     turned = replace(dataset, judgements={q.id: {"other": 1} for q in dataset.questions})
-    assert replay_dataset(container, turned, tmp_path).judgements == turned.judgements
+    assert judgements_of(replay_dataset(container, turned, tmp_path)) == turned.judgements
     assert len(asked) == 11
     key = key_of(container)
     assert key_of(Session.open(load_settings(graph={"steps": 2}), index)) != key
@@ -188,7 +191,7 @@ def test_what_was_answered_is_not_asked_again(
     asked.clear()
     found = replay_dataset(container, dataset, tmp_path / "cut")
     assert len(asked) == 2 + 6  # two blocks, each with one to warm up; the first four are kept
-    assert found.judgements == whole.judgements
+    assert judgements_of(found) == judgements_of(whole)
     for arm in (Route.DENSE, Route.GRAPH):
         assert rankings_of(found, arm) == rankings_of(whole, arm)
 

@@ -1,19 +1,15 @@
 """Compares the trees that a model builds with those of a treebank, phrase by phrase."""
 
-import hashlib
-import importlib.metadata
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wye.featurizer.constituency.checkpoint import read_safetensors
+from spacy.tokens import Doc
+
 from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import Tree, parse_brackets
 from wye.featurizer.spacy.pipeline import load_pipeline
-from wye.training.constituency.model_files import STANZA, Recipe
 from wye.training.errors import TrainingError
 
 # As the usual scorer, EVALB, does: the root is always right, punctuation is no matter of syntax.
@@ -31,11 +27,6 @@ def read_trees(path: Path) -> list[Tree]:
         raise TrainingError(f"No treebank at {path}: expected one bracketed tree a line.")
     lines = path.read_text(encoding="utf-8").splitlines()
     return [parse_brackets(line) for line in lines if line.strip()]
-
-
-def is_question(tree: Tree) -> bool:
-    """Whether a sentence has a direct question in it."""
-    return any(node.label in ("SBARQ", "SQ") for node in tree.nodes())
 
 
 def retag(tree: Tree, tags: Sequence[str]) -> Tree:
@@ -66,13 +57,10 @@ class Tagger:
         self._nlp = load_pipeline(pipeline)
         wanted = {"tok2vec", "transformer", "tagger"}
         self._pipes = [pipe for name, pipe in self._nlp.pipeline if name in wanted]
-        meta = self._nlp.meta
-        self.name = f"{meta['lang']}_{meta['name']} {meta['version']}"
+        self.name = "{lang}_{name} {version}".format_map(self._nlp.meta)
 
     def retag(self, tree: Tree) -> Tree:
         """The tree with the tagger's parts of speech (Penn Treebank tags), as a parser sees it."""
-        from spacy.tokens import Doc  # noqa: PLC0415 - a second that `--help` need not pay
-
         doc = Doc(self._nlp.vocab, words=[*tree.words()])
         for pipe in self._pipes:
             pipe(doc)
@@ -124,41 +112,15 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, float]:
     Raises:
         TrainingError: A treebank is missing, or a sentence gets no tree.
     """
-    decoder = Decoder.read(model / MODEL_FILE)
-    test = read_trees(data / "test.mrg")
-    sets = {
-        "dev": read_trees(data / "dev.mrg"),
-        "test": test,
-        "test, questions": [tree for tree in test if is_question(tree)],
-        "held-out questions": read_trees(data / "questions-eval.mrg"),
-    }
-    return {name: _score(decoder, trees, tagger) for name, trees in sets.items()}
-
-
-def _score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> float:
-    words = [tagger.retag(tree).tagged_words() for tree in gold]
-    pairs = []
-    for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
-        if parsed is None:
-            excerpt = " ".join(tree.words())[:80]
-            raise TrainingError(f"The constituency model finds no tree for '{excerpt}'.")
-        pairs.append((retag(parsed, [tag for _, tag in tree.tagged_words()]), tree))
-    return score(pairs)
-
-
-def write_manifest(out: Path, recipe: Recipe, scores: Mapping[str, float], tagger: str) -> None:
-    """Write `manifest.json` beside the model in `out`: its recipe, epoch and F1 scores."""
-    model = out / MODEL_FILE
-    packages = ("stanza", "torch", "spacy")
-    manifest = {
-        "name": out.name,
-        "format": "stanza constituency, safetensors",
-        "files": {MODEL_FILE: hashlib.sha256(model.read_bytes()).hexdigest()},
-        "tagger": tagger,
-        "recipe": {**asdict(recipe), **STANZA},
-        "epoch": read_safetensors(model).content["best_epoch"],
-        "bracket_f1": {name: round(score, 2) for name, score in scores.items()},
-        "trained_with": {package: importlib.metadata.version(package) for package in packages},
-    }
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    (out / "manifest.json").write_text(text, encoding="utf-8")
+    decoder, scores = Decoder.read(model / MODEL_FILE), {}
+    for name in ("dev", "test", "questions-eval"):
+        gold = read_trees(data / f"{name}.mrg")
+        pairs = []
+        words = [tagger.retag(tree).tagged_words() for tree in gold]
+        for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
+            if parsed is None:
+                excerpt = " ".join(tree.words())[:80]
+                raise TrainingError(f"The constituency model finds no tree for '{excerpt}'.")
+            pairs.append((retag(parsed, [tag for _, tag in tree.tagged_words()]), tree))
+        scores[name] = score(pairs)
+    return scores

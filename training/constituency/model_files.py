@@ -1,9 +1,11 @@
 """What a constituency model is made of: its recipe, word vectors, and the file it is kept in."""
 
+import hashlib
+import importlib.metadata
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from sklearn.decomposition import PCA
 
-from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles
+from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
+from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE
 
@@ -163,3 +166,21 @@ def export(checkpoint: Path, vectors: Path, out: Path) -> None:
     } | dict.fromkeys(("save_dir", "data_dir", "wordvec_dir"), "")
     vocabulary = pretrain["vocab"]
     StanzaFiles(content, tensors, vocabulary["_id2unit"], vocabulary["lower"]).write(out)
+
+
+def write_manifest(out: Path, recipe: Recipe, scores: Mapping[str, float], tagger: str) -> None:
+    """Write `manifest.json` beside the model in `out`: its recipe, epoch and F1 scores."""
+    model = out / MODEL_FILE
+    packages = ("stanza", "torch", "spacy")
+    manifest = {
+        "name": out.name,
+        "format": "stanza constituency, safetensors",
+        "files": {MODEL_FILE: hashlib.sha256(model.read_bytes()).hexdigest()},
+        "tagger": tagger,
+        "recipe": {**asdict(recipe), **STANZA},
+        "epoch": read_safetensors(model).content["best_epoch"],
+        "bracket_f1": {name: round(score, 2) for name, score in scores.items()},
+        "trained_with": {package: importlib.metadata.version(package) for package in packages},
+    }
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    (out / "manifest.json").write_text(text, encoding="utf-8")
