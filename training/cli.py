@@ -42,7 +42,6 @@ Index = Annotated[Path | None, unset("Folder of the index. Default: WYE_INDEX.")
 _GENERATOR = "Base URL of an OpenAI-compatible API that writes; key in WYE_GENERATOR__KEY."
 GeneratorUrl = Annotated[str, option(_GENERATOR, envvar="WYE_GENERATOR__URL")]
 GeneratorModel = Annotated[str, option("Its model.", envvar="WYE_GENERATOR__MODEL")]
-Quality = Annotated[str, option("Measure that thresholds are solved for.")]
 _PRESET = (
     "A published system: ea-graphrag, linearrag, clue-rag or zoom-rag. `wye train` with "
     "ea-graphrag takes the paper's recipe for --success, --features, --simple, --elsewhere and "
@@ -229,7 +228,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         ] = None,
         generator_url: GeneratorUrl = "",
         generator_model: GeneratorModel = "",
-        quality: Quality = "nDCG@10",
         features: Annotated[
             str,
             option(
@@ -300,7 +298,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             return
         choices = Choices(
             success=success,
-            quality=quality,
             among=columns_named(features),
             recipe=RouterRecipe(unfamiliar=UNFAMILIAR),
             simple=None if simple is None else route_named(simple),
@@ -389,8 +386,8 @@ def _weighed_for(remote: "RemoteAnswers", choices: "Choices") -> "Choices":
         usual = ", so that asking for every question is worth .01"
     typer.echo(
         f"A price of {remote.price:g} counts as {remote.price * remote.ms_per_price:g} ms "
-        f"(--ms-per-price); a millisecond is worth {goal.latency_weight:.2g} of {choices.quality}"
-        f"{usual} (--latency-weight).",
+        f"(--ms-per-price); a millisecond is worth {goal.latency_weight:.2g} of nDCG@10{usual} "
+        "(--latency-weight).",
         err=True,
     )
     return replace(choices, goal=goal)
@@ -433,7 +430,6 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         out: Annotated[
             Path | None, unset(f"File to write. Default: {THRESHOLDS}, if they change.")
         ] = None,
-        quality: Quality = "nDCG@10",
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
         max_latency_ms: Latency = None,
@@ -452,7 +448,7 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
         goal = ThresholdObjective(latency_weight, max_latency_ms, max_graph_share)
         replays = replays_of(datasets or [], index, cache=cache, progress=progress)
-        tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
+        tuning = Tuning.load(replays, router, cache=cache / "features")
         retuned = retune(tuning, goal, elsewhere=elsewhere)
         show(as_markdown(tuning, retuned))
         if retuned.stays and out is None:

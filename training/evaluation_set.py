@@ -41,7 +41,6 @@ class EvaluationSet:
         deciding: Stages that the router always needs to decide; see
             `wye.router.evidence.stages`.
         fusion: How fusion works; replayed steps keep the fusion they were replayed with.
-        measure: What counts as quality, one of `MEASURES`.
     """
 
     replays: tuple[Replay, ...]
@@ -49,7 +48,6 @@ class EvaluationSet:
     deciding: tuple[str, ...] = ("parsing", "encoding")
     names: tuple[str, ...] = COLUMNS
     fusion: FusionSettings = field(default_factory=FusionSettings)
-    measure: str = QUALITY
     _measures: dict[Route, Float64] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +63,6 @@ class EvaluationSet:
         cache: Path,
         settings: Settings,
         deciding: tuple[str, ...] = ("parsing", "encoding"),
-        measure: str = QUALITY,
     ) -> "EvaluationSet":
         """Load replays with every column that a router may use.
 
@@ -83,7 +80,7 @@ class EvaluationSet:
             if len(replay)
         ]
         columns = with_corpus(np.concatenate(features), [row.run.results for row in rows])
-        return cls(tuple(replays), columns, deciding, fusion=settings.fusion, measure=measure)
+        return cls(tuple(replays), columns, deciding, fusion=settings.fusion)
 
     def __len__(self) -> int:
         """Number of questions; one that is asked of two indexes counts twice."""
@@ -173,8 +170,8 @@ class EvaluationSet:
         return np.concatenate(values)
 
     def quality_of(self, route: Route, scores: Float64 | None = None) -> Float64:
-        """(n,) the quality of a route's rankings; arguments as for `rankings`."""
-        quality: Float64 = self.values_of(route, scores)[:, MEASURES.index(self.measure)]
+        """(n,) the nDCG@10 of a route's rankings; arguments as for `rankings`."""
+        quality: Float64 = self.values_of(route, scores)[:, MEASURES.index(QUALITY)]
         return quality
 
     def latency_ms(

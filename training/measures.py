@@ -28,22 +28,12 @@ MEASURES: tuple[str, ...] = (
     ALL_EVIDENCE,
 )
 QUALITY = "nDCG@10"
-"""The measure of quality, unless another one is asked for."""
+"""The measure that routers and thresholds are chosen by."""
 DEPTH = 10
 """The deepest rank that these measures use."""
 
 Run = Mapping[str, Sequence[str]]
 """Question id -> passage ids, best first."""
-
-
-def require_measure(name: str) -> None:
-    """Check that there is a measure of this name.
-
-    Raises:
-        EvaluationError: There is none.
-    """
-    if name not in MEASURES:
-        raise EvaluationError(f"There is no measure '{name}'; use one of {', '.join(MEASURES)}.")
 
 
 def score(judgements: Judgements, run: Run) -> Float64:

@@ -190,7 +190,11 @@ def metrics(report: Report) -> dict[str, Any]:
         {
             **report.facts,
             **{name: getattr(report, name) for name in names},
-            "choices": {**asdict(fitted.choices), "fusion": fitted.questions.fusion},
+            "choices": {
+                **asdict(fitted.choices),
+                "fusion": fitted.questions.fusion,
+                "quality": QUALITY,
+            },
             "recipe": fitted.recipe,
             "features": fitted.scorer.names,
             "policy": fitted.policy,
@@ -203,9 +207,9 @@ def metrics(report: Report) -> dict[str, Any]:
 def write_report(folder: Path, report: Report) -> None:
     """Write metrics.json and the two figures; the same report gives the same bytes."""
     write_json(folder / METRICS, metrics(report))
-    chosen, quality = report.fitted.solution.outcome, report.fitted.choices.quality
+    chosen = report.fitted.solution.outcome
     for name, figure in (
-        (FRONT, front_figure(report.front, chosen, report.fixed, quality)),
+        (FRONT, front_figure(report.front, chosen, report.fixed, QUALITY)),
         (RELIABILITY, reliability_figure(report.calibration)),
     ):
         (folder / name).write_text(as_svg(figure), encoding="utf-8")
@@ -222,13 +226,13 @@ def verdict(report: Report) -> tuple[bool, str] | None:
     choices, simple = report.fitted.choices, report.fitted.policy.simple
     rival = Route.FUSION if keeps(report.fixed[str(Route.FUSION)], choices.goal) else simple
     always = f"always {rival}"
-    delta = evaluation.differences[always][choices.quality]
+    delta = evaluation.differences[always][QUALITY]
     # A router may be meant to save time; the goal's weight says what saved time is worth.
     auto_ms, rival_ms = evaluation.latency_ms[AUTO], evaluation.latency_ms[always]
     bought = choices.goal.latency_weight * (rival_ms - auto_ms)
     better = delta.low + max(bought, 0.0) > 0  # better answers may take longer
     word = "Better" if delta.low > 0 else "Worse" if delta.high < 0 else "Not better"
-    says = f"{word} than {always}: {choices.quality} {gain_spread(delta)} on the test split."
+    says = f"{word} than {always}: {QUALITY} {gain_spread(delta)} on the test split."
     if bought:
         says += f" A question takes {auto_ms:.1f} ms on average instead of {rival_ms:.1f}."
     if not better:
@@ -250,7 +254,7 @@ def card(name: str, report: Report) -> str:
         kind=AttentionMlp.kind + (f", mean of {members}," if members > 1 else ""),
         features=len(fitted.scorer.names),
         schema=report.facts["schema_id"],
-        quality=choices.quality,
+        quality=QUALITY,
         low=thresholds.low,
         high=thresholds.high,
         fusion=fitted.questions.fusion.method,
@@ -279,7 +283,7 @@ def stepping(threshold: float) -> str:
 def _unjudged(report: Report) -> str:
     return (
         "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
-        f"scores, {report.fitted.choices.quality} is {spread(report.cross_fitted)}; the thresholds "
+        f"scores, {QUALITY} is {spread(report.cross_fitted)}; the thresholds "
         "were chosen on the same questions."
     )
 

@@ -20,6 +20,7 @@ from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
 from wye.training.labels import ALL_GOLD, ENOUGH, Disagreement, compared
+from wye.training.measures import QUALITY
 from wye.training.remote import RemoteAnswers
 from wye.training.replay import TRAINING_SPLITS, Replay, Replays
 from wye.training.report import TEST, Report, card, make_report, write_report
@@ -139,7 +140,7 @@ class TrainingRun:
                 "versions": versions,
             },
             notes={
-                "quality": choices.quality,
+                "quality": QUALITY,
                 "objective": solution.outcome.quality,
                 "best pair": [solution.best.low, solution.best.high],
                 "plateau": solution.plateau,
@@ -152,9 +153,7 @@ class TrainingRun:
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
         deciding, folder = stages(self._choices.among or COLUMNS), self._cache / "features"
         with self.clock.stage("features"):
-            return EvaluationSet.load(
-                replays, folder, self._settings, deciding, self._choices.quality
-            )
+            return EvaluationSet.load(replays, folder, self._settings, deciding)
 
     def _compared(self, questions: EvaluationSet) -> Disagreement:
         # The graph is compared with the best route without it, or with one arm, as published.

@@ -22,7 +22,7 @@ from wye.training.data import parse_source
 from wye.training.errors import TrainingError
 from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.markdown import escape, table
-from wye.training.measures import QUALITY, Interval, mean_interval, require_measure
+from wye.training.measures import QUALITY, Interval, mean_interval
 from wye.training.replay import Replays, TrainingReplay
 from wye.training.thresholds import (
     Outcome,
@@ -72,25 +72,21 @@ class Tuning:
         model: Path | str = "",
         *,
         cache: Path,
-        measure: str = QUALITY,
     ) -> "Tuning":
         """Read a router, and compute the questions' features.
 
         Args:
             model: "name/version", or a version's folder; "" for the settings' router.
             cache: Folder of features that later runs use again.
-            measure: The measure of quality, one of `wye.training.measures.MEASURES`.
 
         Raises:
             ModelFileError: There is no such router, or it was trained on other features.
-            EvaluationError: The measure is unknown.
         """
-        require_measure(measure)
         settings = load_settings()
         options = replace(settings.router, model=str(model)) if model else settings.router
         router = load_router(options.folder(), schema_id=schema_of(settings), names=COLUMNS)
         deciding = stages(router.scorer.names)
-        return cls(EvaluationSet.load(replays, cache, settings, deciding, measure), router)
+        return cls(EvaluationSet.load(replays, cache, settings, deciding), router)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
@@ -125,7 +121,7 @@ class Tuning:
         facts = {
             "replays": [f"{r.dataset}, {r.split}" for r in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
-            self.evaluation_set.measure: result.quality,
+            QUALITY: result.quality,
             "mean_ms": result.mean_ms,
             "p95_ms": result.p95_ms,
             "shares": dict(zip(map(str, routes(policy.simple)), result.shares, strict=True)),
@@ -184,14 +180,14 @@ def retune(
 
 def as_markdown(tuning: Tuning, retuned: Retuned) -> str:
     """Old and new thresholds, and outcomes of fixed routes."""
-    policy, measure, gain = tuning.model.policy, tuning.evaluation_set.measure, retuned.gain
+    policy, gain = tuning.model.policy, retuned.gain
     order = routes(policy.simple)
     pairs = policy.thresholds, retuned.solution.thresholds
     results = retuned.before, retuned.solution.outcome
     rows = [
         ("low", *(f"{pair.low:.3f}" for pair in pairs)),
         ("high", *(f"{pair.high:.3f}" for pair in pairs)),
-        (measure, *(f"{one.quality:.4f}" for one in results)),
+        (QUALITY, *(f"{one.quality:.4f}" for one in results)),
         ("mean ms", *(f"{one.mean_ms:.1f}" for one in results)),
         *(
             (f"share of {route}", *(f"{one.shares[code]:.1%}" for one in results))
@@ -199,13 +195,13 @@ def as_markdown(tuning: Tuning, retuned: Retuned) -> str:
         ),
     ]
     always = (
-        f"{name} {measure} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
+        f"{name} {QUALITY} {outcome.quality:.4f}, {outcome.mean_ms:.1f} ms"
         for name, outcome in tuning.fixed.items()
     )
     blocks = [
         f"**{escape(tuning.model.name)} on {len(tuning.evaluation_set)} questions**",
         table(("", "now", "proposed"), rows),
-        f"{retuned.changed} questions change route. Change in {measure}: {gain.mean:+.4f} "
+        f"{retuned.changed} questions change route. Change in {QUALITY}: {gain.mean:+.4f} "
         f"[{gain.low:+.4f} {gain.high:+.4f}].",
         f"Always taking one route: {'; '.join(always)}.",
     ]

@@ -136,7 +136,6 @@ def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: W
 def test_mistakes_are_one_sentence(trained: Place, tmp_path: Path, wye: Wye) -> None:
     for more, says in (
         (["--success", "luck"], "There is no success 'luck'; use one of graph-helps, all-gold@5"),
-        (["--quality", "luck"], "There is no measure 'luck'"),
         (["--simple", "graph"], "'graph' cannot be the simple route; use dense"),
         (["--questions", str(tmp_path / "missing")], "There is no folder"),
         (["--name", "../up"], "A model cannot be called '../up'"),
@@ -188,11 +187,6 @@ def test_nothing_is_written_where_the_thresholds_in_use_stay(
     code, _, err = wye(*trained.tune("--max-latency-ms", "0.001"))
     assert code == 2
     assert re.search(r"even the fastest route takes \d+\.\d ms on average", err)
-
-
-def test_a_measure_that_there_is_not(trained: Place, wye: Wye) -> None:
-    code, _, err = wye(*trained.tune("--quality", "luck"))
-    assert (code, "There is no measure 'luck'" in err) == (2, True)
 
 
 def test_a_router_that_asks_the_corpus_needs_an_index(

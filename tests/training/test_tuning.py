@@ -92,18 +92,6 @@ def test_without_a_dev_split_nothing_is_tuned(tmp_path: Path) -> None:
         asked()
 
 
-def test_other_measures_are_other_outcomes(tuning: Tuning) -> None:
-    assert (
-        outcome(
-            replace(
-                tuning, evaluation_set=replace(tuning.evaluation_set, measure="Success@1")
-            ).outcomes,
-            Thresholds(1, 1),
-        ).quality
-        == 0.75
-    )
-
-
 @pytest.fixture
 def undecided() -> Tuning:
     """The graph is needed from a logit of 1 on; the router's own thresholds change at 0."""

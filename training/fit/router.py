@@ -16,7 +16,6 @@ from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import CrossFit, Pool, crossfit, fit_scorer, leave_datasets_out
 from wye.training.labels import ALL_GOLD, HELPS, SUCCESSES, Disagreement
-from wye.training.measures import QUALITY, require_measure
 from wye.training.thresholds import (
     FUSION,
     GRAPH,
@@ -60,7 +59,6 @@ class Choices:
 
     Attributes:
         success: What counts as success on a question; see `wye.training.labels`.
-        quality: The measure that thresholds are solved for.
         among: Names of the features that the scorer may use; None for all.
         recipe: The scorer's hyper-parameters; `among` replaces its own.
         simple: The simple route; None for the one with the best thresholds.
@@ -69,7 +67,6 @@ class Choices:
     """
 
     success: str = HELPS
-    quality: str = QUALITY
     among: tuple[str, ...] | None = None
     recipe: RouterRecipe = field(default_factory=RouterRecipe)
     simple: Route | None = None
@@ -78,7 +75,6 @@ class Choices:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_measure(self.quality)
         if self.success not in SUCCESSES:
             names = ", ".join(SUCCESSES)
             raise FitError(f"There is no success '{self.success}'; use one of {names}.")
