@@ -7,6 +7,8 @@ A version that differs little from one that was read before is layered on it: th
 and what was added since is a corpus of its own (`wye.backends.layers`). So reading a small write
 costs what it adds. The two are compared by fragments of the dataset. Rows of fragments that
 changed since, by a deletion or a compaction, are matched by id and hash.
+
+All functions raise an `IndexDamagedError` if the index cannot be read.
 """
 
 import json
@@ -261,9 +263,6 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
 
     Args:
         base: The corpus of another version, not layered itself.
-
-    Raises:
-        IndexDamagedError: The index cannot be read.
     """
     if base is not None and index.is_large:
         with reading(index.path):
@@ -288,11 +287,7 @@ def latest_files(index: PassageStore) -> DerivedFiles | None:
 
 
 def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
-    """The corpus of derived files, to be a base; None if it can no longer be read.
-
-    Raises:
-        IndexDamagedError: The index cannot be read.
-    """
+    """The corpus of derived files, to be a base; None if it can no longer be read."""
     if (arrays := files.read(PASSAGES)) is None:
         return None
     try:
@@ -305,11 +300,7 @@ def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
 
 
 def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
-    """Number of passages added or removed since files were derived; None if it is unknown.
-
-    Raises:
-        IndexDamagedError: The index cannot be read.
-    """
+    """Number of passages added or removed since files were derived; None if it is unknown."""
     if (base := stored_corpus(index, files)) is None:
         return None
     dataset = index.snapshot()
@@ -322,9 +313,6 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     """Read all of the version in view; also returns a function that writes it beside the dataset.
 
     The arrays are on disk, as far as there is room; memory holds one block at a time.
-
-    Raises:
-        IndexDamagedError: The index cannot be read.
     """
     dataset, files = index.snapshot(), index.derived
     index.check_files(read_record(index.path).digests)  # all bytes are read here anyway

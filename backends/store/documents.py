@@ -1,9 +1,12 @@
-"""Listing, reading and deleting the documents of an index, and its inventory."""
+"""Listing, reading and deleting the documents of an index, and its inventory.
+
+All functions raise an `IndexNotFoundError` if there is no index, an `IndexDamagedError` if it
+cannot be read, and a `FilterError` for a filter that is not well formed.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress
 from os.path import commonprefix
 from pathlib import Path
 
@@ -64,14 +67,10 @@ def list_documents(
         after: Id of the previous page's last document; "" for the first page.
         prefix: Only documents whose id begins with it are listed and counted.
         filter_: A metadata filter; passages that it excludes are ignored.
-
-    Raises:
-        IndexNotFoundError: There is no index.
-        IndexDamagedError: It cannot be read.
     """
     index = _open(folder)
     with reading(folder):
-        column = _document_column(index.snapshot(), filter_)
+        column = _matches(index.snapshot(), ["document"], filter_)["document"]
         ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     rest = [id_ for id_ in ids if id_ > after]
     documents = _read(index, rest[:limit], filter_)
@@ -79,12 +78,7 @@ def list_documents(
 
 
 def read_document(folder: Path, id_: str, filter_: object | None = None) -> StoredDocument | None:
-    """A document with its passages that match a metadata filter; None if there is none.
-
-    Raises:
-        IndexNotFoundError: There is no index.
-        IndexDamagedError: It cannot be read.
-    """
+    """A document with its passages that match a metadata filter; None if there is none."""
     return next(iter(_read(_open(folder), [id_], filter_)), None)
 
 
@@ -96,28 +90,32 @@ def _open(folder: Path) -> PassageStore:
     return index
 
 
-def _document_column(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArray:
-    """The document of each passage that matches a filter; of all passages without one."""
+def _matches(
+    dataset: lance.LanceDataset,
+    columns: Sequence[str],
+    filter_: object | None,
+    condition: str | None = None,
+    *,
+    deletes: bool = False,
+) -> pa.Table:
+    """Columns of the passages that meet a condition in SQL and a metadata filter, if given."""
     if filter_ is None:
-        return dataset.to_table(columns=["document"])["document"]
-    rows = dataset.to_table(columns=["document", "metadata"])
-    columns = Columns(rows["metadata"].to_pylist())
-    return rows["document"].filter(pa.array(parse_filter(filter_).mask(columns)))
+        return dataset.to_table(columns=[*columns], filter=condition)
+    parsed = parse_filter(filter_)
+    rows = dataset.to_table(columns=[*{*columns, "metadata"}], filter=condition)
+    metadata = Columns(rows["metadata"].to_pylist())
+    mask = metadata.passing(parsed, deletes=True) if deletes else parsed.mask(metadata)
+    return rows.filter(pa.array(mask))
 
 
 def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> list[StoredDocument]:
     if not ids:
         return []
-    condition = any_of("document", ids)
     chunks: dict[str, list[Passage]] = {}
     with reading(index.path):
-        dataset = index.snapshot()
-        rows = dataset.to_table(columns=columns_of(dataset.schema), filter=condition)
-        passages = list(to_passages(rows))
-    if filter_ is not None:
-        mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in passages]))
-        passages = list(compress(passages, mask))
-    for passage in passages:
+        dataset, condition = index.snapshot(), any_of("document", ids)
+        rows = _matches(dataset, columns_of(dataset.schema), filter_, condition)
+    for passage in to_passages(rows):
         chunks.setdefault(passage.document, []).append(passage)
     return [
         StoredDocument(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
@@ -147,13 +145,7 @@ class Removal:
 
 
 def matching(folder: Path, removal: Removal) -> tuple[list[str], int]:
-    """Ids of the passages that a removal would delete, ascending, and the version looked at.
-
-    Raises:
-        IndexNotFoundError: There is no index.
-        IndexDamagedError: It cannot be read.
-        FilterError: The filter is not well formed.
-    """
+    """Ids of the passages that a removal would delete, ascending, and the version looked at."""
     index = _open(folder)
     with reading(folder):
         return _select(index.snapshot(), removal), index.version
@@ -166,10 +158,7 @@ def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
         Their ids, ascending, and a version that has none of them.
 
     Raises:
-        IndexNotFoundError: There is no index.
-        IndexDamagedError: It cannot be read.
         IndexLockedError: Another process is writing.
-        FilterError: The filter is not well formed.
     """
     with PassageStore.open(folder).writer() as writer:
         with reading(folder):
@@ -185,13 +174,9 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     ids: set[str] = set()
     for column, values in (("id", removal.ids), ("document", removal.documents)):
         if values:
-            rows = dataset.to_table(columns=["id"], filter=any_of(column, values))
-            ids.update(rows["id"].to_pylist())
+            ids.update(_matches(dataset, ["id"], None, any_of(column, values))["id"].to_pylist())
     if removal.filter is not None:
-        parsed = parse_filter(removal.filter)
-        rows = dataset.to_table(columns=["id", "metadata"])
-        columns = Columns(rows["metadata"].to_pylist())
-        ids.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
+        ids.update(_matches(dataset, ["id"], removal.filter, deletes=True)["id"].to_pylist())
     return sorted(ids)
 
 
@@ -205,9 +190,6 @@ def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
 
     Args:
         listed: Folder -> names of the files that it has now.
-
-    Raises:
-        BackendError: The index cannot be read.
     """
     lost = {
         id_
@@ -219,7 +201,7 @@ def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
         return []
     index = _open(folder)
     with reading(folder):
-        ids = pc.unique(_document_column(index.snapshot(), None)).to_pylist()
+        ids = index.snapshot().to_table(columns=["document"])["document"].to_pylist()
     return sorted(lost.intersection(ids))
 
 
@@ -248,13 +230,7 @@ def _sizes_on_disk(folder: Path) -> list[int]:
 
 
 def take_inventory(folder: Path) -> dict[str, object]:
-    """Counts, bytes and pins of the newest version, as plain values.
-
-    Raises:
-        IndexNotFoundError: There is no index.
-        IndexDamagedError: It cannot be read.
-        IndexMismatchError: Another schema version wrote it.
-    """
+    """Counts, bytes and pins of the newest version, as plain values."""
     index = PassageStore.open(folder)
     fault, times = index.fault, dict[str, object]()
     try:

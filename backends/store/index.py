@@ -43,7 +43,8 @@ from wye.backends.store.writer import Writer
 class PassageStore:
     """Reads one version of an index; `refresh` moves to a newer one.
 
-    A version stays readable and unchanged, whatever this process or another one writes.
+    A version stays readable and unchanged, whatever this process or another one writes. All methods
+    raise an `IndexDamagedError`, which names the file, if what they need is not as committed.
 
     Attributes:
         fault: Why the current version is not the last committed one; "" if it is.
@@ -173,11 +174,7 @@ class PassageStore:
         return int(self._dataset.version)
 
     def versions(self) -> dict[int, datetime]:
-        """Number of each version that is kept -> when it was written, in UTC, oldest first.
-
-        Raises:
-            IndexDamagedError: One of them cannot be read.
-        """
+        """Number of each version that is kept -> when it was written, in UTC, oldest first."""
         with reading(self.path):
             versions = ((each["version"], each["timestamp"]) for each in self._dataset.versions())
             # Lance gives local times without a zone, as `astimezone` assumes.
@@ -189,11 +186,7 @@ class PassageStore:
             return int(self._dataset.count_rows())
 
     def refresh(self) -> bool:
-        """Move to the newest whole version; returns whether that is another one.
-
-        Raises:
-            IndexDamagedError: No version is whole.
-        """
+        """Move to the newest whole version; returns whether that is another one."""
         if self.is_newest:
             return False
         before, survey = self.version, self._survey()
@@ -208,11 +201,7 @@ class PassageStore:
         return self._mark is not None and self._mark == newest_mark(self.path)
 
     def check_files(self, digests: Mapping[str, str] | None = None) -> None:
-        """Check the lengths of the current version's files, and their digests if given.
-
-        Raises:
-            IndexDamagedError: Names a file that is not as it was.
-        """
+        """Check the lengths of the current version's files, and their digests if given."""
         with reading(self.path):
             files = sizes_of(self._dataset)
         if digests is not None:
@@ -224,11 +213,7 @@ class PassageStore:
         check_indices(self.path, self._dataset, digests or {})
 
     def check_content(self) -> None:
-        """Check that the index is as last committed, byte for byte; reads all of it.
-
-        Raises:
-            IndexDamagedError: Names a file that is not.
-        """
+        """Check that the index is as last committed, byte for byte; reads all of it."""
         if self.fault:
             raise IndexDamagedError(self.fault)
         self.check_files(read_record(self.path).digests)
@@ -257,11 +242,7 @@ class PassageStore:
         return self.derived_of(self.version)
 
     def derived_of(self, version: int) -> DerivedFiles:
-        """The derived files of a version.
-
-        Raises:
-            IndexDamagedError: Its manifest cannot be read.
-        """
+        """The derived files of a version."""
         name = manifest_name(version)
         with reading(self.path):
             manifest = digest_of(self.path / PASSAGES / name)
@@ -275,11 +256,7 @@ class PassageStore:
         return self._dataset
 
     def checkout(self, version: int) -> lance.LanceDataset:
-        """A version as a Lance dataset.
-
-        Raises:
-            IndexDamagedError: It cannot be read.
-        """
+        """A version as a Lance dataset."""
         if version == self.version:
             return self._dataset
         examined = self._survey().examine(version)

@@ -2,7 +2,8 @@
 
 Any number of processes read it. One writes: a commit is a conditional put of the next version, so
 of two writers the second is told. A folder's record, lock and files beside the dataset are not
-needed there, since a store has what it acknowledged.
+needed there, since a store has what it acknowledged. One that does not answer or refuses is a
+`StoreError`.
 """
 
 import re
@@ -53,7 +54,6 @@ class RemoteStore(PassageStore):
 
         Raises:
             IndexMismatchError: The index was written by another analyser.
-            StoreError: The store does not answer, or refuses.
         """
         folder = Path(path)
         try:
@@ -91,11 +91,7 @@ class RemoteStore(PassageStore):
         return _opened(f"{address_of(self.path)}/{name}")
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
-        """Turn what Lance raises while this is read into one error.
-
-        Raises:
-            StoreError: The object store does not answer, or refuses.
-        """
+        """Turn what Lance raises while this is read into one error."""
         return _guard(self.path, "read", *also)
 
     @property
@@ -105,11 +101,7 @@ class RemoteStore(PassageStore):
             return bool(self._dataset.latest_version == self.version)
 
     def check_files(self, digests: Mapping[str, str] | None = None) -> None:
-        """Check that the object store answers.
-
-        Raises:
-            StoreError: It does not.
-        """
+        """Check that the object store answers."""
         del digests
         _ = self.is_newest
 

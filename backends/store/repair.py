@@ -27,6 +27,7 @@ from wye.backends.store.versions import (
     set_aside,
     sizes_in,
 )
+from wye.backends.store.writer import without_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +207,11 @@ def _perform(folder: Path, plan: Repair) -> None:
     with reading(folder, also=()):
         dataset = lance.dataset(passages, version=plan.version)
         if plan.without:
-            condition, emptied = any_of("document", plan.half), [*plan.without]
-            updated: list[lance.FragmentMetadata] = []
-            for fragment in dataset.get_fragments() if plan.half else ():
-                if fragment.fragment_id in plan.without:
-                    continue
-                if (metadata := fragment.delete(condition)) is None:
-                    emptied.append(fragment.fragment_id)
-                else:
-                    updated.append(metadata)
+            condition, fragments = any_of("document", plan.half), dataset.get_fragments()
+            good = [each for each in fragments if each.fragment_id not in plan.without]
+            updated, emptied = without_rows(good, condition) if plan.half else ([], [])
             flush_files(folder, updated)
-            change = lance.LanceOperation.Delete(updated, emptied, condition)
+            change = lance.LanceOperation.Delete(updated, [*plan.without, *emptied], condition)
             dataset = lance.LanceDataset.commit(dataset, change, read_version=plan.version)
         # A new number, so that no reader takes the result for a damaged version that it has read.
         while dataset.version <= plan.newest and plan.version != plan.newest:

@@ -4,6 +4,9 @@ Lance takes the newest manifest that it finds. If that is missing, Lance would s
 version; if a power cut left it half written, Lance could open nothing. So `commits.json` records
 each commit: its number, and the digest of every file that reading it needs. The record is synced to
 the disk before anybody is told of the commit, and is read before Lance is asked.
+
+What is not as it was committed is an `IndexDamagedError`, which says what; a disk that refuses is
+an `OSError`.
 """
 
 import json
@@ -123,9 +126,6 @@ class Survey:
 
         Returns:
             It, why it is not the last committed one ("" if it is), and the torn ones after it.
-
-        Raises:
-            IndexDamagedError: There is none.
         """
         faults, torn = [self.fault] if self.fault else [], list[int]()
         for version in self.versions():
@@ -187,11 +187,7 @@ def address_of(folder: Path) -> str:
 def check_files(
     dataset: Path, sizes: Mapping[str, int | None], digests: Mapping[str, str] | None = None
 ) -> None:
-    """Check that files of a dataset have their lengths and digests, as far as those are known.
-
-    Raises:
-        IndexDamagedError: Names one that has not.
-    """
+    """Check that files of a dataset have their lengths and digests, as far as those are known."""
     for name, size in sizes.items():
         committed = (digests or {}).get(name)
         try:
@@ -208,11 +204,7 @@ def check_files(
 
 
 def check_indices(folder: Path, dataset: lance.LanceDataset, digests: Mapping[str, str]) -> None:
-    """Check the files of Lance's indices of a version that have digests.
-
-    Raises:
-        IndexDamagedError: Names a file that is not as it was, and how to make it again.
-    """
+    """Check the files of Lance's indices of a version that have digests."""
     folders = tuple(f"{name}/" for name in indices_of(dataset))
     files: dict[str, None] = {name: None for name in digests if name.startswith(folders)}
     try:
@@ -282,11 +274,7 @@ def newest_mark(folder: Path) -> Mark:
 
 
 def read_record(folder: Path) -> Record:
-    """Read the record of the last commit; without one, Lance's own hint, without digests.
-
-    Raises:
-        IndexDamagedError: There is a record, but it cannot be read.
-    """
+    """Read the record of the last commit; without one, Lance's own hint, without digests."""
     for name in (RECORD, HINT):
         try:
             stored = json.loads((folder / PASSAGES / name).read_bytes())
@@ -303,9 +291,6 @@ def flush_files(folder: Path, fragments: Sequence[lance.FragmentMetadata]) -> No
     """Check the files of fragments, and sync them to the disk, before a manifest names them.
 
     Lance 14 ignores an error of its last write to a data file, so the file may be short.
-
-    Raises:
-        OSError: The disk refuses, or did not take all of a file.
     """
     passages, sizes = folder / PASSAGES, sizes_in(fragments)
     try:
@@ -324,9 +309,6 @@ def check_deletions(dataset: Path, name: str, expected: int) -> None:
     It is an Arrow file, or a Roaring bitmap: a head with the number of containers, for each of
     them a key and its count less 1, the offsets, then 2 bytes a row or, above 4,096 rows, 8 kB
     (https://github.com/RoaringBitmap/RoaringFormatSpec).
-
-    Raises:
-        IndexDamagedError: It has not the expected number of rows.
     """
     with reading(name, also=(OSError, struct.error)):
         data = (dataset / name).read_bytes()
@@ -349,9 +331,6 @@ def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
     All files of the version are synced, including those of earlier commits, whose writer may have
     been killed before this step. A file with a digest in the record was synced before. The caller
     must hold the write lock.
-
-    Raises:
-        OSError: The disk refuses.
     """
     passages, indices = folder / PASSAGES, indices_of(dataset)
     paths = (path for name in indices for path in (passages / name).iterdir() if path.is_file())
@@ -405,11 +384,7 @@ def aside_folder(folder: Path) -> Path:
 
 
 def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
-    """Move files of an index, by their relative names, to a folder that nobody reads.
-
-    Raises:
-        OSError: The disk refuses.
-    """
+    """Move files of an index, by their relative names, to a folder that nobody reads."""
     for name in names:
         target = aside / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -419,11 +394,7 @@ def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """Digest of a file's content: 128 bits in hex.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Digest of a file's content: 128 bits in hex."""
     with path.open("rb") as file:
         return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()
 

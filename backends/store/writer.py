@@ -1,6 +1,6 @@
 """The one writer of an index: its commits are atomic, and on the disk when a method returns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
@@ -75,66 +75,42 @@ class Writer:
         Raises:
             ValueError: An id occurs twice in `rows`, or in both arguments.
         """
-        if not rows.num_rows:
-            return self.delete(stale)
         ids = rows.column("id").to_pylist()
         if len({*ids, *stale}) != len(ids) + len(stale):
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
         # Lance's own merge also reads the ids of all passages where every row is a new one.
         former = [*(ids if replaced is None else replaced), *stale]
         with self.guard():
-            new = new_fragments(rows, self.dataset)
+            new = new_fragments(rows, self.dataset) if ids else []
         return len(self.replace(new, former).difference(ids))
 
     def replace(self, new: Sequence[lance.FragmentMetadata], former: Sequence[str]) -> set[str]:
         """Add fragments that are written, and delete passages by id, in one commit.
 
+        If there is nothing to do, there is no new version.
+
         Returns:
             The ids that were stored.
         """
-        stored, updated, emptied = self._delete_rows(former)
-        self.commit(lance.LanceOperation.Update(emptied, updated, [*new], [], []), [*new, *updated])
+        stored, updated, emptied = set[str](), list[lance.FragmentMetadata](), list[int]()
+        if former:
+            condition = any_of("id", former)
+            with self.guard():
+                # A scan of all fragments is as fast as one of a single fragment.
+                matches = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
+                stored = {*matches["id"].to_pylist()}
+                holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
+                fragments = self.dataset.get_fragments()
+                fragments = [each for each in fragments if each.fragment_id in holding]
+                updated, emptied = without_rows(fragments, condition)
+        if new or stored:
+            change = lance.LanceOperation.Update(emptied, updated, [*new], [], [])
+            self.commit(change, [*new, *updated])
         return stored
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Delete passages by id; unknown ids are ignored.
-
-        Returns:
-            The number of deleted passages; if it is 0, there is no new version.
-        """
-        if not ids:
-            return 0
-        stored, updated, emptied = self._delete_rows(ids)
-        if stored:
-            condition = any_of("id", ids)
-            self.commit(lance.LanceOperation.Delete(updated, emptied, condition), updated)
-        return len(stored)
-
-    def _delete_rows(
-        self, ids: Sequence[str]
-    ) -> tuple[set[str], list[lance.FragmentMetadata], list[int]]:
-        """Delete ids from fragments, without a commit.
-
-        Returns:
-            Those that are stored, the fragments that keep other rows, and the numbers of those
-            that keep none.
-        """
-        if not ids:
-            return set(), [], []
-        condition = any_of("id", ids)
-        updated, emptied = [], []
-        with self.guard():
-            # A scan of all fragments is as fast as one of a single fragment.
-            matches = self.dataset.to_table(["id"], filter=condition, with_row_address=True)
-            holding = {*pc.unique(pc.shift_right(matches["_rowaddr"], 32)).to_pylist()}
-            for fragment in self.dataset.get_fragments():
-                if fragment.fragment_id in holding:
-                    metadata = fragment.delete(condition)
-                    if metadata is None:
-                        emptied.append(fragment.fragment_id)
-                    else:
-                        updated.append(metadata)
-            return {*matches["id"].to_pylist()}, updated, emptied
+        """Delete passages by id; unknown ids are ignored; returns the number of deleted ones."""
+        return len(self.replace((), ids))
 
     def guard(self) -> AbstractContextManager[None]:
         """As `PassageStore.reading`, but errors of a full disk pass."""
@@ -214,6 +190,23 @@ class Writer:
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
         self.record(Record(self.version, remaining))
+
+
+def without_rows(
+    fragments: Iterable[lance.LanceFragment], condition: str
+) -> tuple[list[lance.FragmentMetadata], list[int]]:
+    """Delete rows of fragments, without a commit.
+
+    Returns:
+        The fragments that keep other rows, and the numbers of those that keep none.
+    """
+    updated, emptied = [], []
+    for fragment in fragments:
+        if (metadata := fragment.delete(condition)) is None:
+            emptied.append(fragment.fragment_id)
+        else:
+            updated.append(metadata)
+    return updated, emptied
 
 
 def new_fragments(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from time import monotonic, time
 from typing import Any, TypeVar
 
@@ -51,12 +52,12 @@ class _Pauses:
     """The pauses of a job since its last commit; times are `monotonic` seconds.
 
     Attributes:
-        start: When it was first put back; None if it was not.
+        start: When it was first put back.
         end: When it is tried again.
         length: Seconds of the last pause.
     """
 
-    start: float | None = None
+    start: float = inf
     end: float = 0.0
     length: float = 0.0
     reason: str = ""
@@ -64,15 +65,10 @@ class _Pauses:
     def put_back(self, reason: str) -> None:
         """Begin a pause, twice as long as the last one."""
         now = monotonic()
-        self.start = now if self.start is None else self.start
+        self.start = min(self.start, now)
         self.length = min(2 * self.length or _FIRST_PAUSE, _LONGEST_PAUSE)
         self.end = now + self.length
         self.reason = reason
-
-    @property
-    def total(self) -> float:
-        """Seconds for which it could write nothing."""
-        return 0.0 if self.start is None else monotonic() - self.start
 
 
 class JobRunner:
@@ -122,18 +118,18 @@ class JobRunner:
         faults = {}
         for writer in self._ready_writers():
             name = writer.collection.name
-            stored = await asyncio.to_thread(self._stored_fault, writer.jobs)
-            if fault := self._faults.get(name) or stored:
-                faults[name] = fault
-        return faults
+            faults[name] = self._faults.get(name) or await asyncio.to_thread(
+                self._stored_fault, writer.jobs
+            )
+        return {name: fault for name, fault in faults.items() if fault}
 
     def _stored_fault(self, jobs: JobStore) -> str:
         faults = [jobs.fault] if jobs.fault else []
         with suppress(OSError):  # `_work` reports it
             for job in jobs.unfinished():
                 pauses = self._pauses.get(job.id, _Pauses())
-                if pauses.total > _REPORTED_AFTER:
-                    hours = f"{pauses.total / 3600:.0f} h"
+                if (seconds := monotonic() - pauses.start) > _REPORTED_AFTER:
+                    hours = f"{seconds / 3600:.0f} h"
                     faults.append(f"Job {job.id} has been tried for {hours}: {pauses.reason}")
         return " ".join(faults)
 

@@ -224,20 +224,21 @@ class JobStore:
         """Whether a job is to stop."""
         return self.file(job.id, CANCELLED).exists()
 
-    def writing(self, documents: Iterable[str]) -> tuple[Job, str] | None:
-        """An unfinished job that writes one of these documents, and which; None if none does."""
+    def writing(
+        self, documents: Iterable[str], filter_: Filter | None = None
+    ) -> tuple[Job, str] | None:
+        """An unfinished job that writes one of these documents, or one that passes a filter.
+
+        Returns:
+            It, and which document; None if none does.
+        """
         ids = frozenset(documents)
         for job in self.unfinished():
             if shared := ids & self.documents_of(job):
                 return job, min(shared)
-        return None
-
-    def matching(self, filter_: Filter) -> tuple[Job, str] | None:
-        """An unfinished job that writes a document that passes a filter, and which document."""
-        for job in self.unfinished():
-            passages = self.passages(job)
+            passages = self.passages(job) if filter_ else iter(())
             with suppress(ValueError):  # an unreadable job fails when it is run
-                while block := list(islice(passages, _BLOCK)):
+                while filter_ and (block := list(islice(passages, _BLOCK))):
                     mask = filter_.mask(Columns([passage.metadata for passage in block]))
                     if mask.any():
                         return job, block[int(mask.argmax())].document
@@ -267,8 +268,8 @@ class JobStore:
                 {**json.loads(content), "id": id_, "collection": self._collection}
             )
         except (ValueError, TypeError, RecursionError):
-            job = Job(id_, self._collection, 0, 0, changed, State.FAILED, finished=changed)
-            return replace(job, error=UNREADABLE)
+            failed, job = State.FAILED, Job(id_, self._collection, 0, 0, changed)
+            return replace(job, state=failed, finished=changed, error=UNREADABLE)
         if job.state == State.QUEUED:
             with suppress(FileNotFoundError):
                 cancelled = self.file(id_, CANCELLED).stat().st_mtime

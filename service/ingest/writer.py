@@ -32,7 +32,7 @@ from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import Collection, Refresher
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
-from wye.service.ingest.jobs import FOLDER, Job, JobStore
+from wye.service.ingest.jobs import Job, JobStore
 from wye.service.settings import DocumentSettings, ServiceSettings
 
 T = TypeVar("T")
@@ -322,11 +322,8 @@ class CollectionWriter:
         self, documents: Iterable[str], filter_: object | None = None
     ) -> None:
         """Refuse a change that an unfinished job would undo."""
-        has_jobs = (self.collection.session.folder / FOLDER).exists()
-        match = self.jobs.writing(documents) if has_jobs else None
-        if match is None and filter_ is not None:
-            match = self.jobs.matching(parse_filter(filter_))
-        if match is not None:
+        filter_ = None if filter_ is None else parse_filter(filter_)
+        if match := self.jobs.writing(documents, filter_):
             job, document = match
             count, rate = job.passages - job.done, job.rate(time()) or _USUAL_RATE
             raise Problem(

@@ -249,36 +249,6 @@ def test_processes_that_write_at_once_do_not_disturb_readers(tmp_path: Path) -> 
     assert same(files(tmp_path).read("part"), some_arrays())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_place_to_read_from_is_enough(tmp_path: Path) -> None:
-    files(tmp_path).write("part", some_arrays())
-    for folder in (files(tmp_path).folder, tmp_path / FOLDER, tmp_path):
-        folder.chmod(0o500)
-    try:
-        files(tmp_path).write("other", some_arrays())
-        assert files(tmp_path).read("other") is None
-        assert same(files(tmp_path).read("part"), some_arrays())
-    finally:
-        for folder in (tmp_path, tmp_path / FOLDER, files(tmp_path).folder):
-            folder.chmod(0o700)
-
-
-@pytest.mark.parametrize("on_disk", [True, False])
-@pytest.mark.parametrize("lengths", [[], [0], [3, 0, 2], [70_000]])
-def test_rows_are_read_as_they_were_written(
-    tmp_path: Path, *, on_disk: bool, lengths: list[int]
-) -> None:
-    whole = GrowingArray(tmp_path if on_disk else None, np.float32, (2,))
-    every = np.arange(2 * sum(lengths), dtype=np.float16).reshape(-1, 2)
-    for rows in np.split(every, np.cumsum(lengths))[: len(lengths)]:
-        whole.extend(rows)
-    found = whole.read()
-    assert not [*tmp_path.iterdir()], "the file has no name"
-    assert found.dtype == np.float32
-    assert np.array_equal(found, every.astype(np.float32))
-    assert not found.flags.writeable
-
-
 @pytest.mark.parametrize("room", [0, 5, 8, 20])
 def test_where_the_disk_is_full_rows_are_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int

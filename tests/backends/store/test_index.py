@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import wye.backends.store.index
-from tests.backends.store.conftest import ANALYSER, new_index
+from tests.backends.store.conftest import ANALYSER
 from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.index import PassageStore
@@ -41,24 +41,14 @@ def holding_a(index: PassageStore) -> PassageStore:
     return index
 
 
-def test_a_new_index_is_empty_and_opens_again(index: PassageStore) -> None:
-    assert index.count() == 0
-    assert fetch(index, ["a"]) == []
-    again = PassageStore.open(index.path, ANALYSER.fingerprint)
-    assert (again.version, again.dimension) == (index.version, ANALYSER.dimension)
-    assert again.fingerprint == dict(ANALYSER.fingerprint)
-
-
-def test_creating_twice_opens_what_is_there(holding_a: PassageStore) -> None:
-    assert new_index(holding_a.path).count() == 1
-
-
 def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.upsert(plain("a", "b", "c"))
         before = writer.version
         new = rows(passage("b", "New."), passage("d"))
         assert writer.upsert(new, stale=["c", "no such"]) == 1
+        assert writer.version == before + 1
+        assert (writer.delete([]), writer.delete(["nobody"])) == (0, 0)
         assert writer.version == before + 1
     assert index.refresh()
     a, b, d = passage("a"), passage("b", "New."), passage("d")
@@ -77,20 +67,6 @@ def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) 
     assert not index.refresh()
     assert fetch(index, ["a", "b"]) == [passage("a", "Changed.")]
     assert list(index.versions()) == list(range(1, index.version + 1))
-
-
-def test_deleting_by_id(index: PassageStore) -> None:
-    with index.writer() as writer:
-        writer.upsert(
-            rows(passage("a"), passage("b#0", document="b"), passage("b#1", document="b"))
-        )
-        before = writer.version
-        assert writer.delete([]) == 0
-        assert writer.delete(["nobody"]) == 0
-        assert writer.version == before
-        assert writer.delete(["a", "b#1", "nobody"]) == 2
-    index.refresh()
-    assert fetch(index, ["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
 
 
 def test_one_id_twice_in_a_commit_is_refused(index: PassageStore) -> None:
@@ -238,19 +214,6 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     lance.write_dataset(schema.empty_table(), tmp_path / "passages.lance")
     with pytest.raises(IndexMismatchError, match="schema version 99; this Wye reads 1"):
         PassageStore.open(tmp_path)
-
-
-def test_many_versions_are_not_all_kept(
-    index: PassageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wye.backends.store.versions, "MOST_VERSIONS", 2)
-    with index.writer() as writer:
-        for number in range(5):
-            writer.upsert(plain(f"new {number}"))
-        writer.compact()
-        newest = writer.version
-    index.refresh()
-    assert list(index.versions()) == [newest - 1, newest]
 
 
 def test_versions_are_dropped_some_at_a_time(

@@ -381,23 +381,6 @@ def test_another_analyser_or_a_second_writer_is_refused(
         ingest(index, [], analyser)
 
 
-def test_many_windows_are_compacted_as_they_come(
-    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wye.backends.store.ingest, "COMPACT_FROM", 4)
-    ingest(index, corpus(9), analyser, batch_passages=3)
-    assert len(index.snapshot().get_fragments()) == 3
-    ingest(index, corpus(12), analyser, batch_passages=3)
-    assert len(index.snapshot().get_fragments()) == 1
-    assert index.count() == 12
-    monkeypatch.setattr(wye.backends.store.versions, "TIERS", (4, 16))
-    ingest(index, corpus(76), analyser, batch_passages=2)
-    sizes = [fragment.count_rows() for fragment in index.snapshot().get_fragments()]
-    assert sum(sizes) == 76
-    assert len(sizes) < 4 + 4 + 76 // 16
-    assert max(sizes) < 2 * 16  # what is as large is left alone
-
-
 def test_small_writes_are_compacted_without_what_is_large(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from wye.backends.store.schema import (
     content_hash,
-    dimension_of,
-    fingerprint_of,
     passage_schema,
     to_batch,
     to_passages,
@@ -54,11 +52,6 @@ def test_rows_give_back_what_went_in(pairs: list[tuple[Passage, PassageAnalysis]
         ]
         for _, a in pairs
     ]
-
-
-def test_a_schema_states_what_it_is_pinned_to() -> None:
-    assert fingerprint_of(SCHEMA) == {"encoder": "e", "parser": "p"}
-    assert dimension_of(SCHEMA) == DIMENSION
 
 
 PARTS: list[dict[str, Any]] = [

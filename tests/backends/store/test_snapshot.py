@@ -20,7 +20,6 @@ from tests.stored import fetch
 from wye.backends.store.corpus import (
     Corpus,
     Mentions,
-    changed_since,
     latest_files,
     read_corpus,
     stored_corpus,
@@ -70,6 +69,8 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
     assert corpus.chunks.tolist() == [p.chunk for p in expected]
     assert [*map(json.loads, corpus.metadata)] == [p.metadata for p in expected]
     assert list(corpus.iter_texts()) == [(p.title, p.text) for p in expected]
+    backwards = range(len(expected))[::-1]
+    assert corpus.texts(backwards) == [expected[row].text for row in backwards]
     assert len(corpus) == len(expected)
     analysed = ANALYSER.analyse(expected)
     half = [a.vector.astype(np.float16) for a in analysed]
@@ -136,18 +137,6 @@ def test_passages_without_any_mention_are_passages_all_the_same(tmp_path: Path, 
     assert corpus.texts([]) == []
 
 
-def test_arrays_have_the_stated_types_and_lie_in_one_piece(tmp_path: Path) -> None:
-    corpus = read_corpus(make(tmp_path, some_passages(5)))
-    entities = corpus.entities
-    for array in (corpus.chunks, corpus.sentence_passage, entities.sentence, entities.code):
-        assert array.dtype == np.int32
-    vectors, near = np.asarray(corpus.vectors), np.asarray(corpus.sentence_vectors)
-    assert vectors.dtype == np.float32
-    assert near.dtype == np.float16
-    assert vectors.flags.c_contiguous
-    assert near.flags.c_contiguous
-
-
 def test_edits_deletions_and_compaction_leave_no_trace(tmp_path: Path) -> None:
     passages = some_passages(40)
     expected = read_corpus(make(tmp_path / "straight", passages[:30]))
@@ -174,14 +163,6 @@ def test_a_corpus_reads_its_own_version_after_the_index_moved_on(tmp_path: Path)
     index.refresh()
     assert index.count() == 0
     check(corpus, passages)
-
-
-def test_texts_come_in_the_order_asked_for(tmp_path: Path) -> None:
-    passages = sorted(some_passages(9), key=lambda passage: passage.id)
-    corpus = read_corpus(make(tmp_path, passages[::-1], window=2))
-    rows = [8, 0, 3, 3]
-    assert corpus.texts(rows) == [passages[row].text for row in rows]
-    assert corpus.texts(np.array(rows)) == corpus.texts(rows)
 
 
 def test_surface_vectors_are_those_of_names_and_titles(tmp_path: Path) -> None:
@@ -260,22 +241,6 @@ def check_origin(later: Corpus, before: Corpus) -> None:
     assert layers.deleted.tolist() == gone
 
 
-def test_only_what_changed_is_read_and_the_earlier_version_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-    passages = some_passages(20)
-    index = make(tmp_path, passages)
-    before = read_corpus(index)
-    new = Passage("new", "New", "Anna met Bob.")
-    write(index, [new], [passages[3].id])
-    later = read_corpus(index, before)
-    assert later.two
-    assert list(later.two.added.iter_texts()) == [("New", "Anna met Bob.")]
-    check(later, [*passages[:3], *passages[4:], new])
-    check(before, passages)
-
-
 def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,29 +256,6 @@ def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
     write(index, [replace(passage, text="After that.") for passage in some_passages(9)])
     write(index, [Passage("new", "New", "Anna met Bob.")])
     assert latest_files(index) is None
-
-
-def test_the_latest_files_are_of_the_last_version_that_has_its_passages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-    index = make(tmp_path, some_passages(9))
-    assert latest_files(index) is None
-    version = read_corpus(index).version
-    write(index, [Passage("new", "New", "Anna met Bob.")])
-    files = latest_files(index)
-    assert files is not None
-    assert (files.version, files.is_persistent) == (version, False)
-    assert changed_since(index, files) == 1
-
-
-def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
-    index = make(tmp_path, some_passages(4))
-    before = read_corpus(index)
-    write(index, [replace(p, id=f"x{p.id}", document=f"x{p.document}") for p in some_passages(9)])
-    later = read_corpus(index, before)
-    assert later.two is None
-    assert_same(later, read_corpus(index))
 
 
 def test_passages_that_share_one_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,32 +63,6 @@ def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -
     assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
 
 
-def test_documents_may_be_called_as_parts_of_others(client: TestClient) -> None:
-    text = " ".join(f"Sentence {n} is about bridges." for n in range(20))
-    long, part = {"id": "x", "text": text}, {"id": "x#0001", "text": "Mine."}
-
-    def check() -> None:
-        whole = client.get("/v1/documents/x").json()["passages"]
-        assert " ".join(passage["text"] for passage in whole) == text
-        assert [passage["id"] for passage in whole] == [f"x#{n:04}" for n in range(len(whole))]
-        mine = client.get("/v1/documents/x%230001").json()["passages"]
-        assert mine == [{"id": "x#0001#0000", "text": "Mine."}]
-
-    for documents in ([long, part], [part, long]):
-        sent = {"documents": documents, "chunk_words": 20}
-        assert client.post("/v1/documents", json=sent).status_code in (200, 201)
-        check()
-        for each in documents * 2:
-            address = f"/v1/documents/{each['id']}".replace("#", "%23")
-            body = {"text": each["text"]}
-            reply = client.put(address, json=body, params={"chunk_words": 20})
-            assert reply.status_code in (200, 201)
-        check()
-        assert client.delete("/v1/documents/x").json()["deleted"] == 5
-        assert client.get("/v1/documents/x%230001").status_code == 200
-        assert client.delete("/v1/documents/x%230001").json()["deleted"] == 1
-
-
 def test_ids_in_another_encoding_are_refused_since_they_would_be_one(client: TestClient) -> None:
     for id_ in ("caf%E9", "caf%E8"):
         for method in ("PUT", "DELETE"):

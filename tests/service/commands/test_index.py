@@ -198,17 +198,6 @@ def test_rows_of_two_tables_are_two_sets_and_a_corrected_row_is_replaced(
     assert "10 added" in wye("index", tmp_path, "--index", tmp_path / "new")[1]
 
 
-def test_a_pipe_in_a_folder_is_skipped_and_one_that_is_named_refused(
-    folder: Path, tmp_path: Path, wye: Run
-) -> None:
-    os.mkfifo(folder / "b.txt")
-    code, out, err = wye("index", folder, "--index", tmp_path / "i")
-    assert (code, "2 added, 1 skipped" in out) == (0, True)
-    assert f"Skipped: {folder / 'b.txt'}: is a pipe, not a file\n" in err
-    code, _, err = wye("index", folder / "b.txt", "--index", tmp_path / "new")
-    assert (code, err) == (2, f"Error: {folder / 'b.txt'} is a pipe, not a file.\n")
-
-
 def test_documents_of_files_that_are_gone_are_counted_and_pruned(
     folder: Path, tmp_path: Path, wye: Run
 ) -> None:

@@ -6,7 +6,6 @@ import resource
 import signal
 import tempfile
 import time
-import zipfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,23 +48,6 @@ def test_each_kind_of_file_is_a_document(client: TestClient) -> None:
     assert stored("notes.md") == ("Bridges", "A bridge in Linz.")
     assert stored("two.pdf") == ("two", "A bridge in Ulm.\n\nA bridge in Bern.")
     assert stored("memo.docx") == ("Memo", "A bridge in Bonn.\n\nPons | 1209")
-
-
-def test_rows_of_two_tables_are_two_sets(client: TestClient) -> None:
-    staff = b"id,title,text\n1,Ada,Ada runs the foundry\n2,Ben,Ben mends the looms\n"
-    rooms = b"\xef\xbb\xbfid;text\n1;The attic holds the archive\n;The yard holds a crane\n"
-
-    assert send(client, "staff.csv", staff)[0] == 201
-    reply = client.post("/v1/documents", files={"file": ("rooms.csv", rooms)})
-    assert (reply.status_code, reply.json()["added"]) == (201, 2)
-    assert reply.json()["documents"] == ["rooms.csv:1", "rooms.csv:line-3"]
-    assert client.get("/v1/documents").json()["total"] == 2 + 4
-    both = [
-        ("file", ("staff.csv", staff)),
-        ("file", ("rooms.csv", rooms.replace(b"yard", b"hall"))),
-    ]
-    reply = client.post("/v1/documents", files=both).json()
-    assert (reply["added"], reply["updated"], reply["unchanged"]) == (0, 1, 3)
 
 
 def test_each_file_of_an_upload_has_a_result(client: TestClient) -> None:
@@ -150,15 +132,10 @@ def test_names_that_are_none(name: str | None) -> None:
     ("name", "content", "says"),
     [
         ("a.txt", b"", "is empty"),
-        ("a.pdf", b"", "is empty"),
         ("a.jsonl", b"", "is empty"),
-        ("a.txt", b" \n ", "text is empty"),
-        ("a.txt", b"\xff\xfe\x00", "is not UTF-16-LE: truncated data"),
         ("a.txt", b"caf\xe9", "is not UTF-8: byte 3 is 0xe9"),
         ("a.pdf", b"\x00" * 100, "cannot be read as a PDF file"),
-        ("a.pdf", b"%PDF-1.4 and nothing else", "cannot be read as a PDF file"),
         ("a.docx", b"PK\x03\x04 broken", "is not a DOCX file"),
-        ("a.docx", b"%PDF-1.4", "is not a DOCX file"),
         ("a.jsonl", b"[1]", "line 1: is a list, not an object"),
     ],
 )
@@ -190,45 +167,6 @@ def test_files_that_are_too_much(start: Serve) -> None:
     assert "more than 40 characters" in send(client, "a.docx", make_word(["x" * 50]))[1]
     three = [("file", (f"{n}.txt", b"A bridge.")) for n in range(3)]
     assert client.post("/v1/documents", files=three).status_code == 400
-
-
-def bomb(content: bytes, name: str = "word/document.xml") -> bytes:
-    """A DOCX file in which something is packed very small."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("../../escaped.txt", "outside")
-        archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def test_archives_that_blow_up(client: TestClient, tmp_path: Path) -> None:
-    packed = bomb(b"\x00" * (300 << 20))
-    assert len(packed) < 1 << 20
-    status, reply = send(client, "bomb.docx", packed)
-    assert (status, "unpacks to 314,5" in reply) == (422, True)
-    assert not list(tmp_path.parent.rglob("escaped.txt"))
-
-
-def test_entities_are_not_expanded(client: TestClient) -> None:
-    buffer = io.BytesIO()
-    entities = "".join(
-        f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 10}">' for n in range(10)
-    )
-    with (
-        zipfile.ZipFile(io.BytesIO(make_word(["plain"]))) as good,
-        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
-    ):
-        for part in good.namelist():
-            content = good.read(part)
-            if part == "word/document.xml":
-                head, _, rest = content.partition(b"?>")
-                content = head + f"?><!DOCTYPE x [{entities}]>".encode() + rest
-                content = content.replace(b"plain", b"&e9;")
-            archive.writestr(part, content)
-    started = time.monotonic()
-    status, reply = send(client, "laughs.docx", buffer.getvalue())
-    assert status == 422, reply
-    assert time.monotonic() - started < 20
 
 
 def test_a_file_that_stalls_is_given_up_and_searching_goes_on(

@@ -24,9 +24,7 @@ from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.router.session import Session
 from wye.service.ingest.jobs import JobStore
-from wye.service.settings import ServeSettings, ServiceSettings
 
 
 @pytest.fixture
@@ -369,12 +367,3 @@ def mounted_read_only(folder: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", "--lazy", f"{folder}"], check=True)
-
-
-def settings_of(folder: Path) -> ServiceSettings:
-    return ServiceSettings(serve=ServeSettings(indexes=(f"default={folder}",), port=0))
-
-
-def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:
-    client.get("/v1/jobs").raise_for_status()
-    assert Session.create(ServiceSettings(), folder).index.count() == 2

@@ -106,23 +106,6 @@ def test_a_job_is_asked_to_stop_in_whichever_process(store: JobStore) -> None:
     assert other.is_cancelled(job)
 
 
-def test_a_disk_that_refuses_is_an_os_error(store: JobStore) -> None:
-    store.folder.write_text("in the way")
-    with pytest.raises(NotADirectoryError):
-        store.submit(PASSAGES)
-    with pytest.raises(NotADirectoryError):
-        store.jobs()
-
-
-def test_an_index_that_was_deleted_takes_its_jobs_along(store: JobStore) -> None:
-    store.submit(PASSAGES)
-    shutil.rmtree(store.folder)
-    assert store.jobs() == []
-    assert [job.id for job in store.jobs()] == []
-    job = store.submit(PASSAGES)
-    assert JobStore(store.folder.parent, "c").jobs() == [job]
-
-
 SUBMIT = """
 import sys
 from pathlib import Path
@@ -215,7 +198,7 @@ def test_a_passage_that_cannot_be_read_is_the_fault_of_its_job(
     store.file(job.id).write_text("\n".join([lines[0], passage, *lines[2:]]))
     with pytest.raises(ValueError, match=r"validation error|Invalid"):
         list(store.passages(job))
-    assert store.matching(parse_filter({"type": "eq", "key": "y", "value": 9})) is None
+    assert store.writing([], parse_filter({"type": "eq", "key": "y", "value": 9})) is None
 
 
 def test_jobs_are_done_in_the_order_in_which_they_were_accepted(
