@@ -10,7 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import wye.backends.store.index
@@ -175,6 +175,9 @@ changes = st.tuples(st.lists(documents, min_size=1, max_size=4), st.just(False))
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(st.lists(changes, min_size=1, max_size=6), st.sampled_from([1, 2, 100]))
+@example(
+    [([Passage("a", "T", "One fish. Two fish."), Passage("a#0001", "T", "One fish.")], False)], 1
+)
 def test_every_document_reads_back_as_it_was_last_stored_whatever_the_others_are_called(
     tmp_path_factory: pytest.TempPathFactory, made: list[tuple[Any, bool]], window: int
 ) -> None:
