@@ -18,7 +18,7 @@ from wye.featurizer.analyser import token_count
 from wye.featurizer.plan import LONG
 from wye.featurizer.plan_phrases import MAKERS, OFFICES
 from wye.router.errors import PolicyError, QuestionError
-from wye.router.evidence import asks_corpus, share_at_hand
+from wye.router.evidence import FIRST_PASSAGES, asks_corpus, share_at_hand
 from wye.router.explain import Explainer, contributions
 from wye.router.scorer import UNKNOWN, Scorer
 from wye.router.types import SCORE, Change, Decision, Route, Thresholds
@@ -170,14 +170,21 @@ def may_take_steps(
 def follows_names(share_at_hand: float, text: Ranking) -> bool:
     """Whether a question that would be fused goes in steps without a plan, to follow names alone.
 
-    Where the first passages are about what it names, that gains nothing, except among the rows of
-    tables, which refer to each other by keys.
+    Where the first passages are about what it names, that gains nothing, except among rows.
 
     Args:
         share_at_hand: See `evidence.share_at_hand`.
-        text: The text arms' hits. The id of a row of a file has a colon.
+        text: The text arms' hits.
     """
-    return share_at_hand < FOLLOWED_BELOW or ":" in "".join(text.ids(1))
+    return share_at_hand < FOLLOWED_BELOW or has_rows(text)
+
+
+def has_rows(text: Ranking) -> bool:
+    """Whether any of the first hits is a row of a table, which has a colon in its id.
+
+    Rows refer to each other by keys, so names are followed even where the score is low.
+    """
+    return ":" in "".join(text.ids(FIRST_PASSAGES))
 
 
 def in_steps(reason: str, *, has_plan: bool) -> str:

@@ -13,9 +13,9 @@ from wye.backends.types import Float64, Int64, Mask, Ranking
 from wye.featurizer.analyser import open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.registry import syntax_matrix
-from wye.router.evidence import COLUMNS, schema_id, share_at_hand, with_corpus
+from wye.router.evidence import COLUMNS, FIRST_PASSAGES, schema_id, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from wye.router.policy import SURE, bands, follows_names, is_nested, may_have_plan
+from wye.router.policy import SURE, bands, follows_names, has_rows, is_nested, may_have_plan
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.settings import Settings
 from wye.router.types import ArmResults, Route, Thresholds
@@ -229,8 +229,11 @@ class EvaluationSet:
 
     @cached_property
     def _follows(self) -> Mask:
-        text = fuse_text(self.results, FusionSettings(), 1)
-        return np.array([*map(follows_names, share_at_hand(self.features), text)], np.bool_)
+        return np.array([*map(follows_names, share_at_hand(self.features), self._text)], np.bool_)
+
+    @cached_property
+    def _text(self) -> list[Ranking]:
+        return fuse_text(self.results, FusionSettings(), FIRST_PASSAGES)
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""
@@ -259,10 +262,10 @@ class EvaluationSet:
         Args:
             steps: The threshold of `router.types.Thresholds`.
         """
-        planned = self.takes_steps(steps, scores)
-        return np.stack(
-            [planned & self.unsure(scores), planned | self.follows(steps), planned], axis=1
-        )
+        planned, follows = self.takes_steps(steps, scores), self.follows(steps)
+        among_rows = follows & np.array([*map(has_rows, self._text)], np.bool_)
+        simple = (planned | among_rows) & self.unsure(scores)
+        return np.stack([simple, planned | follows, planned], axis=1)
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""

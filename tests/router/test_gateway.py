@@ -352,6 +352,16 @@ def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
     assert [reply.route for reply in replies] == ["dense", "steps", "steps"]
 
 
+def test_among_rows_names_are_followed_without_a_plan_whatever_the_score(
+    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
+    questions = ["one of a set", "a set of the one of a set"]
+    for among_rows, routes in ((False, ["dense", "dense"]), (True, ["dense", "steps"])):
+        monkeypatch.setattr("wye.router.gateway.has_rows", lambda _, rows=among_rows: rows)
+        assert [one.route for one in routed.decide(questions)] == routes
+
+
 def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
     _planned(monkeypatch)
     (reply,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, max_latency_ms=1e-9))

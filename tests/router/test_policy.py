@@ -23,6 +23,7 @@ from wye.router.policy import (
     RoutingModel,
     decide,
     follows_names,
+    has_rows,
     in_steps,
     is_nested,
     may_take_steps,
@@ -196,14 +197,16 @@ def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "first", "follows"),
+    ("share", "third", "follows"),
     [(0.1, "a", True), (0.5, "a", False), (0.5, "staff.csv:12", True), (np.nan, "a", False)],
 )
 def test_names_are_followed_where_little_is_at_hand_or_among_rows(
-    share: float, first: str, follows: bool
+    share: float, third: str, follows: bool
 ) -> None:
-    text = Ranking("hybrid", (RankedHit(first, 1.0, 1), RankedHit("b:1", 0.5, 2)), 2)
-    assert follows_names(share, text) is follows
+    ids = "d", "e", third, "f", "g", "far.csv:1"
+    hits = tuple(RankedHit(id_, 1.0, rank) for rank, id_ in enumerate(ids, start=1))
+    assert follows_names(share, Ranking("hybrid", hits, 6)) is follows
+    assert has_rows(Ranking("hybrid", hits, 6)) is (":" in third)
     assert follows_names(share, Ranking("hybrid", (), 0)) is (share < 0.2)
 
 

@@ -114,6 +114,11 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     # What would be fused follows names without a plan.
     assert asked.follows(0.9).tolist() == [False, False, True, False]
     assert asked.codes(scores, Thresholds(0.2, 0.95, 0.9)).tolist() == [3, 1, 3, 0]
+    # Among rows so does what is not surely simple.
+    row = replayed("q", "c", {D: "x:1", L: "x:1", Route.STEPS: "c"}, text="Who is Ada?")
+    rows = EvaluationSet((replay_of(row),), features[2:3])
+    for score, code in ((0.02, 0), (0.1, 3)):
+        assert rows.codes(np.array([score]), Thresholds(0.2, 0.95, 0.9)).tolist() == [code]
     outcomes = asked.outcomes(scores, D, 0.9)
     assert outcomes.quality.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
     longer = outcomes.latency_ms - asked.outcomes(scores, D).latency_ms
