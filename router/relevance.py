@@ -6,10 +6,6 @@ the logit scale, one for each kind of evidence. A curve never falls, so more evi
 passage less likely. Evidence needs no further model: it is the route's score and rank, cosines that
 are known already, and which words of the question are in the passages.
 
-Names and other words are counted apart, because a passage that has only the name does not say what
-is asked for: "What is the salary of Amira?" is not answered where nothing beside her name fits. A
-name is a word that the first passages never write with a small letter.
-
 The curves hold only for the encoder and the settings of the arms that they were fitted with.
 """
 
@@ -18,23 +14,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, filterfalse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wye.backends.files import canonical_json
-from wye.backends.notations import Code, notations
 from wye.backends.numerics import logistic
-from wye.backends.text import (
-    content_terms,
-    folded_words,
-    title_names,
-    words_before_stemming,
-    words_of,
-)
+from wye.backends.text import content_terms, folded_words, title_names, words_of
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
+from wye.router import coverage
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
@@ -48,12 +37,6 @@ FIRST = 5
 """How many of the first passages are searched for an answer."""
 FEW = "few"
 """Name of the curves for fused lists that were not cut off, as in a small corpus."""
-ASKING_WORDS = frozenset(
-    """any called can could describe explain find get give got happen happened i list many may mean
-    meaning meant me might much must my our please said say should show some tell there us we
-    whether would you your""".split()  # noqa: SIM905 - words read better as words
-)
-"""Words of a request, which an answer need not have."""
 PASSAGE_EVIDENCE = (
     *("score", "rank", "coverage", "added"),
     *("left", "title", "cosine", "named", "hop"),
@@ -72,7 +55,6 @@ names in one passage, and the same times the share of the names in that passage.
 by how rare words are."""
 
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
-_MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +234,8 @@ class Evidence:
         least: Answerability at least, whatever the curves say: a question is never called absent
             while one of the first passages has all of its words, and is answered where it is codes
             alone and one has them.
-        most: Answerability at most: a question is called absent where it names codes and none of
-            the first passages has any of them, which the wording would have put there.
+        most: Answerability at most: a question is called absent where the first passages have none
+            of its codes, which the wording would have put there, or say nothing beside its names.
     """
 
     def __init__(
@@ -272,21 +254,15 @@ class Evidence:
         """
         texts = ranking.texts
         all_terms = set(content_terms(ranking.question))
-        terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
+        terms = sorted(all_terms - coverage.ASKING_WORDS) or sorted(all_terms)
         titles, words = [title for title, _ in texts], [folded_words(text) for _, text in texts]
         has_term = np.zeros((len(texts), len(terms)), bool)
         forms = [*map(words_of, terms)]
-        for row, (title, of_text) in enumerate(zip(titles, words, strict=True)):
-            members = {*folded_words(title), *of_text}
+        whole = [[*folded_words(title), *words[row]] for row, title in enumerate(titles)]
+        for row, members in enumerate(map(set, whole)):
             has_term[row] = [not members.isdisjoint(of_term) for of_term in forms]
-        first = has_term[:FIRST]
-        together: Mask = np.atleast_2d(first.any(axis=0))
-        is_name = together[0] & ~_are_small(terms, together[0], texts[:FIRST])
         weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
-        # Who asks for a name or a code alone wants what has it.
-        named, beside = weights * is_name, weights * (~is_name | is_name.all())
         share = _share(has_term, weights) if terms else np.zeros(len(texts))
-        rest = _share(has_term, beside)
         known = all_terms.union(content_terms(" ".join(ranking.names)))
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
         above = np.logical_or.accumulate(np.vstack([np.zeros(len(terms), bool), has_term[:-1]]))
@@ -297,78 +273,43 @@ class Evidence:
         about = _named_shares(titles, known), cosines, _named_above(titles, words), hops
         self.passages = np.column_stack([scores, ranks, share, added, left, *about])
         codes = read_wording(ranking.question).codes
-        having = _having(codes, texts)
-        is_codes = _is_only_codes(ranking.question, terms, codes)
-        self.has_codes: Mask = np.atleast_1d(having.all(axis=1) & is_codes)
-        is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
-        is_strange = is_spelt.any() and not having[:FIRST, is_spelt].any()
-        self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
-        has_all = terms and first.all(axis=1).any()
+        has_code = coverage.having(codes, texts)
+        is_codes = coverage.is_only_codes(ranking.question, terms, codes)
+        self.has_codes: Mask = np.atleast_1d(has_code.all(axis=1) & is_codes)
+        has_all = terms and has_term[:FIRST].all(axis=1).any()
         self.least = (
             SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
         )
-        joint = rest * _share(has_term, named) if named.any() else rest
+        first = has_term[:FIRST] | coverage.in_other_forms(terms, whole[:FIRST])
+        for number, code in enumerate(codes):
+            of_code = np.isin(terms, content_terms(code.text))
+            first |= has_code[:FIRST, number, None] & of_code
+        together: Mask = np.atleast_1d(first.any(axis=0))
+        is_name = coverage.are_names(terms, together, texts[:FIRST], ranking.question)
+        # Who asks for a name or a code alone wants what has it.
+        named, beside = weights * is_name, weights * (~is_name | is_name.all())
+        rest = _share(first, beside)
+        joint = rest * _share(first, named) if named.any() else rest
+        nearest = np.fmax.reduce(cosines[:FIRST]) - furthest
+        is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
+        is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
+        is_strange |= coverage.says_nothing(terms, first, is_name, texts[:FIRST], nearest)
+        self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
             [
-                _share(together, weights)[0] if terms else 0.0,
-                np.fmax.reduce(cosines[:FIRST]) - furthest,
+                _share(together[None], weights)[0] if terms else 0.0,
+                nearest,
                 max(ranking.sentences[:FIRST], default=math.nan),
-                *(np.fmax.reduce(column[:FIRST]) for column in (rest, joint)),
+                np.fmax.reduce(rest),
+                np.fmax.reduce(joint),
             ]
         )
-
-
-def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -> bool:
-    """Whether a question has nothing but codes."""
-    if any(word.isalpha() and word in terms for word in question.split()):
-        return False  # an ordinary word
-    of_codes = {term for code in codes for term in content_terms(code.text)}
-    return bool(codes) and of_codes.issuperset(terms)
-
-
-def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
-    """(n, c) which passages have which codes, as a word or as their parts in a row."""
-    has = np.zeros((len(texts), len(codes)), bool)
-    for row, pair in enumerate(texts if codes else ()):
-        words = words_before_stemming(text := "\n".join(pair))
-        known, in_order = {*words, *notations(text)}, f" {' '.join(words)} "
-        has[row] = [
-            not known.isdisjoint(code.keys) or f" {' '.join(code.parts)} " in in_order
-            for code in codes
-        ]
-    return has
 
 
 def _share(has_term: Mask, weights: Float64) -> Float64:
     """(n,) the share of the weights of the terms that each row has; NaN if they are all 0."""
     total = weights.sum()
     return has_term @ weights / total if total > 0 else np.full(len(has_term), np.nan)
-
-
-def _are_small(terms: Sequence[str], wanted: Mask, texts: Sequence[tuple[str, str]]) -> Mask:
-    """(t,) which wanted terms some passages write with a small letter, and in no address."""
-    text = " ".join(chain.from_iterable(texts))
-    pieces = {*text.split()}
-    beyond_ascii = () if text.isascii() else filterfalse(str.isascii, pieces)
-    small = {
-        word
-        for piece in (each.strip(_MARKS) for each in beyond_ascii)
-        if piece.isalpha() and piece[0].islower()
-        for word in words_before_stemming(piece)
-    }
-    are_small = np.zeros(len(terms), bool)
-    for number in np.flatnonzero(wanted).tolist():
-        forms = words_of(terms[number])
-        is_plain = terms[number].isalpha() and (
-            not pieces.isdisjoint(forms) or any(_is_marked(form, text, pieces) for form in forms)
-        )
-        are_small[number] = is_plain or not small.isdisjoint(forms)
-    return are_small
-
-
-def _is_marked(word: str, text: str, pieces: Set[str]) -> bool:
-    """Whether a piece of a text is a word with marks around it."""
-    return word in text and any(piece.strip(_MARKS) == word for piece in pieces if word in piece)
 
 
 def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
     from wye.backends.trigraph.seeds import SeedStats
 
-ABSTAIN_BELOW = 0.04
+ABSTAIN_BELOW = 0.03
 """Below this answerability there is no answer, unless the caller sets another bound."""
 SURE_FROM = 0.4
 """From this answerability on, an answer has no remark that it may not be here."""

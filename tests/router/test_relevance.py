@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from wye.backends.text import content_terms
 from wye.backends.types import RankedHit, Ranking, Source
+from wye.router.coverage import ASKING_WORDS
 from wye.router.errors import ModelFileError
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
-    ASKING_WORDS,
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
@@ -145,22 +145,54 @@ def test_a_code_alone_is_answered_however_it_is_written_where_a_passage_has_it()
     assert judged("VLV-9999", texts).answerability == pytest.approx(0, abs=0.001)
 
 
+def believed(question: str, texts: list[tuple[str, str]]) -> float:
+    """Answerability by curves that believe everything."""
+    to_judge = RouteRanking(question, Route.DENSE, ranking(*[0.1] * len(texts)), texts)
+    believer = replace(model(), answers=dict.fromkeys(ROUTES, CurveSum(9.0, {})))
+    (judgement,) = believer.judge([to_judge])
+    assert judgement.answerability is not None
+    return judgement.answerability
+
+
 def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
     texts = [
         ("Pumps", "AHU-11 serves the kitchen from 12 May, and T-4 9 the bath."),
         ("Hall", "AHU-13."),
     ]
-
-    def answerability(question: str) -> float:
-        to_judge = RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)
-        believer = replace(model(), answers=dict.fromkeys(ROUTES, CurveSum(9.0, {})))
-        (judgement,) = believer.judge([to_judge])
-        assert judgement.answerability is not None
-        return judgement.answerability
-
-    assert answerability("Which room does AHU-12 serve?") < ABSTAIN_BELOW
+    assert believed("Which room does AHU-12 serve?", texts) < ABSTAIN_BELOW
     for question in ("Which room does AHU-11 serve?", "What are AHU-12 and AHU13?", "Since 1999?"):
-        assert answerability(question) > SURE_FROM
+        assert believed(question, texts) > SURE_FROM
+
+
+ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12")
+
+
+@pytest.mark.parametrize(
+    ("question", "others", "is_absent"),
+    [
+        ("What is the salary of Amira Holt?", [("Pay", "The salary is paid in May.")], True),
+        ("When was Amira Holt inspected?", [], False),
+        ("What is Amira Holt's telephone?", [], False),
+        ("What is the DECT number of Amira Holt?", [], False),
+        ("What is the salary of Amira Holt?", [("", "Holt, Amira: her salary is 9.")], False),
+        ("Who is Amira Holt?", [], False),
+    ],
+)
+def test_what_the_row_that_is_asked_about_does_not_say_is_absent(
+    question: str, others: list[tuple[str, str]], *, is_absent: bool
+) -> None:
+    assert (believed(question, [ROW, *others]) < ABSTAIN_BELOW) == is_absent
+
+
+def test_text_far_from_a_question_that_has_its_name_alone_is_called_absent() -> None:
+    page = "Boats to Brine Island leave at noon."
+    assert believed("Who is the mayor of Brine Island?", [("Piers", page)]) < ABSTAIN_BELOW
+    assert believed("Who is the mayor of Brine Island?", [("Brine Island", page)]) > SURE_FROM
+    assert believed("Who is the mayor of Brine Island?", [("Mayors", page)]) > SURE_FROM
+    assert believed("Does the ferry leave Brine Island?", [("Piers", page)]) > SURE_FROM
+    assert believed("Who stays on an island of Brine?", [("Piers", page)]) > SURE_FROM
+    near = RouteRanking("Who is the mayor of Brine?", Route.DENSE, ranking(0.6), [("", page)])
+    assert evidence_on(near, 100)[1].most == 1
 
 
 def test_what_has_all_words_of_a_question_is_never_called_absent() -> None:
