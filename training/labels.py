@@ -41,15 +41,11 @@ class Disagreement:
         stakes: (n,) each question's weight; 0 where nothing is learned.
         better: (n,) 1 where the graph is better, 0 where the simple arm is, -1 where both are
             worth the same.
-        both: On how many of the latter both arms succeed, or find anything relevant.
-        neither: On how many neither does.
     """
 
     labels: Float64
     stakes: Float64
     better: Int64
-    both: int = 0
-    neither: int = 0
 
     def __len__(self) -> int:
         """Number of questions on which the arms disagree."""
@@ -60,9 +56,8 @@ class Disagreement:
         """Reasons to doubt what is learned from these, each with advice."""
         if not len(self):
             return (
-                f"The arms never disagree: both succeed on {self.both} questions and neither on "
-                f"{self.neither}. There is nothing to route; add harder and easier questions, or "
-                "choose another --success.",
+                "The arms never disagree, so there is nothing to route; add harder and easier "
+                "questions, or choose another --success.",
             )
         reasons = []
         if len(self) < ENOUGH:
@@ -105,24 +100,13 @@ def compared(questions: EvaluationSet, simple: Route, success: str) -> Disagreem
         counts = np.bincount(dataset, verdict.stakes)
         return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))
     gain = np.maximum(questions.values_of(Route.FUSION), questions.values_of(Route.STEPS)) - ours
-    differs = np.abs(gain[:, ranks]) > MARGIN
-    return Disagreement(
-        labels=(gain[:, ranks] > MARGIN) / 2 + (gain[:, completes] > 0) / 2,
-        stakes=np.ones(len(gain)),
-        better=np.where(differs, gain[:, ranks] > 0, -1).astype(np.int64),
-        both=int((~differs & (ours[:, ranks] > 0)).sum()),
-        neither=int((~differs & (ours[:, ranks] <= 0)).sum()),
-    )
+    labels = (gain[:, ranks] > MARGIN) / 2 + (gain[:, completes] > 0) / 2
+    better = np.where(np.abs(gain[:, ranks]) > MARGIN, gain[:, ranks] > 0, -1)
+    return Disagreement(labels, np.ones(len(gain)), better.astype(np.int64))
 
 
 def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
     """Disagreements where each arm either succeeds or fails, (n,) each."""
     differs = simple != graph
     better = np.where(differs, graph, -1).astype(np.int64)
-    return Disagreement(
-        labels=better.astype(np.float64),
-        stakes=differs.astype(np.float64),
-        better=better,
-        both=int((simple & graph).sum()),
-        neither=int((~simple & ~graph).sum()),
-    )
+    return Disagreement(better.astype(np.float64), differs.astype(np.float64), better)

@@ -112,8 +112,7 @@ def select(
     information = mutual_info_classif(
         values, classes, discrete_features=_countable(values), random_state=seed
     )
-    best = np.sort(np.argsort(-information, kind="stable")[:k])
-    selected: Int64 = columns[best]
+    selected: Int64 = columns[np.sort(np.argsort(-information, kind="stable")[:k])]
     return selected
 
 
@@ -128,9 +127,8 @@ def _fingerprint(values: Float64) -> bytes:
 
 def _countable(features: Float64) -> Mask:
     """(d,) which columns are integers with few values."""
-    whole = (features == np.round(features)).all(axis=0)
     few = [len(np.unique(column)) <= LEVELS for column in features.T]
-    result: Mask = np.logical_and(whole, few)
+    result: Mask = (features == np.round(features)).all(axis=0) & few
     return result
 
 
@@ -169,11 +167,10 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
     weights = examples.stakes / examples.stakes.mean()
     known = LearningData(standard(selected), examples.labels, weights)
-    data = known
-    if recipe.taught:
-        fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
-        data = taught(known, fold, recipe)
-    return _Prepared(columns, standard, known, data)
+    if not recipe.taught:
+        return _Prepared(columns, standard, known, known)
+    fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
+    return _Prepared(columns, standard, known, taught(known, fold, recipe))
 
 
 def fit_scorer(
@@ -196,11 +193,10 @@ def fit_scorer(
     selected = tuple(names[column] for column in prepared.columns)
     (members,) = _members([prepared], recipe, None)
     scorer = Scorer(selected, prepared.columns, len(names), prepared.standard, members)
-    scorer = replace(scorer, temperature=temperature, bias=bias)
     if recipe.unfamiliar:
         known = _familiarity(prepared.data.inputs, recipe.unfamiliar)
         scorer = replace(scorer, familiarity=known)
-    return scorer
+    return replace(scorer, temperature=temperature, bias=bias)
 
 
 def _members(
@@ -272,17 +268,19 @@ def crossfit(
     held = [fold == number for number in range(FOLDS)]
     parts = [_prepare(pool, ~rows, names, recipe) for rows in held]
     labelled = pool.labels >= 0
-    raw = _scores_of_held(pool, held, parts, recipe, progress)
-    temperature, bias = calibrate(raw[labelled], pool.labels[labelled])
-    teacher = None
-    if recipe.taught:
-        trees = np.empty(len(fold))
-        for rows, part in zip(held, parts, strict=True):
-            trees[rows] = tree_scores(part.labels, part.inputs(pool.features[rows]), recipe)
-        logits = logit(np.clip(trees, 0.002, 0.998))
-        by, to = calibrate(logits[labelled], pool.labels[labelled])
-        teacher = logits / by + to
-    return CrossFit(raw / temperature + bias, temperature, bias, teacher)
+
+    def calibrated(logits: Float64) -> tuple[Float64, float, float]:
+        temperature, bias = calibrate(logits[labelled], pool.labels[labelled])
+        return logits / temperature + bias, temperature, bias
+
+    logits, temperature, bias = calibrated(_scores_of_held(pool, held, parts, recipe, progress))
+    if not recipe.taught:
+        return CrossFit(logits, temperature, bias)
+    trees = np.empty(len(fold))
+    for rows, part in zip(held, parts, strict=True):
+        trees[rows] = tree_scores(part.labels, part.inputs(pool.features[rows]), recipe)
+    teacher, *_ = calibrated(logit(np.clip(trees, 0.002, 0.998)))
+    return CrossFit(logits, temperature, bias, teacher)
 
 
 def leave_datasets_out(
@@ -297,13 +295,10 @@ def leave_datasets_out(
         pool: Questions of train and dev, never of test.
         crossfitted: Its calibration is used.
     """
-    groups = [
-        group
-        for group in np.unique(pool.groups).tolist()
-        if not pool.labelled(pool.without(group)).one_sided
-    ]
-    parts = [_prepare(pool, pool.without(group), names, recipe) for group in groups]
-    held = [pool.groups == group for group in groups]
+    others = {group: pool.without(group) for group in np.unique(pool.groups).tolist()}
+    others = {name: rows for name, rows in others.items() if not pool.labelled(rows).one_sided}
+    parts = [_prepare(pool, rows, names, recipe) for rows in others.values()]
+    held = [pool.groups == group for group in others]
     raw = _scores_of_held(pool, held, parts, recipe, None)
     return raw / crossfitted.temperature + crossfitted.bias
 
