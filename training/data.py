@@ -65,17 +65,14 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     """
     questions_by_id = _read_questions(folder)
     judgements, without_gold = _read_judgements(_judgements_file(folder, split), questions_by_id)
-    questions = [question for id_, question in questions_by_id.items() if id_ in judgements]
-    if limit is not None:
-        questions = questions[:limit]
+    questions = [question for id_, question in questions_by_id.items() if id_ in judgements][:limit]
     if not questions:
         raise DatasetError(
             f"Split '{split}' of '{folder}' has no question with a relevant passage; "
             "check its qrels, or choose another --split or --limit."
         )
-    judgements_by_id = {question.id: judgements[question.id] for question in questions}
-    name = folder.resolve().name
-    return Dataset(name, split, tuple(questions), judgements_by_id, tuple(without_gold))
+    judged = {question.id: judgements[question.id] for question in questions}
+    return Dataset(folder.resolve().name, split, tuple(questions), judged, tuple(without_gold))
 
 
 def read_unjudged(path: Path, limit: int | None = None) -> list[Question]:
@@ -150,12 +147,13 @@ def parse_source(text: str, index: Path | None) -> QuestionSource:
     dataset, _, named_index = text.partition("=")
     if not Path(dataset).is_dir():
         raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
-    folder = Path(named_index) if named_index else index
-    if folder is None:
+    if named_index:
+        index = Path(named_index)
+    if index is None:
         raise TrainingError(
             f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
         )
-    return QuestionSource(Path(dataset), folder)
+    return QuestionSource(Path(dataset), index)
 
 
 def lacking(dataset: Dataset, index: Path) -> str:
@@ -205,12 +203,12 @@ def _question(id_: str, text: str, metadata: object) -> Question:
     """A question; metadata in another form are ignored."""
     fields = metadata if isinstance(metadata, dict) else {}
     answers, group, hops = (fields.get(name) for name in ("answers", "dataset", "hops"))
-    texts = answers if isinstance(answers, list) else []
-    right = tuple(answer for answer in texts if isinstance(answer, str))
     return Question(
         id_,
         text,
-        right,
+        tuple(each for each in answers if isinstance(each, str))
+        if isinstance(answers, list)
+        else (),
         group if isinstance(group, str) else "",
         hops if isinstance(hops, int) else 0,
     )
@@ -330,6 +328,11 @@ def readable_lines(path: Path) -> Iterator[Any]:
             continue
 
 
+def json_line(row: Mapping[str, object]) -> bytes:
+    """A line of JSON; half a surrogate pair, which UTF-8 cannot encode, is replaced."""
+    return json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n"
+
+
 def keep_line(path: Path, row: Mapping[str, object]) -> None:
     """Add a line, after the end of one that was cut off; it is on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -337,8 +340,7 @@ def keep_line(path: Path, row: Mapping[str, object]) -> None:
     try:
         size = os.fstat(descriptor).st_size
         torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        line = json.dumps(row).encode() + b"\n"
-        os.write(descriptor, b"\n" + line if torn else line)
+        os.write(descriptor, b"\n" * torn + json_line(row))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
@@ -34,11 +35,10 @@ def by_measure(
     first: str,
     cells: Mapping[str, Mapping[str, Interval]],
     form: Callable[[Interval], str],
-    width: int | None = None,
+    width: int,
 ) -> str:
     """Tables with a row for each system and a column for each measure, at most `width` each."""
     measures = list(next(iter(cells.values()), ()))
-    width = width or len(measures) or 1
     tables = []
     for at in range(0, len(measures), width):
         columns = measures[at : at + width]
@@ -82,14 +82,7 @@ def _star(cell: Interval) -> str:
     return "*" if cell.low > 0 or cell.high < 0 else ""
 
 
-def wide_console() -> Console:
-    """Standard output, with room for tables if it is not a terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    return console
-
-
 def show(text: str, console: Console | None = None) -> None:
-    """Print Markdown."""
-    (console or wide_console()).print(Markdown(text, hyperlinks=False))
+    """Print Markdown; if that is not on a terminal, with room for tables."""
+    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH)
+    console.print(Markdown(text, hyperlinks=False))

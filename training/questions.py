@@ -20,7 +20,7 @@ import numpy as np
 from wye.backends.files import write_atomically
 from wye.backends.types import Progress
 from wye.router.snapshot import Snapshot
-from wye.training.data import contains_any, read_objects, words
+from wye.training.data import contains_any, json_line, keep_line, read_objects, words
 from wye.training.errors import DatasetError, TrainingError
 from wye.training.judge import JudgeClient
 
@@ -202,9 +202,10 @@ class QuestionWriter:
             if not fault:
                 earlier.add(words(question))
                 self._keep(chain, question, answer)
-            line = {"id": chain.id, "passages": chain.passages, "said": reply[:LOGGED]}
-            outcome = {"fault": fault, "tokens": self._model.tokens - before}
-            self.replies.append(_append(self._folder / REPLIES, line | outcome))
+            line: dict[str, Any] = {"id": chain.id, "passages": chain.passages}
+            line |= {"said": reply[:LOGGED], "fault": fault, "tokens": self._model.tokens - before}
+            keep_line(self._folder / REPLIES, line)
+            self.replies.append(line)
             progress.advance(not fault)
             useless = useless + 1 if fault else 0
             if useless == PATIENCE:
@@ -217,7 +218,8 @@ class QuestionWriter:
         split = "dev" if len(self.questions) % DEV_EVERY == DEV_EVERY - 1 else "train"
         metadata = {"answers": [answer], "type": chain.kind, "passages": chain.passages}
         line = {"_id": chain.id, "text": question, "metadata": {**metadata, "split": split}}
-        self.questions.append(_append(self._folder / QUERIES, line))
+        keep_line(self._folder / QUERIES, line)
+        self.questions.append(line)
 
     def _judge(self) -> None:
         """Rewrite the judgements and the passages of the questions that are there."""
@@ -231,7 +233,7 @@ class QuestionWriter:
         with write_atomically(self._folder / CORPUS) as file:
             for passage in self._snapshot.corpus.passages(sorted({id_ for _, id_ in pairs})):
                 row = {"_id": passage.id, "title": passage.title, "text": passage.text}
-                file.write(_json(row).encode())
+                file.write(json_line(row))
 
 
 def parse(reply: str) -> tuple[str, str]:
@@ -256,17 +258,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         with write_atomically(path) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
     return [row for _, row in read_objects(path)]
-
-
-def _append(path: Path, row: dict[str, Any]) -> dict[str, Any]:
-    # JSON may hold half a surrogate pair, which UTF-8 cannot encode.
-    with path.open("a", encoding="utf-8", errors="replace") as file:
-        file.write(_json(row))
-    return row
-
-
-def _json(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _digest(*texts: str) -> str:

@@ -15,7 +15,7 @@ from wye.router.model_files import TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
 from wye.router.types import Route, Thresholds
-from wye.training.errors import FitError, TrainingError
+from wye.training.errors import TrainingError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.replay import TrainingReplay
 from wye.training.thresholds import ThresholdObjective, outcome
@@ -103,28 +103,20 @@ def undecided() -> Tuning:
     return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model)
 
 
-def test_new_thresholds_are_better_and_say_whom_they_move(undecided: Tuning) -> None:
+def test_new_thresholds_are_better_and_say_how_many_they_move(undecided: Tuning) -> None:
     found = retune(undecided, ThresholdObjective(), elsewhere=False)
     assert found.solution.outcome.quality == 1 > found.before.quality
-    rows = np.flatnonzero(
-        (undecided.evaluation_set.features[:, 0] > 0)
-        & (undecided.evaluation_set.features[:, 0] < 1)
-    )
-    assert found.changed >= len(rows)
+    logits = undecided.evaluation_set.features[:, 0]
+    assert found.changed >= ((logits > 0) & (logits < 1)).sum()
     assert found.gain.mean == pytest.approx(found.solution.outcome.quality - found.before.quality)
     assert 0 < found.gain.low < found.gain.mean < found.gain.high
-
-
-def test_what_changes_is_shown(undecided: Tuning) -> None:
-    found = retune(undecided, ThresholdObjective(), elsewhere=False)
     said = as_markdown(undecided, found)
     assert "hand/v1 on 60 questions" in said
     assert (
         f"{found.changed} questions change route. Change in nDCG@10: {found.gain.mean:+.4f}" in said
     )
     assert "1.0000" in said
-    for name in ("dense", "fusion", "graph", "steps"):
-        one = undecided.fixed[name]
+    for name, one in undecided.fixed.items():
         assert f"{name} nDCG@10 {one.quality:.4f}, {one.mean_ms:.1f} ms" in said
 
 
@@ -136,12 +128,9 @@ def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(undecided: Tu
     assert elsewhere.solution.plateau > here.solution.plateau
 
 
-def test_bounds_that_nothing_keeps(undecided: Tuning) -> None:
-    with pytest.raises(FitError, match="No thresholds keep the bounds"):
-        retune(undecided, ThresholdObjective(max_mean_ms=0.1))
-
-
-def test_thresholds_in_use_stay_where_those_solved_are_no_better(undecided: Tuning) -> None:
+def test_thresholds_in_use_stay_where_those_solved_are_no_better_and_they_keep_the_bounds(
+    undecided: Tuning,
+) -> None:
     best = retune(undecided, ThresholdObjective(), elsewhere=False).solution.thresholds
     used = replace(undecided, model=undecided.model.with_policy(Policy(best)))
     found = retune(used, ThresholdObjective())
@@ -149,11 +138,6 @@ def test_thresholds_in_use_stay_where_those_solved_are_no_better(undecided: Tuni
     assert found.solution.thresholds == best
     assert found.changed == found.gain.mean == 0
     assert "as good on these questions, so they stay" in as_markdown(used, found)
-
-
-def test_thresholds_in_use_that_break_a_bound_do_not_stay(undecided: Tuning) -> None:
-    best = retune(undecided, ThresholdObjective(), elsewhere=False).solution.thresholds
-    used = replace(undecided, model=undecided.model.with_policy(Policy(best)))
-    found = retune(used, ThresholdObjective(max_graph_share=0.1))
-    assert not found.stays
-    assert sum(found.solution.outcome.shares[1:]) <= 0.1
+    bound = retune(used, ThresholdObjective(max_graph_share=0.1))
+    assert not bound.stays
+    assert sum(bound.solution.outcome.shares[1:]) <= 0.1

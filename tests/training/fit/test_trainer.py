@@ -236,15 +236,6 @@ def test_trees_are_scored_beside_what_they_taught(pool: Pool) -> None:
     assert crossfit(pool, NAMES, QUICK).trees is None
 
 
-def test_rows_of_one_question_are_never_divided(pool: Pool) -> None:
-    keys = np.array([f"question {row // 3}" for row in range(600)])
-    keyed = replace(pool, keys=keys)
-    fold = divide(keyed, 5, 0)
-    assert (fold.reshape(200, 3) == fold[::3, None]).all()
-    assert np.bincount(fold).tolist() == [120] * 5
-    assert np.bincount(divide(pool, 5, 0)).tolist() == [120] * 5
-
-
 PLAIN_SCORES = CrossFit(np.zeros(0), 1.0, 0.0)
 
 
