@@ -24,7 +24,7 @@ from wye.service.http.edge import ASKING
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import NOTED_ID, Problem
-from wye.service.ingest.bodies import FileReader, UploadSpace
+from wye.service.ingest.bodies import FileReader
 from wye.service.ingest.job_runner import JobRunner
 from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
@@ -82,8 +82,7 @@ class Service:
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
-        self.reader = FileReader(documents.limits)
-        self.uploads = UploadSpace(documents.upload_bytes)
+        self.reader = FileReader(documents)
         limit = "{} {}, which is the limit. Try again."
         reranks = limit.format(RERANKS, "requests to rerank are being processed")
         self.reranks = Room(RERANKS, reranks, retry_after=1)

@@ -278,18 +278,17 @@ class Ingest:
         """
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [analysis for _, analysis, _ in self._analysed]
+        changes = {passage.id: change for passage, _, change in self._analysed}
+        replaced = [id_ for id_, change in changes.items() if is_repeated or change != "added"]
         schema = self._writer.dataset.schema
         encoder = self._analyser if self._entity_vectors else None
         rows = to_batch(passages, analysed, schema, self._lengths, encoder)
         with self._clock.stage("write"):
-            replaced = [passage.id for passage, _, change in self._analysed if change != "added"]
-            if has_columns(rows.schema) and (passages or stale):
-                written = [passage.id for passage in passages] if is_repeated else replaced
-                rows = fill(self._writer, rows, [*written, *stale])
-        with self._clock.stage("write"):
-            removed = self._writer.upsert(rows, stale, None if is_repeated else replaced)
+            if has_columns(schema) and (passages or stale):
+                rows = fill(self._writer, rows, [*replaced, *stale])
+            removed = self._writer.upsert(rows, stale, replaced)
         # The writer's counts would be wrong after Ctrl-C, when some may have been written already.
-        self.count(**Counter(change for _, _, change in self._analysed), removed=removed)
+        self.count(**Counter(changes.values()), removed=removed)
         self._analysed = []
         self._committed = perf_counter()
 

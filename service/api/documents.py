@@ -279,8 +279,7 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    sent = documents_of(request, settings, service.reader, service.uploads, _sent)
-    async with sent as body:
+    async with documents_of(request, service.reader, _sent) as body:
         target = service.collection(body.collection or collection)
         passages = cut(body.documents, body.chunk_words or chunk_words, settings)
         return await _store(request, service, target, passages, 201, files=body.files)

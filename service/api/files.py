@@ -94,7 +94,7 @@ async def create(request: Request, service: Served) -> FileObject:
     store, as one document with the file's id.
     """
     staged = staged_files(service)
-    with service.uploads.reserve(request):
+    with service.reader.reserve(request):
         async with form_of(request, files=1, fields=8) as form:
             upload, purpose = form.get("file"), form.get("purpose")
             if not isinstance(upload, UploadFile) or {*form} != {"file", "purpose"}:

@@ -15,7 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from wye.backends.documents import clean_metadata, document_of, parse_record
 from wye.backends.errors import SourceError
-from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options
+from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Options
 from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
 from wye.backends.sources import LINES, ROWS, TEXTS
@@ -39,14 +39,28 @@ _WAITING = 16
 
 
 class FileReader:
-    """Reads uploaded files; all but text and lines in processes with limits."""
+    """Reads uploaded files, all but text and lines in processes with limits."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, settings: DocumentSettings) -> None:
+        self.settings = settings
+        full = "Other uploads use all of the space. Try again."
+        self._space = Room(_UPLOADS * settings.upload_bytes, full, retry_after=5)
         self._slots = asyncio.Semaphore(_READERS)
         self._room = Room(
             _READERS + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
         )
+
+    @contextmanager
+    def reserve(self, request: Request) -> Iterator[None]:
+        """Have room for a request's body on the temporary disk, which may be in memory.
+
+        Raises:
+            Problem: 503 if other uploads take all of it.
+        """
+        header = request.headers.get("content-length", "")
+        size = int(header) if header.isdigit() else self.settings.upload_bytes
+        with self._space.reserve(size):
+            yield
 
     async def read(
         self,
@@ -77,7 +91,7 @@ class FileReader:
             with self._room.reserve():
                 async with self._slots:
                     # If the client leaves, closing the sandbox ends the thread's wait.
-                    with Sandbox(self._limits) as sandbox:
+                    with Sandbox(self.settings.limits) as sandbox:
                         drafts = await asyncio.to_thread(sandbox.read, file, suffix, options)
         except BadFileError as error:
             raise bad_file(name, str(error)) from error
@@ -184,30 +198,9 @@ class SentDocuments:
     files: list[FileResult] = field(default_factory=list)
 
 
-class UploadSpace:
-    """Limits the bytes of uploads on the temporary disk, which may be in memory."""
-
-    def __init__(self, upload_bytes: int) -> None:
-        """Make room for a few uploads of the greatest length."""
-        self._upload_bytes = upload_bytes
-        full = "Other uploads use all of the space. Try again."
-        self._room = Room(_UPLOADS * upload_bytes, full, retry_after=5)
-
-    @contextmanager
-    def reserve(self, request: Request) -> Iterator[None]:
-        """Make room for a request's body during the block; a `Problem` 503 if others take all."""
-        header = request.headers.get("content-length", "")
-        with self._room.reserve(int(header) if header.isdigit() else self._upload_bytes):
-            yield
-
-
 @asynccontextmanager
 async def documents_of(
-    request: Request,
-    settings: DocumentSettings,
-    reader: FileReader,
-    space: UploadSpace,
-    parse: Callable[[bytes], SentDocuments],
+    request: Request, reader: FileReader, parse: Callable[[bytes], SentDocuments]
 ) -> AsyncIterator[SentDocuments]:
     """Read the documents of a body of any kind; its temporary files go at the end of the block.
 
@@ -223,18 +216,16 @@ async def documents_of(
     async with AsyncExitStack() as stack:
         try:
             if kind in ("application/x-ndjson", "application/jsonl"):
-                stack.enter_context(space.reserve(request))
+                stack.enter_context(reader.reserve(request))
                 file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - a false alarm
                 async for block in request.stream():
                     file.write(block)
                 file.seek(0)
                 documents = SentDocuments(_lines(file, _BODY))
             elif kind == "multipart/form-data":
-                stack.enter_context(space.reserve(request))
-                form = await stack.enter_async_context(
-                    form_of(request, files=settings.files, fields=2 * len(FIELDS))
-                )
-                documents = await _form(form, reader, settings.characters)
+                stack.enter_context(reader.reserve(request))
+                opened = form_of(request, files=reader.settings.files, fields=2 * len(FIELDS))
+                documents = await _form(await stack.enter_async_context(opened), reader)
             else:
                 raise Problem(
                     415,
@@ -248,7 +239,8 @@ async def documents_of(
         yield documents
 
 
-async def _form(form: FormData, reader: FileReader, characters: int) -> SentDocuments:
+async def _form(form: FormData, reader: FileReader) -> SentDocuments:
+    characters = reader.settings.characters
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not uploads:

@@ -1,6 +1,7 @@
 """Files of every kind and folders of them, and every way in which a line can be bad."""
 
 import json
+import math
 import os
 import re
 import socket
@@ -28,6 +29,10 @@ def write(path: Path, *lines: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines))
     return path
+
+
+def line(**fields: object) -> str:
+    return json.dumps({"_id": "x", "text": "y", **fields})
 
 
 def read(path: Path, chunk_words: int | None = None) -> tuple[list[Passage], list[BadLine]]:
@@ -68,62 +73,44 @@ def test_lines_without_an_id_are_named_by_file_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("bad_line", "reason"),
     [
         ('{"_id": "x", "text": "y"', "not JSON: Expecting ',' delimiter at column"),
         ("hello", "not JSON: Expecting value at column 1"),
         ('["x"]', "is a list, not an object"),
         ("3", "is a number, not an object"),
-        ('{"_id": " ", "text": "y"}', "_id is empty"),
-        ('{"_id": true, "text": "y"}', "_id is a boolean, not a string"),
-        ('{"_id": 1.5, "text": "y"}', "_id is a number, not a string"),
+        (line(_id=" "), "_id is empty"),
+        (line(_id=True), "_id is a boolean, not a string"),
+        (line(_id=1.5), "_id is a number, not a string"),
         *(
-            (
-                f'{{"_id": "a{bad}b", "text": "y"}}',
-                "contains a control character or an unpaired surrogate",
-            )
-            for bad in ("\\u0000", "\\n", "\\t", "\\r", "\\u009b", "\\u202e", "\\ud800")
+            (line(_id=f"a{bad}b"), "contains a control character or an unpaired surrogate")
+            for bad in "\0\n\t\r\x9b\u202e\ud800\ud83d"
         ),
-        (
-            f'{{"_id": "x", "text": "y", "metadata": {{"k": [{"1," * 256}1]}}}}',
-            "257 values; at most",
-        ),
-        (
-            f'{{"_id": "x", "text": "y", "metadata": {{"k": "{"é" * 8_192}"}}}}',
-            "metadata has 16,393 bytes as JSON; at most 16,384",
-        ),
-        (
-            json.dumps({"_id": "x", "text": "y", "metadata": dict.fromkeys(range(65), 1)}),
-            "metadata has 65 keys; at most 64",
-        ),
-        (f'{{"_id": "x", "text": "y", "metadata": {{"k": {"9" * 400}}}}}', "more than 300 digits"),
-        ('{"_id": "a\\ud83d", "text": "y"}', "unpaired surrogate"),
         ('{"_id": "x"}', "text is missing"),
-        ('{"_id": "x", "text": null}', "text is empty"),
-        ('{"_id": "x", "text": " \\n\\u0000\\ud83d "}', "text is empty"),
-        ('{"_id": "x", "text": ["y"]}', "text is a list, not a string"),
-        ('{"_id": "x", "text": "y", "title": 3}', "title is a number, not a string"),
-        (
-            json.dumps({"_id": "x", "text": "y", "title": "t" * 1_025}),
-            "title has 1,025 characters; at most 1,024",
-        ),
-        ('{"_id": "x", "text": "y", "metadata": []}', "metadata is a list, not an object"),
-        ('{"_id": "x", "text": "y", "metadata": {"k": {"a": [{}]}}}', "'k.a' holds an object"),
-        ('{"_id": "x", "text": "y", "metadata": {"k": [[]]}}', "metadata 'k' holds a list"),
-        ('{"_id": "x", "text": "y", "metadata": {"k": NaN}}', "NaN is not a number"),
+        (line(text=None), "text is empty"),
+        (line(text=" \n\0\ud83d "), "text is empty"),
+        (line(text=["y"]), "text is a list, not a string"),
+        (line(title=3), "title is a number, not a string"),
+        (line(title="t" * 1_025), "title has 1,025 characters; at most 1,024"),
+        (line(metadata=[]), "metadata is a list, not an object"),
+        (line(metadata={"k": [1] * 257}), "257 values; at most"),
+        (line(metadata={"k": "é" * 8_192}), "metadata has 16,393 bytes as JSON; at most 16,384"),
+        (line(metadata=dict.fromkeys(range(65), 1)), "metadata has 65 keys; at most 64"),
+        (line(metadata={"k": int("9" * 400)}), "more than 300 digits"),
+        (line(metadata={"k": {"a": [{}]}}), "'k.a' holds an object"),
+        (line(metadata={"k": [[]]}), "metadata 'k' holds a list"),
+        (line(metadata={"k": math.nan}), "NaN is not a number"),
         ('{"_id": "x", "text": "y", "metadata": {"k": 1e999}}', "'k' is inf"),
-        ('{"_id": "ok", "text": "again"}', "id 'ok' occurs twice in this file"),
+        (line(_id="ok"), "id 'ok' occurs twice in this file"),
         (b'{"_id": "x", "text": "caf\xe9"}', "not UTF-8: byte 25 is 0xe9"),
         ("[" * 100_000, "nested too deeply"),
         ('{"_id": ' + "9" * 5000 + ', "text": "y"}', "not readable as JSON"),
     ],
 )
 def test_a_bad_line_is_reported_and_passed_over(
-    tmp_path: Path, line: str | bytes, reason: str
+    tmp_path: Path, bad_line: str | bytes, reason: str
 ) -> None:
-    path = write(
-        tmp_path / "x.jsonl", '{"_id": "ok", "text": "y"}', line, '{"_id": "z", "text": "y"}'
-    )
+    path = write(tmp_path / "x.jsonl", line(_id="ok"), bad_line, line(_id="z"))
     passages, bad = read(path)
     assert [passage.id for passage in passages] == ["ok", "z"]
     [only] = bad
@@ -200,8 +187,8 @@ def test_links_that_go_in_circles_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_text_files_are_chunked_and_lines_only_when_asked_or_huge(tmp_path: Path) -> None:
-    def line(text: str) -> Path:
-        return write(tmp_path / "x.jsonl", json.dumps({"_id": "d", "text": text}))
+    def record(text: str) -> Path:
+        return write(tmp_path / "x.jsonl", line(_id="d", text=text))
 
     text = "Word word word word word. " * 60  # 300 words
     file = write(tmp_path / "long.txt", text)
@@ -210,10 +197,10 @@ def test_text_files_are_chunked_and_lines_only_when_asked_or_huge(tmp_path: Path
         ("long.txt#0001", "long.txt", 1),
     ]
     assert len(read(file, chunk_words=100)[0]) == 3
-    assert [p.id for p in read(line(text))[0]] == ["d"]
-    assert [p.id for p in read(line(text), chunk_words=100)[0]] == ["d#0000", "d#0001", "d#0002"]
+    assert [p.id for p in read(record(text))[0]] == ["d"]
+    assert [p.id for p in read(record(text), chunk_words=100)[0]] == ["d#0000", "d#0001", "d#0002"]
     huge = text * 600
-    passages, bad = read(line(huge))
+    passages, bad = read(record(huge))
     assert bad == []
     assert len(passages) == 90
     assert {passage.document for passage in passages} == {"d"}

@@ -3,7 +3,6 @@
 import hashlib
 import random
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,6 @@ from tests.stored import fetch
 from wye.backends.dense import DenseSettings
 from wye.backends.errors import IndexDamagedError
 from wye.backends.lexical import LexicalSettings
-from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import LAYOUT, DerivedFiles
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
@@ -415,24 +413,3 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
     index.fault = "It is damaged."
     answers(Snapshot.open(index, Settings()))
     assert not files_in(tmp_path)
-
-
-def test_only_what_changed_is_read_again(tmp_path: Path, persisted: None) -> None:
-    chance = random.Random(1)
-    index = twenty(tmp_path, chance)
-    before = Snapshot.open(index, Settings())
-    before.retriever(Route.GRAPH)
-    ingest(index, [passage(99, chance)], HASHES)
-    index.refresh()
-    after = Snapshot.open(index, Settings(), before)
-    read: list[str] = []
-
-    def texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
-        read.extend(corpus.ids)
-        return original(corpus)
-
-    original = Corpus.iter_texts
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Corpus, "iter_texts", texts)
-        after.retriever(Route.LEXICAL)
-    assert read == ["p99"]

@@ -144,15 +144,6 @@ def test_metadata_change_without_the_models_and_leave_the_same_rows(
     assert rows[0].equals(rows[1])
 
 
-def test_within_one_window_a_document_changes_in_one_commit(
-    index: PassageStore, analyser: Counting
-) -> None:
-    ingest(index, [*chunks("a", "1", "2", "3"), *chunks("z", "1")], analyser)
-    before = index.version
-    ingest(index, [*chunks("a", "one"), *chunks("z", "1")], analyser)
-    assert index.version == before + 1
-
-
 names = st.sampled_from(
     [
         "a",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.hashing import HashAnalyser
 from wye.backends.documents import chunk_passage
-from wye.backends.errors import IndexDamagedError, IndexNotFoundError, SourceError
+from wye.backends.errors import IndexNotFoundError, SourceError
 from wye.backends.sources import DocumentSource, open_source
 from wye.backends.store.documents import Removal, remove
 from wye.backends.store.index import PassageStore
@@ -201,16 +201,3 @@ def test_only_a_whole_index_is_a_source(old: PassageStore, tmp_path: Path) -> No
         open_source(tmp_path / "begun")
     with pytest.raises(SourceError, match="without --engine ray"):
         IndexSource(old.path).split()
-
-
-@pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
-def test_a_damaged_index_is_refused(old: PassageStore, harm: str) -> None:
-    data = max((old.path / "passages.lance" / "data").iterdir(), key=lambda p: p.stat().st_mtime)
-    content = bytearray(data.read_bytes())
-    if harm == "remove":
-        data.unlink()
-    else:
-        content[len(content) // 2] ^= 1
-        data.write_bytes(content if harm == "flip" else content[:-9])
-    with pytest.raises(IndexDamagedError, match="wye repair"):
-        open_source(old.path)

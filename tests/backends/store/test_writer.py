@@ -53,9 +53,12 @@ def test_a_second_process_is_refused_and_told_who_holds_it(
 def test_the_lock_of_a_killed_process_does_not_block(
     tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
+    assert writing(tmp_path).startswith(f"process {holder.pid} on ")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert (tmp_path / "writer.json").exists()
+    assert not writing(tmp_path)
+    assert not writing(tmp_path / "none")
     with writer_lock(tmp_path):
         assert json.loads((tmp_path / "writer.json").read_text())["pid"] != holder.pid
     assert not (tmp_path / "writer.json").exists()
@@ -180,14 +183,3 @@ def test_what_a_killed_writer_left_is_synced_by_the_next(
     synced()
     store(index, "b")
     assert data <= synced()
-
-
-def test_it_is_told_who_writes_without_asking_for_the_lock(
-    tmp_path: Path, holder: subprocess.Popen[str]
-) -> None:
-    assert writing(tmp_path).startswith(f"process {holder.pid} on ")
-    holder.kill()
-    holder.wait()
-    assert (tmp_path / "writer.json").exists()
-    assert not writing(tmp_path)
-    assert not writing(tmp_path / "none")

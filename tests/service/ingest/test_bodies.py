@@ -17,8 +17,9 @@ from starlette.testclient import TestClient
 from tests.service.fakes import Serve
 from tests.service.ingest.files import make_pdf, make_word
 from wye.service.http.problems import Problem
-from wye.service.ingest.bodies import UploadSpace
+from wye.service.ingest.bodies import FileReader
 from wye.service.ingest.forms import base_name
+from wye.service.settings import DocumentSettings
 
 
 def send(client: TestClient, name: str, content: bytes, **fields: str) -> "tuple[int, str]":
@@ -265,7 +266,7 @@ def test_a_temporary_disk_that_is_gone_is_told(
 
 
 def test_uploads_at_once_have_so_much_room_together() -> None:
-    space = UploadSpace(1_000)
+    space = FileReader(DocumentSettings(upload_bytes=1_000))
 
     def asking(length: str | None) -> Request:
         headers = [] if length is None else [(b"content-length", length.encode())]
