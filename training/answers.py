@@ -12,7 +12,6 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -20,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from wye.backends.files import plain
-from wye.backends.types import Float64, Progress
+from wye.backends.types import Progress
 from wye.router.answers import best_sentences
 from wye.router.relevance import FIRST
 from wye.router.types import ABSTAIN_BELOW
@@ -30,7 +28,7 @@ from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluate import Evaluation, SystemRun
 from wye.training.judge import REPLIES, JudgeClient
 from wye.training.markdown import by_measure, spread, table
-from wye.training.measures import Means, compare
+from wye.training.measures import compare
 
 MEASURES = ("Acc", "EM", "F1")
 JUDGED = "GPT-Acc"
@@ -123,52 +121,23 @@ def judged(model: JudgeClient, question: str, right: Sequence[str], answer: str)
     return next((word for word in verdicts if word in ("yes", "no")), "no") == "yes"
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRun:
-    """One writer's answers from one system's passages.
-
-    Attributes:
-        answers: Question id -> answer, "" for none; of questions with a known right answer.
-        values: (n, m) every measure of every question.
-        failed: Number of questions that an endpoint failed to answer or judge; they count as wrong.
-    """
-
-    answers: Mapping[str, str]
-    values: Float64
-    failed: int
-
-    @property
-    def silent(self) -> int:
-        """Number of questions without an answer."""
-        return sum(not answer for answer in self.answers.values())
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerEvaluation:
-    """The answers of all writers and systems, by name of the run.
-
-    Attributes:
-        without: Number of questions without a right answer in their metadata.
-    """
-
-    measures: tuple[str, ...]
-    runs: Mapping[str, AnswerRun]
-    means: Means
-    without: int
-
-
 def evaluate_answers(
     result: Evaluation,
     texts: Texts,
     writers: Mapping[str, Writer],
     judge: Judge | None,
     progress: Progress,
-) -> AnswerEvaluation:
+) -> dict[str, Any]:
     """Have every question answered from each system's passages.
 
     Args:
         writers: Writers by name; each answers every question of every system.
         judge: Judges the answers; None for no verdicts.
+
+    Returns:
+        `measures`, the number of questions `without_right_answer`, and `systems`: of each the
+        `means` of its measures, all `answers`, how many questions are without one (`silent`), and
+        how many an endpoint `failed` to answer or judge, which count as wrong.
 
     Raises:
         EvaluationError: No question has a right answer.
@@ -180,33 +149,40 @@ def evaluate_answers(
             f"No question of '{result.dataset.name}' has a right answer; list them as \"answers\" "
             'in the "metadata" of queries.jsonl, or leave --answers out.'
         )
-    runs = {}
-    for system, (called, writer) in product(result.runs, writers.items()):
-        name = system.name if len(writers) == 1 else f"{system.name}, {called}"
+    measures = (*MEASURES, JUDGED) if judge else MEASURES
+    systems, values = {}, {}
+    for run, (called, writer) in product(result.runs, writers.items()):
+        name = run.name if len(writers) == 1 else f"{run.name}, {called}"
         progress.start(len(questions), f"answering {name}")
         try:
-            runs[name] = _run(system, writer, judge, questions, texts, progress=progress)
+            answers, failed = _answers_of(run, writer, judge, questions, texts, progress=progress)
         finally:
             progress.close()
-    measures = (*MEASURES, JUDGED) if judge else MEASURES
-    means, _ = compare({name: run.values for name, run in runs.items()}, [], measures)
-    return AnswerEvaluation(measures, runs, means, len(result.dataset.questions) - len(questions))
+        values[name] = np.array([[row[name] for name in measures] for row in answers.values()])
+        silent = sum(not row["answer"] for row in answers.values())
+        systems[name] = {"answers": answers, "silent": silent, "failed": failed}
+    means, _ = compare(values, [], measures)
+    return {
+        "measures": measures,
+        "without_right_answer": len(result.dataset.questions) - len(questions),
+        "systems": {name: {**system, "means": means[name]} for name, system in systems.items()},
+    }
 
 
-def _run(
-    system: SystemRun,
+def _answers_of(
+    run: SystemRun,
     writer: Writer,
     judge: Judge | None,
     questions: Sequence[Question],
     texts: Texts,
     *,
     progress: Progress,
-) -> AnswerRun:
-    answers: dict[str, str] = {}
-    rows: list[list[float]] = []
+) -> tuple[dict[str, dict[str, Any]], int]:
+    """Question id -> answer and measures, and the number of failures."""
+    answers: dict[str, dict[str, Any]] = {}
     failed = in_a_row = 0
     for question in questions:
-        reply, answer, right = system.replies.get(question.id), "", False
+        reply, answer, right = run.replies.get(question.id), "", False
         passages = texts(reply.ranking.ids(FIRST) if reply else ())
         try:
             known = 1.0 if reply is None or reply.answerability is None else reply.answerability
@@ -219,43 +195,24 @@ def _run(
             failed, in_a_row = failed + 1, in_a_row + 1
             if in_a_row == MOST_FAILURES:
                 raise
-        answers[question.id] = answer
-        row = [of(answer, question.answers) for of in (contained, exact_match, token_f1)]
-        rows.append([*row, float(right)] if judge else row)
+        scores = (of(answer, question.answers) for of in (contained, exact_match, token_f1))
+        row = {"answer": answer, **dict(zip(MEASURES, scores, strict=True))}
+        answers[question.id] = row | {JUDGED: float(right)} if judge else row
         progress.advance(1)
-    return AnswerRun(answers, np.array(rows), failed)
+    return answers, failed
 
 
-def metrics(result: AnswerEvaluation) -> dict[str, Any]:
-    """All numbers and all answers."""
-    systems = {}
-    for name, run in result.runs.items():
-        rows = zip(run.answers.items(), run.values.tolist(), strict=True)
-        systems[name] = {
-            "means": plain(result.means[name]),
-            "silent": run.silent,
-            "failed": run.failed,
-            "answers": {
-                id_: {"answer": answer, **dict(zip(result.measures, row, strict=True))}
-                for (id_, answer), row in rows
-            },
-        }
-    return {
-        "measures": list(result.measures),
-        "without_right_answer": result.without,
-        "systems": systems,
-    }
-
-
-def as_markdown(result: AnswerEvaluation) -> str:
+def as_markdown(result: Mapping[str, Any]) -> str:
     """Tables of means with intervals, and of questions without an answer."""
-    count = len(next(iter(result.runs.values())).answers)
-    counts = [(name, str(run.silent), str(run.failed)) for name, run in result.runs.items()]
+    systems, without = result["systems"], result["without_right_answer"]
+    count = len(next(iter(systems.values()))["answers"])
+    counts = [(name, str(run["silent"]), str(run["failed"])) for name, run in systems.items()]
+    means = {name: run["means"] for name, run in systems.items()}
     blocks = [
         f"## Answers to {count} questions, from the first {FIRST} passages",
-        by_measure("system", result.means, spread, width=3),
+        by_measure("system", means, spread, width=3),
         table(("system", "without an answer", "failed"), counts),
     ]
-    if result.without:
-        blocks.append(f"Left out, as no right answer is known: {result.without} questions.")
+    if without:
+        blocks.append(f"Left out, as no right answer is known: {without} questions.")
     return "\n\n".join(blocks)

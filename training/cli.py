@@ -132,7 +132,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only if every question was answered.
         """
-        from wye.backends.files import rounded_json
+        from wye.backends.files import plain, rounded_json
         from wye.router.session import Session
         from wye.router.settings import load_settings
         from wye.training import answers as answering
@@ -164,9 +164,11 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 judge = answering.judge_of(judge_url, judge_model, cache)
                 texts = session.snapshot.texts
                 answered = answering.evaluate_answers(result, texts, writers, judge, progress())
-        answer_json = {} if answered is None else {"answers": answering.metrics(answered)}
         if as_json:
-            typer.echo(rounded_json({**metrics(result), **answer_json, "latency": latency(result)}))
+            numbers = {**metrics(result), "latency": latency(result)}
+            if answered is not None:
+                numbers["answers"] = plain(answered)
+            typer.echo(rounded_json(numbers))
         else:
             show(as_markdown(result))
             if answered is not None:
@@ -174,7 +176,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         if run_dir is not None:
             write_runs(run_dir, result)
             if answered is not None:
-                write_json(run_dir / "answers.json", answer_json["answers"])
+                write_json(run_dir / "answers.json", plain(answered))
         if unanswered := sorted({*result.unanswered_by(*result.runs)}):
             ids = ", ".join(unanswered)
             typer.echo(f"{len(unanswered)} questions went unanswered: {ids}", err=True)

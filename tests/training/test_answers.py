@@ -1,6 +1,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.fakes import LanguageModel, speaking
 from wye.backends.types import RankedHit, Ranking, Silent
-from wye.router.types import Reply, Route
+from wye.router.types import ABSTAIN_BELOW, Reply, Route
 from wye.training.answers import (
-    AnswerEvaluation,
     Writer,
     answered,
     as_markdown,
@@ -19,7 +19,6 @@ from wye.training.answers import (
     evaluate_answers,
     exact_match,
     judged,
-    metrics,
     normalised,
     token_f1,
 )
@@ -65,25 +64,26 @@ def known(question: str, _: Sequence[tuple[str, str]]) -> str:
     return {"When was Stari Most built?": "1566", "Who mapped the Neretva?": "Ann Lee"}[question]
 
 
-def extractive(**answerability: float) -> AnswerEvaluation:
+def extractive(**answerability: float) -> dict[str, Any]:
     return evaluate_answers(found(**answerability), texts, {"": known}, None, Silent())
 
 
 def test_answers_without_an_endpoint() -> None:
     report = extractive()
-    run = report.runs["auto"]
-    assert run.answers == {"q1": "1566", "q2": "Ann Lee"}
-    assert run.values.tolist() == [[1, 1, 1], [1, 1, 1]]
-    assert report.without == 1
+    all_right = {"Acc": 1, "EM": 1, "F1": 1}
+    assert report["systems"]["auto"]["answers"] == {
+        "q1": {"answer": "1566", **all_right},
+        "q2": {"answer": "Ann Lee", **all_right},
+    }
+    assert report["without_right_answer"] == 1
     assert "Left out, as no right answer is known: 1 questions." in as_markdown(report)
-    assert metrics(report)["without_right_answer"] == 1
 
 
 def test_what_is_probably_not_there_is_not_answered() -> None:
-    run = extractive(q1=0.03, q2=0.5).runs["auto"]
-    assert run.answers == {"q1": "", "q2": "Ann Lee"}
-    assert run.silent == 1
-    assert run.values[0].tolist() == [0, 0, 0]
+    run = extractive(q1=ABSTAIN_BELOW / 2, q2=0.5)["systems"]["auto"]
+    assert run["answers"]["q1"] == {"answer": "", "Acc": 0, "EM": 0, "F1": 0}
+    assert run["answers"]["q2"]["answer"] == "Ann Lee"
+    assert run["silent"] == 1
 
 
 def test_a_dataset_without_right_answers_is_refused() -> None:
@@ -96,22 +96,23 @@ def test_a_dataset_without_right_answers_is_refused() -> None:
 def test_an_endpoint_answers_and_is_judged_and_asked_once(
     endpoint: LanguageModel, tmp_path: Path
 ) -> None:
-    def ask() -> AnswerEvaluation:
+    def ask() -> dict[str, Any]:
         file = tmp_path / "kept" / "replies.jsonl"
         with JudgeClient(endpoint.url, "reader", file=file) as client:
             writers: dict[str, Writer] = {"known": known, "reader": partial(answered, client)}
             return evaluate_answers(found(), texts, writers, partial(judged, client), Silent())
 
     report = ask()
-    assert [*report.runs] == ["auto, known", "auto, reader"]
-    assert report.runs["auto, reader"].answers["q2"] == "The one about Neretva?"
-    assert report.measures[-1] == "GPT-Acc"
-    assert report.means["auto, reader"]["GPT-Acc"].mean == 0
+    assert [*report["systems"]] == ["auto, known", "auto, reader"]
+    read = report["systems"]["auto, reader"]
+    assert read["answers"]["q2"]["answer"] == "The one about Neretva?"
+    assert report["measures"][-1] == "GPT-Acc"
+    assert read["means"]["GPT-Acc"].mean == 0
     asked = len(endpoint.requests)
     assert asked == 6
     with (tmp_path / "kept" / "replies.jsonl").open("a") as file:
         file.write('{"key": "half a li')
-    assert ask().runs["auto, reader"].answers == report.runs["auto, reader"].answers
+    assert ask() == report
     assert len(endpoint.requests) == asked
 
 
@@ -130,10 +131,9 @@ def test_hostile_replies_cost_their_own_question_alone(endpoint: LanguageModel) 
     endpoint.say = lambda *_: said.pop(0)
     with JudgeClient(endpoint.url, "reader", tries=1) as client:
         report = evaluate_answers(found(), texts, {"r": partial(answered, client)}, None, Silent())
-    run = report.runs["auto"]
-    assert run.failed == 1
-    assert run.answers["q1"] == ""
-    assert run.answers["q2"] == "Lee"
+    run = report["systems"]["auto"]
+    assert run["failed"] == 1
+    assert [row["answer"] for row in run["answers"].values()] == ["", "Lee"]
 
 
 def test_an_endpoint_that_only_fails_is_given_up(
