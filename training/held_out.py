@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logit
@@ -48,24 +49,6 @@ class SystemOutcomes:
         return float(simple), float(fused), float(graph), float(steps)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A router's result on a dataset that gave none of its scores.
-
-    Attributes:
-        means: Measure of `MEASURED` -> mean.
-        fixed: Route of `FIXED` -> mean quality.
-        less_best: Paired difference in quality from the best of these.
-    """
-
-    dataset: str
-    questions: int
-    means: Mapping[str, float]
-    fixed: Mapping[str, float]
-    less_best: Interval
-    shares: Shares
-
-
 def run_systems(
     questions: EvaluationSet, scores: Float64, policy: Policy
 ) -> dict[str, SystemOutcomes]:
@@ -99,11 +82,18 @@ def run_systems(
     return systems
 
 
-def left_out_results(questions: EvaluationSet, scores: Float64, policy: Policy) -> list[LeftOut]:
-    """The result on each replay.
+def left_out_results(
+    questions: EvaluationSet, scores: Float64, policy: Policy
+) -> list[dict[str, Any]]:
+    """The result on each dataset, of routers that learned nothing from it.
 
     Args:
-        scores: (n,) scores of routers that did not learn from the question's dataset.
+        scores: (n,) scores of such routers.
+
+    Returns:
+        For each replay its `dataset` and number of `questions`, `means` of `MEASURED`, the mean
+        quality of each `fixed` route, the paired difference in quality from the best of these
+        (`less_best`), and `shares` of the routes taken.
     """
     systems, quality = run_systems(questions, scores, policy), MEASURES.index(QUALITY)
     columns = [MEASURES.index(measure) for measure in MEASURED]
@@ -114,14 +104,14 @@ def left_out_results(questions: EvaluationSet, scores: Float64, policy: Policy) 
         auto = SystemOutcomes(*(part[rows] for part in astuple(systems[AUTO])))
         less_best = auto.values[:, quality] - max(fixed.values(), key=np.mean)
         results.append(
-            LeftOut(
-                dataset=origin,
-                questions=len(less_best),
-                means=dict(zip(MEASURED, auto.values.mean(axis=0)[columns].tolist(), strict=True)),
-                fixed={route: float(each.mean()) for route, each in fixed.items()},
-                less_best=mean_interval(less_best),
-                shares=auto.shares,
-            )
+            {
+                "dataset": origin,
+                "questions": len(less_best),
+                "means": dict(zip(MEASURED, auto.values.mean(axis=0)[columns], strict=True)),
+                "fixed": {route: float(each.mean()) for route, each in fixed.items()},
+                "less_best": mean_interval(less_best),
+                "shares": auto.shares,
+            }
         )
     return results
 

@@ -170,7 +170,6 @@ def compare(
     measures: Sequence[str],
     *,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> tuple[Means, Differences]:
     """Means of every system and paired differences, with intervals from the same resamples.
 
@@ -183,7 +182,7 @@ def compare(
     """
     # Differences are resampled directly, so those of equal systems are exactly 0.
     columns = np.hstack([*values.values(), *(values[one] - values[other] for one, other in pairs)])
-    means = resampled_means(columns, resamples=resamples, seed=seed)
+    means = resampled_means(columns, resamples=resamples)
     intervals = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
     cells = [
         dict(zip(measures, intervals[start : start + len(measures)], strict=True))

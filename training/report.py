@@ -21,7 +21,6 @@ from wye.training.fit.router import Fitted
 from wye.training.held_out import (
     AUTO,
     MEASURED,
-    LeftOut,
     Summary,
     auc,
     count_questions,
@@ -115,7 +114,7 @@ class Report:
     auc: float
     teacher: Interval | None
     complexity: Mapping[str, float]
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[Mapping[str, Any]]
     cross_fitted: Interval
     fixed: Mapping[str, Outcome]
     front: Front
@@ -134,7 +133,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
     if (trees := fitted.crossfit.trees) is not None:
         behind = losses(logits, labels) - losses(trees[known], labels)
         teacher = mean_interval(behind, choices.seed)
-    left_out: list[LeftOut] = []
+    left_out: list[dict[str, Any]] = []
     if fitted.unseen is not None and (scored := ~np.isnan(fitted.unseen)).any():
         scores = scores_of(fitted.unseen[scored])
         left_out = left_out_results(questions.only(scored), scores, fitted.policy)
@@ -333,8 +332,9 @@ def _scores(report: Report) -> str:
         listed = (f"{value:+.2f} ({escape(name)})" for name, value in report.complexity.items())
         says += f" Rank correlation with the number of hops: {', '.join(listed)}."
     if report.left_out:
-        ends = (pick(report.left_out, key=lambda row: row.less_best.mean) for pick in (min, max))
-        worst, best = (f"{gain_spread(row.less_best)} ({escape(row.dataset)})" for row in ends)
+        rows = sorted(report.left_out, key=lambda row: row["less_best"].mean)
+        ends = rows[0], rows[-1]
+        worst, best = (f"{gain_spread(r['less_best'])} ({escape(r['dataset'])})" for r in ends)
         says += (
             f" With each dataset scored by a router that learned from the others, {QUALITY} less "
             f"that of the best fixed route is from {worst} to {best}."

@@ -135,10 +135,10 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
         (Thresholds(1.0, 1.0, 0.0), D, (1, 0, 0, 0)),
     ):
         (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D))
-        assert (row.dataset, row.questions) == ("here", 3)
-        assert row.shares == pytest.approx(shares)
+        assert (row["dataset"], row["questions"]) == ("here", 3)
+        assert row["shares"] == pytest.approx(shares)
         values = asked.values_of(route).mean(axis=0)
-        assert [*row.means] == [*MEASURED]
-        assert row.means["nDCG@10"] == pytest.approx(values[QUALITY])
-        assert row.less_best.mean == pytest.approx(values[QUALITY] - max(row.fixed.values()))
-        assert [*row.fixed] == [*map(str, FIXED)]
+        assert [*row["means"]] == [*MEASURED]
+        assert row["means"]["nDCG@10"] == pytest.approx(values[QUALITY])
+        assert row["less_best"].mean == pytest.approx(values[QUALITY] - max(row["fixed"].values()))
+        assert [*row["fixed"]] == [*map(str, FIXED)]

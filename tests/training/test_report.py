@@ -130,12 +130,12 @@ def test_the_card_has_figures_with_their_command(report: Report) -> None:
 
 
 def test_other_datasets_are_told_by_the_worst_and_the_best(report: Report) -> None:
-    usual = min(report.left_out, key=lambda row: row.less_best.mean)
-    less = replace(usual.less_best, mean=usual.less_best.mean - 1)
-    rows = (usual, replace(usual, dataset="[worse]", less_best=less))
+    usual = min(report.left_out, key=lambda row: row["less_best"].mean)
+    less = replace(usual["less_best"], mean=usual["less_best"].mean - 1)
+    rows = (usual, {**usual, "dataset": "[worse]", "less_best": less})
     text = card("mine", replace(report, left_out=rows))
-    gains = gain_spread(less), gain_spread(usual.less_best)
-    assert f"is from {gains[0]} (\\[worse\\]) to {gains[1]} ({usual.dataset})." in text
+    gains = gain_spread(less), gain_spread(usual["less_best"])
+    assert f"is from {gains[0]} (\\[worse\\]) to {gains[1]} ({usual['dataset']})." in text
 
 
 def test_complexity_is_the_rank_correlation_with_hops(fitted: Fitted) -> None:

@@ -79,7 +79,6 @@ def select(
     *,
     k: int = 85,
     among: Sequence[str] | None = None,
-    seed: int = 0,
 ) -> Int64:
     """(d,) columns of the k features with the highest mutual information with the label, rising.
 
@@ -93,7 +92,6 @@ def select(
         examples: Labelled questions, whose labels differ.
         k: Most features to keep, at least 1.
         among: Names of features that may be kept; None for all.
-        seed: Seed of the noise that the estimate adds to continuous features.
 
     Raises:
         FitError: No feature varies.
@@ -110,7 +108,7 @@ def select(
     values = examples.features[:, columns]
     classes = np.unique(examples.labels, return_inverse=True)[1]
     information = mutual_info_classif(
-        values, classes, discrete_features=_countable(values), random_state=seed
+        values, classes, discrete_features=_countable(values), random_state=0
     )
     selected: Int64 = columns[np.sort(np.argsort(-information, kind="stable")[:k])]
     return selected
