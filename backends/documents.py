@@ -1,4 +1,7 @@
-"""Documents as they are stored: checked, cleaned, and cut into chunks of whole sentences."""
+"""Documents as they are stored: checked, cleaned, and cut into chunks of whole sentences.
+
+What cannot be stored is a `SourceError`, which says which field and why.
+"""
 
 import json
 import math
@@ -66,9 +69,6 @@ def parse_record(record: object) -> Passage:
             `title` (at most `LONGEST_TITLE` characters) and `metadata` (flat: strings, numbers,
             booleans, null or lists of them, of at most `METADATA_BYTES`), and `statements` (a list
             of texts, and of triples of them).
-
-    Raises:
-        SourceError: The record is not like that; says which field and why.
     """
     if not isinstance(record, Mapping):
         raise SourceError(f"is {_kind(record)}, not an object")
@@ -110,11 +110,7 @@ def _statement(value: object) -> Statement:
 
 
 def checked_passage(passage: Passage) -> Passage:
-    """A passage that is not to be cut, cleaned as a document is.
-
-    Raises:
-        SourceError: It cannot be stored; says which field and why.
-    """
+    """A passage that is not to be cut, cleaned as a document is."""
     fields = parse_record({"id": passage.id, "text": passage.text, "metadata": passage.metadata})
     title = _title({"title": passage.title})  # with headings it may be longer than a document's
     document = _id({"id": passage.document})
@@ -144,9 +140,6 @@ def document_of(draft: Draft, file: str) -> HeadedDocument:
 
     Args:
         file: The file's id; its name is the title of a file that has none.
-
-    Raises:
-        SourceError: It has no text, or something that cannot be stored; says why.
     """
     if draft.error:
         raise SourceError(draft.error)
@@ -206,11 +199,7 @@ def _string(record: Mapping[str, object], key: str) -> str:
 
 
 def clean_metadata(value: object) -> Metadata:
-    """Check and clean metadata; empty if it is missing or null.
-
-    Raises:
-        SourceError: It is no flat object, or exceeds a limit.
-    """
+    """Check and clean metadata; empty if it is missing or null."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -355,9 +344,6 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
 
     Where headings are known, a chunk begins at one if possible, and the headings that it stands
     under are appended to its title, as in "Handbook > Install > Linux".
-
-    Raises:
-        SourceError: `words` is below 1.
     """
     if words < 1:
         raise SourceError(f"chunk_words is {words}; a passage has at least 1 word")

@@ -36,20 +36,6 @@ class Layers:
         self.positions[~is_added] = np.delete(np.arange(base), deleted)
         self.positions[added] = base + np.arange(len(added))
 
-    @classmethod
-    def of_owned(cls, owners: "Layers", base: Int32, added: Int32) -> "Layers":
-        """The layers of elements that rows own, such as sentences.
-
-        Args:
-            owners: The layers of the rows.
-            base: Owning row of each element of the base, ascending.
-            added: Owning row, in its layer, of each added element, ascending.
-        """
-        numbers = owners.numbers[base]
-        is_left = numbers >= 0
-        before = np.searchsorted(numbers[is_left], owners.added[added])
-        return cls(len(base), np.flatnonzero(~is_left), before + np.arange(len(added)))
-
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.positions)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Self, cast
 
-import lance
 import numpy as np
 
 from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
@@ -223,11 +222,6 @@ class _Passages:
     def ids(self) -> Sequence[str]:
         """Ids by number."""
         return self.numbers.texts
-
-    def is_of(self, dataset: lance.LanceDataset) -> bool:
-        """Never: what is stored is looked up in the dataset itself."""
-        del dataset
-        return False
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Numbers of passages."""

@@ -176,10 +176,6 @@ class Corpus:
         row = bisect_left(self.ids, id_)
         return row if row < len(self.ids) and self.ids[row] == id_ else -1
 
-    def is_of(self, dataset: lance.LanceDataset) -> bool:
-        """Whether a version of the dataset has the same rows."""
-        return self._fragments == fragments_of(dataset)
-
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""
         rows = self.rows(ids)
@@ -240,15 +236,21 @@ class TwoCorpora:
     @cached_property
     def sentences(self) -> Layers:
         """The layers of their sentences."""
-        owners = self.base.sentence_passage, self.added.sentence_passage
-        return Layers.of_owned(self.passages, *owners)
+        base, added = self._owners
+        is_left = base >= 0
+        before = np.searchsorted(base[is_left], added)
+        return Layers(len(base), np.flatnonzero(~is_left), before + np.arange(len(added)))
 
     @cached_property
     def owners(self) -> Int32:
         """(s,) number of the passage of each sentence, ascending."""
+        return self.sentences.lay(*self._owners)
+
+    @property
+    def _owners(self) -> tuple[Int32, Int32]:
+        """Number of the passage of each sentence of either part; -1 for a removed one."""
         base = self.passages.numbers[self.base.sentence_passage]
-        added = self.passages.added[self.added.sentence_passage].astype(np.int32)
-        return self.sentences.lay(base, added)
+        return base, self.passages.added[self.added.sentence_passage].astype(np.int32)
 
 
 def fragments_of(dataset: lance.LanceDataset) -> dict[int, tuple[str, ...]]:
@@ -369,7 +371,7 @@ def corpus_of(index: PassageStore, rows: pa.RecordBatch) -> Corpus:
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
     """A version layered on a base, or the base itself; None if they differ too much."""
     dataset = index.snapshot()
-    if base.version == index.version and base.is_of(dataset):
+    if base.version == index.version and base._fragments == fragments_of(dataset):
         return base
     addresses, new = _differences(dataset, base)
     deleted = np.flatnonzero(addresses < 0)

@@ -138,11 +138,6 @@ class Removal:
     documents: tuple[str, ...] = ()
     filter: object | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is selected."""
-        return not self.ids and not self.documents and self.filter is None
-
 
 def matching(folder: Path, removal: Removal) -> tuple[list[str], int]:
     """Ids of the passages that a removal would delete, ascending, and the version looked at."""
@@ -225,10 +220,6 @@ def record_files(folder: Path, files: Mapping[str, str], removed: Collection[str
         parquet.write_table(pa.table({"id": [*known], "file": [*known.values()]}), file)
 
 
-def _sizes_on_disk(folder: Path) -> list[int]:
-    return [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
-
-
 def take_inventory(folder: Path) -> dict[str, object]:
     """Counts, bytes and pins of the newest version, as plain values."""
     index = PassageStore.open(folder)
@@ -244,7 +235,8 @@ def take_inventory(folder: Path) -> dict[str, object]:
         mentions = _mentions(index)
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
     files = latest_files(index) if not index.fault and not index.is_remote else None
-    stored = sizes_of(index.snapshot()).values() if index.is_remote else _sizes_on_disk(folder)
+    on_disk = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    stored = sizes_of(index.snapshot()).values() if index.is_remote else on_disk
     sizes, derived = files.sizes() if files else {}, dict[str, int]()
     if files and sizes:
         derived = {"of version": files.version, "bytes": sum(sizes.values()), **sizes}

@@ -71,7 +71,7 @@ def delete(
 
     folder = folder_of(load_settings(index=index))
     removal = Removal(tuple(ids or ()), tuple(document or ()), filter)
-    if removal.is_empty:
+    if removal == Removal():
         raise ServiceError("Delete what? Give ids, --document or --filter.")
     deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)
     names = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
