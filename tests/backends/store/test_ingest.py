@@ -17,7 +17,7 @@ import wye.backends.store.index
 import wye.backends.store.ingest
 import wye.backends.store.versions
 from benchmarks.crash import OPERATIONS, Bench
-from tests.backends.store.conftest import new_index
+from tests.backends.store.conftest import Counting, new_index
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
 from wye.backends.documents import chunk_passage
@@ -29,19 +29,6 @@ from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import LENGTH_COLUMN
 from wye.backends.store.writer import Writer
 from wye.backends.types import Passage
-from wye.featurizer.types import PassageAnalysis
-
-
-class Counting(HashAnalyser):
-    """Remembers what it was asked to analyse."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.analysed: list[str] = []
-
-    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
-        self.analysed += [passage.id for passage in passages]
-        return super().analyse(passages)
 
 
 class Recorder:
@@ -286,24 +273,9 @@ def test_the_windows_that_were_stored_are_kept_whatever_ends_the_source(
     assert (rest.added, rest.unchanged, rest.interrupted) == (5, 20, False)
 
 
-class Interrupted(HashAnalyser):
-    """Gives results one by one, until somebody presses Ctrl-C."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self._after = after
-
-    def analyse(self, passages: Sequence[Passage]) -> Iterator[PassageAnalysis]:  # type: ignore[override]
-        for passage in passages:
-            self._after -= 1
-            if self._after < 0:
-                raise KeyboardInterrupt
-            yield from super().analyse([passage])
-
-
 def test_ctrl_c_in_the_middle_of_a_window_keeps_what_is_analysed(index: PassageStore) -> None:
-    recorder = Recorder()
-    report = ingest(index, corpus(25), Interrupted(7), progress=recorder)
+    recorder, pressed = Recorder(), Counting(most=7, end=KeyboardInterrupt)
+    report = ingest(index, corpus(25), pressed, progress=recorder)
     assert (report.interrupted, report.added, report.updated, index.count()) == (True, 7, 0, 7)
     assert [n for n in recorder.said if n != 0] == [(None, "passages"), *[1] * 7, "closed"]
     assert report.version == index.version

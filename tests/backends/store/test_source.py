@@ -1,6 +1,5 @@
 """An index as a source: the same rows, computed again only where the models differ."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.backends.store.conftest import Counting
 from tests.hashing import HashAnalyser
 from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexNotFoundError, SourceError
@@ -19,31 +19,8 @@ from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.store.source import IndexSource
 from wye.backends.store.writer import Writer
 from wye.backends.types import Passage
-from wye.featurizer.types import PassageAnalysis
 
 OLD = HashAnalyser()
-
-
-class Counting(HashAnalyser):
-    """Notes what it analyses, and fails as one that is killed after so many passages."""
-
-    def __init__(
-        self, dimension: int = 8, *, name: str = "hash", parser: str = "split-1", most: int = -1
-    ) -> None:
-        super().__init__(dimension, name=name)
-        self.parser, self.most = parser, most
-        self.analysed: list[str] = []
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        return {**super().fingerprint, "parser": self.parser}
-
-    def analyse(self, passages: Sequence[Passage]) -> Iterator[PassageAnalysis]:  # type: ignore[override]
-        for passage in passages:
-            if len(self.analysed) == self.most:
-                raise MemoryError
-            self.analysed.append(passage.id)
-            yield super()._analyse(passage)
 
 
 def corpus() -> list[Passage]:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.backends.store.conftest import Counting
 from tests.docs.examples import ROOT
 from tests.fakes import speaking
 from tests.hashing import HashAnalyser
@@ -25,7 +26,6 @@ from wye.backends.store.repair import repair
 from wye.backends.store.schema import NAMES, STATEMENTS, passage_schema, to_analyses
 from wye.backends.store.source import IndexSource
 from wye.backends.types import Passage, Statement
-from wye.featurizer.types import PassageAnalysis
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
@@ -65,19 +65,15 @@ def test_they_are_the_sentences_and_those_without_a_mention_are_left_out(
 
 
 def test_only_other_statements_are_analysed_again(index: PassageStore) -> None:
-    class Watched(HashAnalyser):
-        def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
-            watched.extend(passage.id for passage in passages)
-            return super().analyse(passages)
-
-    watched: list[str] = []
-    assert ingest(index, [PASSAGE, PLAIN], Watched()).unchanged == 2
+    watched = Counting()
+    assert ingest(index, [PASSAGE, PLAIN], watched).unchanged == 2
     moved = replace(PASSAGE, metadata={"year": 2031})
-    assert (ingest(index, [moved], Watched()).updated, watched) == (1, [])
+    assert (ingest(index, [moved], watched).updated, watched.analysed) == (1, [])
     assert len(sentences(index)["a"]) == 2
     fewer = replace(moved, statements=GIVEN[:1])
-    assert ingest(index, [fewer], Watched()).updated == 1
-    assert ("a" in watched, sentences(index)["a"]) == (True, [("Anna met Bob.", ("Anna", "Bob"))])
+    assert ingest(index, [fewer], watched).updated == 1
+    assert "a" in watched.analysed
+    assert sentences(index)["a"] == [("Anna met Bob.", ("Anna", "Bob"))]
 
 
 @pytest.mark.parametrize("name", ["hash", "other"])
