@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from wye.backends.text import content_terms, singular, split_sentences, words_before_stemming
@@ -261,16 +260,6 @@ def _terms(text: str) -> frozenset[str]:
 LEFT_OUT = "…"
 
 
-@dataclass(frozen=True, slots=True)
-class _SentenceSpan:
-    """Position of a sentence: its passage, its index there, and its character offsets."""
-
-    passage: int
-    index: int
-    start: int
-    end: int
-
-
 def keep_best(
     texts: Sequence[str], scored: Sequence[Sequence[tuple[str, float]]], share: float
 ) -> list[str]:
@@ -285,63 +274,60 @@ def keep_best(
     Returns:
         A text for each passage, with "…" for sentences that are left out.
     """
-    spans = [_split(number, text) for number, text in enumerate(texts)]
-    values = [value for each in map(_values, texts, spans, scored) for value in each]
-    sentences = [sentence for each in spans for sentence in each]
-    order = sorted(range(len(sentences)), key=lambda n: (-values[n], n))
-    chosen: list[set[int]] = [set() for _ in texts]
-    for n in order[: math.ceil(share * len(sentences))]:
-        chosen[sentences[n].passage].add(sentences[n].index)
-    return [_joined(*each) for each in zip(texts, spans, chosen, strict=True)]
+    spans = [*map(_sentence_spans, texts)]
+    values = map(_values, texts, spans, scored)
+    order = sorted(
+        (-value, text, n) for text, row in enumerate(values) for n, value in enumerate(row)
+    )
+    best = {(text, n) for _, text, n in order[: math.ceil(share * len(order))]}
+    return [
+        _joined(text, of_text, {n for n in range(len(of_text)) if (number, n) in best})
+        for number, (text, of_text) in enumerate(zip(texts, spans, strict=True))
+    ]
 
 
 def _values(
-    text: str, sentences: Sequence[_SentenceSpan], scored: Sequence[tuple[str, float]]
+    text: str, spans: Sequence[tuple[int, int]], scored: Sequence[tuple[str, float]]
 ) -> list[float]:
     """The score of each sentence: the best of the scored parts that it overlaps."""
-    values = [-math.inf] * len(sentences)
+    values = [-math.inf] * len(spans)
     at = 0
     for part, score in scored:
         start = text.find(part, at)
         if start < 0:
             continue
         at = start + len(part)
-        for n, sentence in enumerate(sentences):
-            if sentence.start < at and start < sentence.end:
+        for n, (begin, end) in enumerate(spans):
+            if begin < at and start < end:
                 values[n] = max(values[n], score)
-    known = [value for value in values if value > -math.inf]
-    before = known[0] if known else math.inf
+    before = next((value for value in values if value > -math.inf), math.inf)
     for n, value in enumerate(values):
         before = values[n] = value if value > -math.inf else before
     return values
 
 
-def _split(number: int, text: str) -> list[_SentenceSpan]:
+def _sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Offsets of each sentence of a text, and of its end."""
     spans, end = [], 0
-    for index, sentence in enumerate(split_sentences(text)):
+    for sentence in split_sentences(text):
         start = text.index(sentence, end)
         end = start + len(sentence)
-        spans.append(_SentenceSpan(number, index, start, end))
+        spans.append((start, end))
     return spans
 
 
-def _joined(text: str, sentences: Sequence[_SentenceSpan], chosen: set[int]) -> str:
+def _joined(text: str, spans: Sequence[tuple[int, int]], chosen: set[int]) -> str:
     """Join the chosen sentences; consecutive ones keep the text between them."""
-    if len(chosen) == len(sentences):
+    if len(chosen) == len(spans):
         return text
     parts: list[str] = []
-    before: _SentenceSpan | None = None
-    for sentence in sentences:
-        if sentence.index not in chosen:
-            if parts[-1:] != [LEFT_OUT]:
-                parts.append(LEFT_OUT)
-            before = None
-        elif before is None:
-            parts.append(text[sentence.start : sentence.end])
-            before = sentence
-        else:
-            parts[-1] += text[before.end : sentence.end]
-            before = sentence
+    for n, (start, end) in enumerate(spans):
+        if n in chosen and n - 1 in chosen:
+            parts[-1] += text[spans[n - 1][1] : end]
+        elif n in chosen:
+            parts.append(text[start:end])
+        elif parts[-1:] != [LEFT_OUT]:
+            parts.append(LEFT_OUT)
     return " ".join(parts) if chosen else ""
 
 
@@ -417,16 +403,11 @@ def _end_of_name(tokens: list[_Token], at: int) -> int:
     return end
 
 
-@lru_cache(maxsize=20_000)
-def _is_function(word: str) -> bool:
-    return not content_terms(word)
-
-
 def _tokens(text: str) -> list[_Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
         word, end = match[0], match.end()
         if len(word) > 1 and word.endswith(".") and not _INITIAL.fullmatch(word):
             word, end = word[:-1], end - 1
-        tokens.append(_Token(word, match.start(), end, _is_function(word)))
+        tokens.append(_Token(word, match.start(), end, not content_terms(word)))
     return tokens

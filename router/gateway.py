@@ -22,7 +22,7 @@ from wye.router.errors import QuestionError
 from wye.router.evidence import share_at_hand
 from wye.router.explain import with_explanation
 from wye.router.fusion import FusionSettings, fuse_all
-from wye.router.policy import FORCED, follows_names, has_rows, in_steps, is_nested
+from wye.router.policy import FORCED, follows_names, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
@@ -288,15 +288,9 @@ class _Pipeline:
                 explain=ask.explain,
             )
         planned = [row for row, decision in enumerate(decisions) if decision.planned]
-        followable = [row for row in planned if decisions[row].route != Route.GRAPH]
-        shares = share_at_hand(features[followable])
-        evidence = zip(followable, shares, batch.hybrid(followable, FIRST), strict=True)
-        follows = {
-            row
-            for row, share, text in evidence
-            if has_rows(text)
-            or (decisions[row].route == Route.FUSION and follows_names(share, text))
-        }
+        rows = [row for row in planned if decisions[row].route != Route.GRAPH]
+        evidence = zip(rows, share_at_hand(features[rows]), batch.hybrid(rows, FIRST), strict=True)
+        follows = {row for row, *of in evidence if follows_names(decisions[row].route, *of)}
         for row, plan in {**dict.fromkeys(planned, _NO_PLAN), **batch.plans(planned)}.items():
             decision, has_plan = decisions[row], bool(plan.steps or plan.open)
             if has_plan or row in follows:

@@ -167,24 +167,19 @@ def may_take_steps(
     return fits and (thresholds.steps == 1 or share_at_hand < thresholds.steps)
 
 
-def follows_names(share_at_hand: float, text: Ranking) -> bool:
-    """Whether a question that would be fused goes in steps without a plan, to follow names alone.
+def follows_names(route: Route, share_at_hand: float, text: Ranking) -> bool:
+    """Whether a question without a plan goes in steps, to follow names alone.
 
-    Where the first passages are about what it names, that gains nothing, except among rows.
+    Where the first passages are about what it names, that gains nothing, except among the rows of
+    tables, which refer to each other by keys. There also the simple route gives way.
 
     Args:
+        route: The route that the score chose; not the graph.
         share_at_hand: See `evidence.share_at_hand`.
-        text: The text arms' hits.
+        text: The text arms' first hits. The id of a row of a file has a colon.
     """
-    return share_at_hand < FOLLOWED_BELOW or has_rows(text)
-
-
-def has_rows(text: Ranking) -> bool:
-    """Whether any of the first hits is a row of a table, which has a colon in its id.
-
-    Rows refer to each other by keys, so names are followed even where the score is low.
-    """
-    return ":" in "".join(text.ids(FIRST_PASSAGES))
+    is_little = route == Route.FUSION and share_at_hand < FOLLOWED_BELOW
+    return is_little or ":" in "".join(text.ids(FIRST_PASSAGES))
 
 
 def in_steps(reason: str, *, has_plan: bool) -> str:

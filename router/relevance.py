@@ -314,11 +314,8 @@ def _share(has_term: Mask, weights: Float64) -> Float64:
 
 def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:
     """(n,) the share of the content words of each passage's title that are known; NaN without."""
-    shares = np.full(len(titles), np.nan)
-    for row, title in enumerate(titles):
-        if terms := set(content_terms(title)):
-            shares[row] = len(terms & known) / len(terms)
-    return shares
+    heads = [set(content_terms(title)) for title in titles]
+    return np.array([len(head & known) / len(head) if head else np.nan for head in heads], float)
 
 
 def _named_above(titles: Sequence[str], words: Sequence[Sequence[str]]) -> Float64:

@@ -15,7 +15,7 @@ from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.registry import syntax_matrix
 from wye.router.evidence import COLUMNS, FIRST_PASSAGES, schema_id, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from wye.router.policy import SURE, bands, follows_names, has_rows, is_nested, may_have_plan
+from wye.router.policy import SURE, bands, follows_names, is_nested, may_have_plan
 from wye.router.scorer import UNFAMILIAR_SCORE
 from wye.router.settings import Settings
 from wye.router.types import ArmResults, Route, Thresholds
@@ -222,18 +222,17 @@ class EvaluationSet:
         unknown: Mask = is_open & (scores == UNFAMILIAR_SCORE)
         return self.planned & self._needs_more(steps) & ~unknown
 
-    def follows(self, steps: float) -> Mask:
-        """(n,) which questions without a plan go in steps where they would be fused."""
+    def follows(self, steps: float, route: Route = Route.FUSION) -> Mask:
+        """(n,) which questions without a plan go in steps where a route would be taken."""
         needs_more = self._needs_more(steps) & ~self.planned
-        return needs_more & self._follows if needs_more.any() else needs_more
+        return needs_more & self._follows[route] if needs_more.any() else needs_more
 
     @cached_property
-    def _follows(self) -> Mask:
-        return np.array([*map(follows_names, share_at_hand(self.features), self._text)], np.bool_)
-
-    @cached_property
-    def _text(self) -> list[Ranking]:
-        return fuse_text(self.results, FusionSettings(), FIRST_PASSAGES)
+    def _follows(self) -> dict[Route, Mask]:
+        text = fuse_text(self.results, FusionSettings(), FIRST_PASSAGES)
+        known = [*zip(share_at_hand(self.features), text, strict=True)]
+        routes = (Route.HYBRID, Route.FUSION)
+        return {r: np.array([follows_names(r, *row) for row in known], np.bool_) for r in routes}
 
     def parsed(self, scores: Float64, steps: float) -> Mask:
         """(n,) which questions are parsed to see whether they have a plan."""
@@ -262,10 +261,9 @@ class EvaluationSet:
         Args:
             steps: The threshold of `router.types.Thresholds`.
         """
-        planned, follows = self.takes_steps(steps, scores), self.follows(steps)
-        among_rows = follows & np.array([*map(has_rows, self._text)], np.bool_)
-        simple = (planned | among_rows) & self.unsure(scores)
-        return np.stack([simple, planned | follows, planned], axis=1)
+        planned = self.takes_steps(steps, scores)
+        simple = (planned | self.follows(steps, Route.HYBRID)) & self.unsure(scores)
+        return np.stack([simple, planned | self.follows(steps), planned], axis=1)
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps."""

@@ -23,7 +23,6 @@ from wye.router.policy import (
     RoutingModel,
     decide,
     follows_names,
-    has_rows,
     in_steps,
     is_nested,
     may_take_steps,
@@ -205,9 +204,9 @@ def test_names_are_followed_where_little_is_at_hand_or_among_rows(
 ) -> None:
     ids = "d", "e", third, "f", "g", "far.csv:1"
     hits = tuple(RankedHit(id_, 1.0, rank) for rank, id_ in enumerate(ids, start=1))
-    assert follows_names(share, Ranking("hybrid", hits, 6)) is follows
-    assert has_rows(Ranking("hybrid", hits, 6)) is (":" in third)
-    assert follows_names(share, Ranking("hybrid", (), 0)) is (share < 0.2)
+    assert follows_names(Route.FUSION, share, Ranking("hybrid", hits, 6)) == follows
+    assert follows_names(Route.HYBRID, share, Ranking("hybrid", hits, 6)) == (":" in third)
+    assert follows_names(Route.FUSION, share, Ranking("hybrid", (), 0)) == (share < 0.2)
 
 
 def test_why_a_question_goes_in_steps() -> None:
