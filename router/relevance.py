@@ -300,8 +300,7 @@ class Evidence:
                 _share(together[None], weights)[0] if terms else 0.0,
                 nearest,
                 max(ranking.sentences[:FIRST], default=math.nan),
-                np.fmax.reduce(rest),
-                np.fmax.reduce(joint),
+                *map(np.fmax.reduce, (rest, joint)),
             ]
         )
 
