@@ -75,7 +75,7 @@ class Service:
             searcher.work,
             batch=serve.batch,
             queue=serve.queue,
-            weight=QUESTION_TOKENS,
+            weight=2 * QUESTION_TOKENS,
             begin=searcher.begin,
         )
         self.refresher = Refresher(

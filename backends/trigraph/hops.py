@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -105,8 +106,9 @@ def second_hops(
     if not len(sentences.rows):
         return []
     near = sentences.similarity(np.arange(len(sentences.rows))).astype(np.float64)
-    # Sentences are read from disk, which takes more time than all else, so only for days.
-    by_time = _TIMED.search(query.text) is not None
+    # Sentences are read from disk, which takes more time than all else, so only for known days.
+    days = map(day_keys, source.texts(heads) if _TIMED.search(query.text) else ())
+    by_time = any(source.entity(key) is not None for key in chain.from_iterable(days))
     texts = [text for _, text in source.statements(sentences.rows)] if by_time else []
     links = _links(source, heads, sentences, texts)
     question = _Words(words(heads[:0]))
