@@ -254,25 +254,16 @@ def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress
     Returns:
         Markdown: a table, and whether hybrid is enough for such questions.
     """
-    firsts: dict[Route, list[set[str]]] = {}
-    expected: dict[Route, float] = {}
-    times: dict[Route, float] = {}
+    replies, firsts, expected, times = {}, {}, {}, {}
     for route in USUAL:
         asked = _ask(endpoint, questions, Ask(route, FIRST), 1, progress)
-        replies = [*asked.values()]
-        firsts[route] = [{*reply.ranking.ids()} for reply in replies]
-        expected[route] = sum(sum(r.relevance or [np.nan]) for r in replies) / len(replies)
+        replies[route] = [*asked.values()]
+        firsts[route] = [{*reply.ranking.ids()} for reply in replies[route]]
+        expected[route] = float(np.mean([sum(r.relevance or [np.nan]) for r in replies[route]]))
         times[route] = SystemRun(str(route), asked, np.zeros(0)).latency(1)["total"]
-        if route == Route.AUTO:
-            takes = Counter(reply.route for reply in replies)
-    differing = {
-        route: np.mean([a != b for a, b in zip(firsts[Route.AUTO], sets, strict=True)])
-        for route, sets in firsts.items()
-    }
-    rows = [
-        (str(r), f"{times[r]:.1f}", f"{differing[r]:.0%}", share(expected[r]).replace("nan", "-"))
-        for r in USUAL
-    ]
+    pairs = {route: zip(firsts[Route.AUTO], firsts[route], strict=True) for route in USUAL}
+    differing = {route: np.mean([a != b for a, b in each]) for route, each in pairs.items()}
+    rows = [(str(r), f"{times[r]:.1f}", f"{differing[r]:.0%}", share(expected[r])) for r in USUAL]
     header = ("route", "ms a question", "other first five than auto", "relevant ones expected")
     gain_of_auto = expected[Route.AUTO] - expected[Route.HYBRID]
     is_enough = differing[Route.HYBRID] < FEW or gain_of_auto < ENOUGH * expected[Route.AUTO]
@@ -283,6 +274,7 @@ def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress
         else f"Auto finds more here, and takes {costs}. To be sure, judge fifty of these questions "
         "and run `wye eval DATASET`."
     )
-    counts = ", ".join(f"{route} for {count}" for route, count in takes.most_common())
+    takes = Counter(reply.route for reply in replies[Route.AUTO]).most_common()
+    counts = ", ".join(f"{route} for {count}" for route, count in takes)
     title = f"## {len(questions)} questions, each asked alone"
     return "\n\n".join([title, table(header, rows), f"Auto takes {counts}.", advice])

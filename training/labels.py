@@ -9,11 +9,11 @@ As published, only questions count on which exactly one of the simple and the gr
 (EA-GraphRAG, section 3.3); that tells which arm is better, but not what both are worth together.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from wye.backends.types import Float64, Int64, Mask
+from wye.backends.types import Float64, Int64
 from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
@@ -93,20 +93,15 @@ def compared(questions: EvaluationSet, simple: Route, success: str) -> Disagreem
     ranks, completes = MEASURES.index(QUALITY), MEASURES.index(ALL_EVIDENCE)
     ours = questions.values_of(simple)
     if success == ALL_GOLD:
-        graph = questions.values_of(Route.GRAPH)
-        verdict = disagreement_of(ours[:, completes] == 1, graph[:, completes] == 1)
+        simple_succeeds = ours[:, completes] == 1
+        graph_succeeds = questions.values_of(Route.GRAPH)[:, completes] == 1
+        differs = simple_succeeds != graph_succeeds
+        better = np.where(differs, graph_succeeds, -1)
         # Datasets count the same, however many of their questions the arms disagree on.
         _, dataset = np.unique(questions.groups, return_inverse=True)
-        counts = np.bincount(dataset, verdict.stakes)
-        return replace(verdict, stakes=verdict.stakes / np.maximum(counts[dataset], 1))
+        stakes = differs / np.maximum(np.bincount(dataset, differs)[dataset], 1)
+        return Disagreement(better.astype(np.float64), stakes, better.astype(np.int64))
     gain = np.maximum(questions.values_of(Route.FUSION), questions.values_of(Route.STEPS)) - ours
     labels = (gain[:, ranks] > MARGIN) / 2 + (gain[:, completes] > 0) / 2
     better = np.where(np.abs(gain[:, ranks]) > MARGIN, gain[:, ranks] > 0, -1)
     return Disagreement(labels, np.ones(len(gain)), better.astype(np.int64))
-
-
-def disagreement_of(simple: Mask, graph: Mask) -> Disagreement:
-    """Disagreements where each arm either succeeds or fails, (n,) each."""
-    differs = simple != graph
-    better = np.where(differs, graph, -1).astype(np.int64)
-    return Disagreement(better.astype(np.float64), differs.astype(np.float64), better)

@@ -10,7 +10,6 @@ from wye.training.labels import (
     ENOUGH,
     HELPS,
     compared,
-    disagreement_of,
 )
 from wye.training.measures import ALL_EVIDENCE, MEASURES
 from wye.training.replay import Replayed, TrainingReplay
@@ -102,8 +101,8 @@ def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
 
 
 def test_one_side_alone_is_said_and_refused() -> None:
-    everything = np.array([True] * 4)
-    found = disagreement_of(everything, ~everything)
+    questions = asked(replay_of(replayed("simple", "a", {D: "a", G: "b"})))
+    found = compared(questions, D, ALL_GOLD)
     assert "the simple arm is better: always taking it loses nothing" in found.warnings[-1]
     with pytest.raises(FitError, match="Add questions on which the other is better"):
         found.require_both()
