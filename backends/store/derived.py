@@ -90,7 +90,6 @@ class DerivedFiles:
             is_persistent: Whether files should be written.
         """
         self.is_persistent = is_persistent
-        self._index = index
         self.version = version
         self._about: dict[str, Any] = {
             "layout": LAYOUT,

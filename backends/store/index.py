@@ -90,16 +90,7 @@ class PassageStore:
                     empty = passage_schema(dimension, fingerprint).empty_table()
                     dataset = lance.write_dataset(empty, folder / PASSAGES, mode="create")
                     flush(folder, dataset, Record())
-        return cls.open(folder, fingerprint)._with(dimension)
-
-    def _with(self, dimension: int) -> Self:
-        """This index, whose vectors must have so many numbers."""
-        if self.dimension != dimension:
-            raise IndexMismatchError(
-                f"Index {self.path} holds vectors of {self.dimension} numbers; this encoder makes "
-                f"{dimension}. Use the encoder it was written with, or index into a new folder."
-            )
-        return self
+        return cls.open(folder, fingerprint)
 
     def __reduce__(self) -> tuple[Callable[[Path], "PassageStore"], tuple[Path]]:
         """Another process opens the newest version."""

@@ -57,7 +57,7 @@ class RemoteStore(PassageStore):
         """
         folder = Path(path)
         try:
-            return cls.open(folder, fingerprint)._with(dimension)
+            return cls.open(folder, fingerprint)
         except IndexNotFoundError as error:
             if ABSENT not in str(error):
                 raise
