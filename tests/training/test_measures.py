@@ -51,10 +51,8 @@ def test_an_unanswered_question_scores_nothing() -> None:
 
 
 def test_passages_judged_irrelevant_are_no_evidence() -> None:
-    values = score({"q": {"p1": 1, "p2": 0}}, {"q": ["p2", "p1"]})
-    measures = dict(zip(MEASURES, values[0], strict=True))
-    assert measures["R@1"] == 0
-    assert measures["all-evidence@5"] == 1
+    values = score({"q": {"p1": 1, "p2": 0}}, {"q": ["p2", "p1"]})[0]
+    assert (values[MEASURES.index("R@1")], values[MEASURES.index("all-evidence@5")]) == (0, 1)
 
 
 def hits(*scores: float) -> list[RankedHit]:
@@ -92,9 +90,5 @@ def test_judgements_may_name_documents_and_files() -> None:
     judgements = {"q": {"notes/a.md": 1, "x.csv": 1, "y.csv:1": 1, "z": 1}}
     values = dict(zip(MEASURES, score(judgements, run)[0].tolist(), strict=True))
     assert (values["R@1"], values["R@3"], values["Success@1"]) == (0.25, 0.75, 1)
-    assert (
-        values["nDCG@10"]
-        == score({"q": {"a": 1, "b": 1, "c": 1, "z": 1}}, {"q": ["a", "b", "c"]})[
-            0, MEASURES.index("nDCG@10")
-        ]
-    )
+    same = score({"q": {"a": 1, "b": 1, "c": 1, "z": 1}}, {"q": ["a", "b", "c"]})
+    assert values["nDCG@10"] == same[0, MEASURES.index("nDCG@10")]

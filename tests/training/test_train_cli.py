@@ -54,10 +54,6 @@ class Place:
         own += ["--latency-weight", "0"]
         return [str(argument) for argument in (*own, *more)]
 
-    def eval(self, *more: str | Path) -> list[str]:
-        own = ["eval", self.dataset, "--index", self.index, "--cache", self.cache, *more]
-        return [str(argument) for argument in own]
-
 
 pytestmark = pytest.mark.usefixtures("no_encoder", "quick")
 
@@ -91,8 +87,6 @@ def test_a_router_is_written_with_card_numbers_and_figures(trained: Place) -> No
         "front.svg",
         "reliability.svg",
     } == found
-    report = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    assert "evaluation" in report
     assert read_policy(folder / "thresholds.json").simple == Route.LEXICAL
 
 
@@ -153,9 +147,7 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
 ) -> None:
     out = tmp_path / "thresholds.json"
     router = trained.router
-    code, printed, _ = wye(
-        *trained.tune("--out", out, "--max-graph-share", "0"),
-    )
+    code, printed, _ = wye(*trained.tune("--out", out, "--max-graph-share", "0"))
     assert code == 0
     assert "questions change route" in printed
     assert f"WYE_ROUTER__THRESHOLDS={out}" in printed

@@ -284,10 +284,6 @@ def test_processes_give_the_same_bits(pool: Pool, monkeypatch: pytest.MonkeyPatc
     assert (crossfit(pool, NAMES, recipe).logits == alone.logits).all()
 
 
-def no_pieces(inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.zeros(inputs, 0), torch.zeros(inputs, 0)
-
-
 SHAPES = [(85, (256, 128, 64)), (6, (6, 6, 3)), (1, (1,))]
 
 
