@@ -250,7 +250,7 @@ def first_of_each(groups: NDArray[np.integer]) -> Int64:
 
 
 def located(values: Int32 | Int64, ascending: NDArray[np.integer]) -> tuple[Int64, Mask]:
-    """Position of each value among ascending distinct ones, 0 if missing, and which exist."""
+    """Position of each value among ascending distinct ones, where it exists, and which exist."""
     if not len(ascending):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
     if ascending[0] == 0 and ascending[-1] == len(ascending) - 1:
@@ -259,8 +259,7 @@ def located(values: Int32 | Int64, ascending: NDArray[np.integer]) -> tuple[Int6
     # With another type, NumPy would copy the whole list.
     keys = values.astype(ascending.dtype, copy=False)
     position = np.searchsorted(ascending, keys)
-    position[position == len(ascending)] = 0
-    return position, ascending[position] == keys
+    return position, ascending.take(position, mode="clip") == keys
 
 
 def without(values: Int64, others: Int64) -> Int64:

@@ -63,11 +63,13 @@ def _forms_of(term: str) -> re.Pattern[str] | None:
     return re.compile(rf" (?:{term[: max(4, len(term) - 3)]}\w{{0,6}}|{'|'.join(ends)}) ")
 
 
-def in_other_forms(terms: Sequence[str], words: Sequence[Sequence[str]]) -> Mask:
-    """(n, t) which texts have which terms in another form: "inspected" as "inspection"."""
-    texts, forms = [f" {' '.join(of_text)} " for of_text in words], [*map(_forms_of, terms)]
-    found = [[bool(form and form.search(text)) for form in forms] for text in texts]
-    return np.array(found, bool).reshape(len(texts), len(terms))
+def in_any_form(has_term: Mask, terms: Sequence[str], words: Sequence[Sequence[str]]) -> Mask:
+    """(n, t) `has_term`, and words that texts have in other forms: "inspected" as "inspection"."""
+    texts, has_any = [f" {' '.join(of_text)} " for of_text in words], has_term.copy()
+    for row, term in np.argwhere(~has_term).tolist():
+        form = _forms_of(terms[term])
+        has_any[row, term] = bool(form and form.search(texts[row]))
+    return has_any
 
 
 def says_nothing(

@@ -280,7 +280,7 @@ class Evidence:
         self.least = (
             SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
         )
-        first = has_term[:FIRST] | coverage.in_other_forms(terms, whole[:FIRST])
+        first = coverage.in_any_form(has_term[:FIRST], terms, whole[:FIRST])
         for number, code in enumerate(codes):
             of_code = np.isin(terms, content_terms(code.text))
             first |= has_code[:FIRST, number, None] & of_code
