@@ -375,3 +375,14 @@ def without_request(question: str) -> str:
     request = _REQUEST.match(question)
     rest = question[request.end() :] if request else question
     return rest if any(map(str.isalpha, rest)) else question
+
+
+def cells_of(text: str) -> list[tuple[str, str]]:
+    """Labels and values of the row of a table, such as "role: Welder; team: North"; else none."""
+    parts = text.partition("\n")[0].split("; ")
+    cells = [
+        (label, value)
+        for label, joint, value in (part.partition(": ") for part in parts)
+        if joint and len(label) <= 40
+    ]
+    return cells if len(parts) > 1 and len(cells) > 0.7 * len(parts) else []

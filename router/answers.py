@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wye.backends.text import content_terms, singular, split_sentences, words_before_stemming
-from wye.backends.trigraph.definitions import cells_of
+from wye.backends.text import (
+    cells_of,
+    content_terms,
+    singular,
+    split_sentences,
+    words_before_stemming,
+)
 from wye.featurizer.question import words
-from wye.router.coverage import ASKING_WORDS
+from wye.router.relevance import ASKING_WORDS
 
 LONGEST = 2_000
 """Characters of a sentence beyond which it is cut: a table or a list may have no full stop. Chunks

@@ -6,35 +6,57 @@ the logit scale, one for each kind of evidence. A curve never falls, so more evi
 passage less likely. Evidence needs no further model: it is the route's score and rank, cosines that
 are known already, and which words of the question are in the passages.
 
+Names and other words are told apart, since a passage that has only the name does not say what is
+asked: "What is the salary of Amira?" is not answered where nothing beside her name fits.
+
 The curves hold only for the encoder and the settings of the arms that they were fitted with.
 """
 
 import hashlib
-import json
 import math
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from functools import lru_cache
+from itertools import chain, filterfalse
 
 import numpy as np
 
 from wye.backends.files import canonical_json
+from wye.backends.notations import Code, notations
 from wye.backends.numerics import logistic
-from wye.backends.text import content_terms, folded_words, title_names, words_of
+from wye.backends.text import (
+    cells_of,
+    content_terms,
+    folded_words,
+    title_names,
+    words_before_stemming,
+    words_of,
+)
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
-from wye.router import coverage
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
-from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, USUAL, Route
+from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
 from wye.router.wording import read_wording
 
-FORMAT = 5
-RELEVANCE = "relevance.json"
-"""Name of a model's file."""
 FIRST = 5
 """How many of the first passages are searched for an answer."""
+ASKING_WORDS = frozenset(
+    """about again all any anybody anyone away back before being both call called came can come
+    could describe done each either else ever every everyone explain find get give go goes going
+    gone got had happen happened he her here him his i it its just kind let lie lies list many
+    may me mean meaning meant might more most much must my need never no now often one only or
+    other our out own people person please put really said say several she should show since
+    some somebody someone take taken tell thing through today too took until up us use used very
+    vs want we went whatever whether whoever without would you your""".split()  # noqa: SIM905 - words read better as words
+)
+"""Words of a request, which an answer need not have."""
+_FEW_WORDS = 2
+"""A question with so many words beside its names asks for one thing about them."""
+_NEAR = 0.3
+"""Passages whose highest cosine is less above that of the end of the dense list are not near."""
+_MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 FEW = "few"
 """Name of the curves for fused lists that were not cut off, as in a small corpus."""
 PASSAGE_EVIDENCE = (
@@ -53,8 +75,6 @@ together, how far the highest cosine of a passage is above the last of the dense
 that was not fused), the highest cosine of a sentence, the highest share of the words beside the
 names in one passage, and the same times the share of the names in that passage. Shares are weighted
 by how rare words are."""
-
-_PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +274,7 @@ class Evidence:
         """
         texts = ranking.texts
         all_terms = set(content_terms(ranking.question))
-        terms = sorted(all_terms - coverage.ASKING_WORDS) or sorted(all_terms)
+        terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
         titles, words = [title for title, _ in texts], [folded_words(text) for _, text in texts]
         has_term = np.zeros((len(texts), len(terms)), bool)
         forms = [*map(words_of, terms)]
@@ -273,19 +293,19 @@ class Evidence:
         about = _named_shares(titles, known), cosines, _named_above(titles, words), hops
         self.passages = np.column_stack([scores, ranks, share, added, left, *about])
         codes = read_wording(ranking.question).codes
-        has_code = coverage.having(codes, texts)
-        is_codes = coverage.is_only_codes(ranking.question, terms, codes)
+        has_code = _having(codes, texts)
+        is_codes = _is_only_codes(ranking.question, terms, codes)
         self.has_codes: Mask = np.atleast_1d(has_code.all(axis=1) & is_codes)
         has_all = terms and has_term[:FIRST].all(axis=1).any()
         self.least = (
             SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
         )
-        first = coverage.in_any_form(has_term[:FIRST], terms, whole[:FIRST])
+        first = _in_any_form(has_term[:FIRST], terms, whole[:FIRST])
         for number, code in enumerate(codes):
             of_code = np.isin(terms, content_terms(code.text))
             first |= has_code[:FIRST, number, None] & of_code
         together: Mask = np.atleast_1d(first.any(axis=0))
-        is_name = coverage.are_names(terms, together, texts[:FIRST], ranking.question)
+        is_name = _are_names(terms, together, texts[:FIRST], ranking.question)
         # Who asks for a name or a code alone wants what has it.
         named, beside = weights * is_name, weights * (~is_name | is_name.all())
         rest = _share(first, beside)
@@ -293,7 +313,7 @@ class Evidence:
         nearest = np.fmax.reduce(cosines[:FIRST]) - furthest
         is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
         is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
-        is_strange |= coverage.says_nothing(terms, first, is_name, texts[:FIRST], nearest)
+        is_strange |= _says_nothing(terms, first, is_name, texts[:FIRST], nearest)
         self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
             [
@@ -303,6 +323,114 @@ class Evidence:
                 *map(np.fmax.reduce, (rest, joint)),
             ]
         )
+
+
+def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -> bool:
+    """Whether a question has nothing but codes."""
+    if any(word.isalpha() and word in terms for word in question.split()):
+        return False  # an ordinary word
+    of_codes = {term for code in codes for term in content_terms(code.text)}
+    return bool(codes) and of_codes.issuperset(terms)
+
+
+def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
+    """(n, c) which passages have which codes, as a word or as their parts in a row."""
+    has = np.zeros((len(texts), len(codes)), bool)
+    for row, pair in enumerate(texts if codes else ()):
+        words = words_before_stemming(text := "\n".join(pair))
+        known, in_order = {*words, *notations(text)}, f" {' '.join(words)} "
+        has[row] = [
+            not known.isdisjoint(code.keys) or f" {' '.join(code.parts)} " in in_order
+            for code in codes
+        ]
+    return has
+
+
+@lru_cache(4096)
+def _forms_of(term: str) -> re.Pattern[str] | None:
+    """What finds words that begin or end like a term; None for a short term or a code."""
+    if len(term) < 4 or not term.isalpha():
+        return None
+    ends = [rf"\w*{term}", *(term[at:] for at in range(2, len(term) - 4))]
+    return re.compile(rf" (?:{term[: max(4, len(term) - 3)]}\w{{0,6}}|{'|'.join(ends)}) ")
+
+
+def _in_any_form(has_term: Mask, terms: Sequence[str], words: Sequence[Sequence[str]]) -> Mask:
+    """(n, t) `has_term`, and words that texts have in other forms: "inspected" as "inspection"."""
+    texts, has_any = [f" {' '.join(of_text)} " for of_text in words], has_term.copy()
+    for row, term in np.argwhere(~has_term).tolist():
+        form = _forms_of(terms[term])
+        has_any[row, term] = bool(form and form.search(texts[row]))
+    return has_any
+
+
+def _says_nothing(
+    terms: Sequence[str],
+    has_term: Mask,
+    is_name: Mask,
+    texts: Sequence[tuple[str, str]],
+    nearest: float,
+) -> bool:
+    """Whether passages that have the names of a question seem to say nothing that it asks of them.
+
+    The row of a table says with its labels all that it is about. If the first passage is a row with
+    the names, a short question asks for what is in it, or in another passage with these names. Text
+    may say it in other words, above all under a title that is the name.
+
+    Args:
+        has_term: (n, t) which passages have which terms.
+        is_name: (t,) which terms are names.
+        nearest: How far the highest cosine is above that of the end of the dense list.
+    """
+    names = [term for term, is_one in zip(terms, is_name, strict=True) if is_one]
+    if is_name.all() or not any(map(str.isalpha, names)):
+        return False
+    has_names: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
+    if has_names[0] and cells_of(texts[0][1]) and len(terms) - len(names) <= _FEW_WORDS:
+        return not has_term[has_names][:, ~is_name].any()
+    heads = ({*content_terms(name)} for title, _ in texts for name in title_names(title))
+    is_titled = any(head and head.issubset(names) for head in heads)
+    return nearest < _NEAR and not is_titled and not has_term[:, ~is_name].any()
+
+
+def _are_names(
+    terms: Sequence[str], together: Mask, texts: Sequence[tuple[str, str]], question: str
+) -> Mask:
+    """(t,) which terms are names: some of the passages have them, and all write them like names.
+
+    A word is no name where a passage writes it with a small letter, except in an address, or labels
+    the cell of a row with it, nor where only this word of a question lacks a capital.
+
+    Args:
+        together: (t,) which terms any of the passages has.
+    """
+    parts = [*chain.from_iterable(texts)]
+    parts += (label.lower() for _, text in texts for label, _ in cells_of(text))
+    asked = question.split()[1:]
+    if any(piece[:1].isupper() for piece in asked):
+        parts += words_before_stemming(" ".join(filter(str.islower, asked)))
+    text = " ".join(parts)
+    pieces = {*text.split()}
+    beyond_ascii = () if text.isascii() else filterfalse(str.isascii, pieces)
+    small = {
+        word
+        for piece in (each.strip(_MARKS) for each in beyond_ascii)
+        if piece.isalpha() and piece[0].islower()
+        for word in words_before_stemming(piece)
+    }
+    are_big = together.copy()
+    for number in np.flatnonzero(together).tolist():
+        forms = words_of(terms[number])
+        is_plain = terms[number].isalpha() and (
+            not pieces.isdisjoint(forms) or any(_is_marked(form, text, pieces) for form in forms)
+        )
+        are_big[number] = not is_plain and small.isdisjoint(forms)
+    return are_big
+
+
+def _is_marked(word: str, text: str, pieces: Set[str]) -> bool:
+    """Whether a piece of a text is a word with marks around it."""
+    return word in text and any(piece.strip(_MARKS) == word for piece in pieces if word in piece)
 
 
 def _share(has_term: Mask, weights: Float64) -> Float64:
@@ -337,61 +465,3 @@ def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
     parts = [asdict(part) for part in (settings.lexical, settings.graph, settings.fusion)]
     content = canonical_json([dict(index), *parts])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def load_relevance(folder: Path) -> RelevanceModel:
-    """Load the model in a folder.
-
-    Raises:
-        ModelFileError: The file is missing or damaged.
-    """
-    path = folder / RELEVANCE
-    try:
-        content = json.loads(path.read_text("utf-8"))
-        if content["format"] != FORMAT:
-            raise ModelFileError(
-                f"{path} has format {content['format']}; this build reads {FORMAT}. Fit it again."
-            )
-        curves = (_read(content[part], names) for part, names in _PARTS.items())
-        model = RelevanceModel(int(content["depth"]), str(content["made_with"]), *curves)
-        routes = {FEW, *(str(route) for route in USUAL if route != Route.AUTO)}
-        if missing := routes - (model.passages.keys() & model.answers.keys()):
-            raise ValueError(f"no curves for {', '.join(sorted(missing))}")
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path} is damaged: {error!r}. Fit or install it again.") from error
-    return model
-
-
-def relevance_json(model: RelevanceModel) -> str:
-    """The content of a model's file."""
-    content = {
-        "format": FORMAT,
-        "depth": model.depth,
-        "made_with": model.made_with,
-        "passages": {route: _curves_json(curves) for route, curves in model.passages.items()},
-        "answers": {route: _curves_json(curves) for route, curves in model.answers.items()},
-    }
-    return canonical_json(content, indent=1) + "\n"
-
-
-def _read(content: Mapping[str, Any], names: Sequence[str]) -> dict[str, CurveSum]:
-    """Read what `_curves_json` made, by route."""
-    sums = {}
-    for route, fields in content.items():
-        curves = {}
-        for name in names:
-            knots, values, unknown = fields["curves"][name]
-            curves[name] = Curve(np.array(knots, float), np.array(values, float), float(unknown))
-        sums[route] = CurveSum(float(fields["bias"]), curves)
-    return sums
-
-
-def _curves_json(curves: CurveSum) -> dict[str, object]:
-    """The bias, and each curve as its knots, values and what it adds where evidence is missing."""
-    parts = {
-        name: [curve.knots.tolist(), curve.values.tolist(), curve.unknown]
-        for name, curve in curves.curves.items()
-    }
-    return {"bias": curves.bias, "curves": parts}

@@ -26,13 +26,11 @@ from wye.router.relevance import (
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
-    RELEVANCE,
     CurveSum,
     RelevanceModel,
     fingerprint,
-    load_relevance,
-    relevance_json,
 )
+from wye.router.relevance_files import RELEVANCE, load_relevance, relevance_json
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import ABSTAIN_BELOW, SURE_FROM, Route

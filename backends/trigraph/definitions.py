@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from wye.backends.notations import phrases
-from wye.backends.text import FUNCTION_WORDS, HEADING_JOINT, entity_key, title_keys
+from wye.backends.text import FUNCTION_WORDS, HEADING_JOINT, cells_of, entity_key, title_keys
 
 MOST_DOCUMENTS = 3
 """A part of titles that more documents share is a kind of text, not a name."""
@@ -74,17 +74,6 @@ def defining_names(
 
 _TWO = ("\0first", "\0second")
 """Count like documents, so that a single name that two people share is none."""
-
-
-def cells_of(text: str) -> list[tuple[str, str]]:
-    """Labels and values of the row of a table, such as "role: Welder; team: North"; else none."""
-    parts = text.partition("\n")[0].split("; ")
-    cells = [
-        (label, value)
-        for label, joint, value in (part.partition(": ") for part in parts)
-        if joint and len(label) <= 40
-    ]
-    return cells if len(parts) > 1 and len(cells) > 0.7 * len(parts) else []
 
 
 def day_keys(text: str) -> list[str]:

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from wye.backends.text import content_terms
 from wye.backends.types import RankedHit, Ranking, Source
-from wye.router.coverage import ASKING_WORDS
 from wye.router.errors import ModelFileError
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
+    ASKING_WORDS,
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
-    RELEVANCE,
     Curve,
     CurveSum,
     Evidence,
@@ -30,9 +29,8 @@ from wye.router.relevance import (
     RouteRanking,
     evidence_on,
     likely,
-    load_relevance,
-    relevance_json,
 )
+from wye.router.relevance_files import RELEVANCE, load_relevance, relevance_json
 from wye.router.settings import MODELS, RELEVANCE_MODEL
 from wye.router.types import ABSTAIN_BELOW, SURE_FROM, USUAL, Route, answered
 

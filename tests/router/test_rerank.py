@@ -14,7 +14,7 @@ from wye.backends.types import Passage, Query, Ranking
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.featurizer.types import finished
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.relevance import load_relevance
+from wye.router.relevance_files import load_relevance
 from wye.router.rerank import RankedText, Reranker, falling
 from wye.router.settings import MODELS, RELEVANCE_MODEL
 from wye.router.types import ArmResults, Route

@@ -306,7 +306,7 @@ def _likely(reply: Reply, least: float, k: int) -> Reply:
     """As if relevance fell with the rank, and as if nobody here knew of cake."""
     relevance = tuple(0.9**hit.rank for hit in reply.ranking.hits)
     ranking, relevance = likely(reply.ranking, relevance, least, k)
-    answerability = 0.03 if "cake" in reply.question else 0.95
+    answerability = 0.02 if "cake" in reply.question else 0.95
     return replace(reply, ranking=ranking, relevance=relevance, answerability=answerability)
 
 

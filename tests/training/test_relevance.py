@@ -15,9 +15,8 @@ from wye.router.relevance import (
     FEW,
     FIRST,
     PASSAGE_EVIDENCE,
-    RELEVANCE,
-    load_relevance,
 )
+from wye.router.relevance_files import RELEVANCE, load_relevance
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run

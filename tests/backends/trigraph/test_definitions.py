@@ -2,7 +2,8 @@
 
 import pytest
 
-from wye.backends.trigraph.definitions import cells_of, day_keys, defining_names, title_parts
+from wye.backends.text import cells_of
+from wye.backends.trigraph.definitions import day_keys, defining_names, title_parts
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_what_is_probably_not_in_the_corpus_is_not_answered(
     cake = {"question": "What river of cake flows into the Adriatic?", "route": "graph"}
     body = client.post("/v1/answer", json=cake | {"abstain_below": 0.06}).json()
     assert (body["answer"], body["citations"]) == ("This is probably not in this corpus.", [])
-    assert body["note"].endswith("answer is 0.03, less than 0.06 (abstain_below).")
-    assert (body["answered"], body["retrieval"]["answerability"]) == ("no", 0.03)
+    assert body["note"].endswith("answer is 0.02, less than 0.06 (abstain_below).")
+    assert (body["answered"], body["retrieval"]["answerability"]) == ("no", 0.02)
     assert body["retrieval"]["passages"][0]["relevance"] == 0.9
     assert endpoint.seen == []
     written = client.post("/v1/answer", json={**cake, "abstain_below": 0}).json()
