@@ -16,7 +16,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-restore test-wheel site release-check test-chart bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-restore test-wheel site release-check test-chart notebook bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -126,6 +126,9 @@ test-chart: ## The Helm chart, rendered by Helm's library, in an environment of 
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)
 	$(CHART)/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 pytest pyyaml
 	$(CHART)/bin/python -m pytest --noconftest tests/deploy/test_helm.py
+
+notebook: $(stamp) ## Run the notebook of thresholds over the demo, and keep what it prints
+	$(bin)/python tests/notebooks/test_threshold_tuning.py
 
 bench: $(stamp) ## A benchmark; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)
