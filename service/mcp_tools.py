@@ -89,9 +89,9 @@ class Tools:
             headers["content-type"] = "application/json"
         try:
             reply = await self._client.request(method, path, headers=headers, **where)
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:  # or the id is too long for a URL
             raise ToolError(
-                f"{self._client.base_url} cannot be reached ({type(error).__name__})."
+                f"{self._client.base_url} cannot be asked ({error or type(error).__name__})."
             ) from None
         if reply.is_error:
             raise ToolError(_detail(reply))

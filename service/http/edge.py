@@ -5,6 +5,7 @@ import ipaddress
 import json
 import re
 import secrets
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -315,7 +316,7 @@ async def _bounded(
         pieces.append(message.get("body", b""))
     if message["type"] == "http.request":
         message = {"type": "http.request", "body": b"".join(pieces)}
-        _refuse_values(message["body"])
+        _refuse_values(message["body"], kind)
     first = [message]
 
     async def replay() -> Message:
@@ -334,15 +335,15 @@ def _refuse_beyond(limit: int, length: int) -> None:
         )
 
 
-def _refuse_values(body: bytes) -> None:
-    """Refuse too many values, and half a surrogate pair, which no reply or log can contain."""
+def _refuse_values(body: bytes, kind: str) -> None:
+    """Refuse too many values, half a surrogate pair, which nothing can contain, and UTF-16."""
     if json_values(body) > MOST_VALUES:
         raise HTTPException(413, f"JSON may have {MOST_VALUES:,} values here. Send less at a time.")
-    if b"\\ud" in body.lower():
+    if "json" in kind and (b"\0" in body or b"\\ud" in body.lower() or not body.isascii()):
         try:
-            from_json(body)
+            from_json(body.removeprefix(BOM_UTF8))
         except ValueError as error:
-            raise HTTPException(422, f"This is not JSON: {error}.") from error
+            raise HTTPException(422, f"This is not JSON in UTF-8: {error}.") from error
 
 
 def json_values(body: bytes) -> int:

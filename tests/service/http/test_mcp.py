@@ -97,6 +97,7 @@ async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
         ("search", {"query": "x", "k": 101}, "less than or equal to 100"),
         ("search", {"query": "x", "route": "fly"}, "'auto', 'dense'"),
         ("search", {}, "query"),
+        ("fetch", {"id": "x" * 70_000}, "URL too long"),
     ],
 )
 async def test_mistakes_are_told(
