@@ -159,7 +159,7 @@ class WindowEncoder:
             rows = self._mix(self._embed(np.frombuffer(b"".join(new), attributes.dtype)))
             self._outputs.update(zip(new, (row.tobytes() for row in rows), strict=False))
         joined = b"".join([self._outputs[word] for word in words])
-        return np.frombuffer(joined, np.float32).reshape(len(words), -1)
+        return np.frombuffer(joined, np.float32).reshape(len(words), self._table.shape[1])
 
     def _embed(self, attributes: NDArray[np.uint64]) -> Float32:
         """(tiled n, tables * width) sums of the rows that each attribute's hash selects."""
