@@ -121,7 +121,8 @@ class Sandbox:
         self._requests, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "wye.backends.readers.extract"],
+                # -P: nothing is imported from the working folder, which may hold the untrusted files.
+                [sys.executable, "-P", "-m", "wye.backends.readers.extract"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={key: value for key, value in os.environ.items() if key in _PASSED},

@@ -39,7 +39,12 @@ def sandbox() -> Iterator[Sandbox]:
         yield made
 
 
-def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_one_process_reads_one_file_after_another_and_runs_none_of_them(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("csv", "lxml", "typing"):
+        Path(tmp_path, f"{module}.py").write_text("raise ImportError('a file of the user')")
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "x"
     for _ in range(2):
         for suffix in (".md", ".html", ".csv"):

@@ -238,9 +238,11 @@ if __name__ == "__main__":
     until(lambda: not any(map(is_running, pool)))
 
 
-def test_several_processes_find_what_one_finds(
-    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
+def test_several_processes_find_what_one_finds_and_import_nothing_from_the_working_folder(
+    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    Path(tmp_path, "multiprocessing.py").write_text("raise ImportError('a file of the user')")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(wye.featurizer.spacy.parser, "PARALLEL_FROM", 40)
     ships = [f"Ship {n} sailed from Lisbon to Rome in {1900 + n}." for n in range(60)]
     texts = [*ODD, STORY, *ships]
