@@ -121,7 +121,7 @@ class Sandbox:
         self._requests, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                # -P: nothing is imported from the working folder, which may hold the untrusted files.
+                # -P: nothing is imported from the working folder, which may hold the files.
                 [sys.executable, "-P", "-m", "wye.backends.readers.extract"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
