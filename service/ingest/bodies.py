@@ -4,7 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
@@ -22,8 +22,15 @@ from wye.backends.sources import LINES, ROWS, TEXTS
 from wye.backends.types import Passage
 from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, json_values
-from wye.service.http.problems import Problem, not_writable
-from wye.service.ingest.forms import FIELDS, UploadOptions, form_of, path_name, suffix_of
+from wye.service.http.problems import Problem
+from wye.service.ingest.forms import (
+    FIELDS,
+    UploadOptions,
+    form_of,
+    not_stored,
+    path_name,
+    suffix_of,
+)
 from wye.service.settings import DocumentSettings
 
 UNREADABLE = (415, 422)
@@ -217,7 +224,8 @@ async def documents_of(
         try:
             if kind in ("application/x-ndjson", "application/jsonl"):
                 stack.enter_context(reader.reserve(request))
-                file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - a false alarm
+                file = tempfile.TemporaryFile()  # noqa: SIM115 - a false alarm
+                stack.callback(_close, file)
                 async for block in request.stream():
                     file.write(block)
                 file.seek(0)
@@ -234,9 +242,13 @@ async def documents_of(
                     "multipart/form-data with files, and say which in content-type.",
                 )
         except OSError as error:
-            failure = "The upload cannot be stored here"
-            raise not_writable(failure, error, "a temporary folder (TMPDIR)") from error
+            raise not_stored(error) from error
         yield documents
+
+
+def _close(file: BinaryIO) -> None:
+    with suppress(OSError):  # of a full disk, which refuses what is still in memory
+        file.close()
 
 
 async def _form(form: FormData, reader: FileReader) -> SentDocuments:

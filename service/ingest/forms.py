@@ -18,7 +18,7 @@ from wye.backends.errors import SourceError
 from wye.backends.readers.decode import known_encoding
 from wye.backends.readers.drafts import Options
 from wye.backends.sources import ROWS, SUFFIXES
-from wye.service.http.problems import Problem
+from wye.service.http.problems import Problem, not_writable
 
 LONGEST_NAME = 255
 FIELDS = (
@@ -36,6 +36,7 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
 
     Raises:
         HTTPException: 400 if it is no such form, has too many parts, or breaks off.
+        Problem: 503; see `not_stored`.
     """
     async with aclosing(request.stream()) as stream:
         try:
@@ -44,6 +45,8 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
             raise HTTPException(400, error.message) from error
         except KeyError as error:  # the header content-type
             raise HTTPException(415, "Send multipart/form-data with the file.") from error
+        except OSError as error:
+            raise not_stored(error) from error
         except ValueError as error:  # UnicodeError as well
             raise HTTPException(
                 400, "The charset of the form cannot be read; leave it out, it is UTF-8."
@@ -52,6 +55,11 @@ async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator
         yield form
     finally:
         await form.close()
+
+
+def not_stored(error: OSError) -> Problem:
+    """The problem (503) of an upload for which the temporary folder has no room."""
+    return not_writable("The upload cannot be stored here", error, "a temporary folder (TMPDIR)")
 
 
 class _CompleteFormParser(MultiPartParser):
