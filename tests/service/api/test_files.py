@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def hit_ids(ai: OpenAI, filters: Any = None) -> set[str]:  # noqa: ANN401 - JSON
 def test_a_full_temporary_folder_is_told(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: Path("/dev/full").open("w+b"))
+    opened = partial(open, "/dev/full", "w+b")
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: opened())
     form = {"file": ("a.md", NOTES * 50_000)}
     kind = {"content-type": "application/jsonl"}
     for reply in (
