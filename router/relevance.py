@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, filterfalse
+from itertools import chain, filterfalse, pairwise
 
 import numpy as np
 
@@ -52,6 +52,14 @@ ASKING_WORDS = frozenset(
     vs want we went whatever whether whoever without would you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have."""
+_OF_ANY_ANSWER = frozenset(
+    """current date day hi hold kind made make name new number person place sort still time type
+    week""".split()  # noqa: SIM905 - words read better as words
+)
+"""Words beside names of which a question says nothing, or what kind of answer it wants."""
+_HOW = frozenset({"far", "fast", "high", "long", "often", "old", "soon", "wide"})
+"""Words that ask for a measure, which an answer gives without them."""
+_ASKS_MEANING = re.compile(r"\b(?:mean|means|meant|meaning|stands? for|what(?: i|')s that)\b", re.I)
 _FEW_WORDS = 2
 """A question with so many words beside its names asks for one thing about them."""
 _NEAR = 0.3
@@ -313,7 +321,7 @@ class Evidence:
         nearest = np.fmax.reduce(cosines[:FIRST]) - furthest
         is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
         is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
-        is_strange |= _says_nothing(terms, first, is_name, texts[:FIRST], nearest)
+        is_strange |= _lacks_what_is_asked(ranking, terms, first, is_name, nearest)
         self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
             [
@@ -364,33 +372,54 @@ def _in_any_form(has_term: Mask, terms: Sequence[str], words: Sequence[Sequence[
     return has_any
 
 
-def _says_nothing(
-    terms: Sequence[str],
-    has_term: Mask,
-    is_name: Mask,
-    texts: Sequence[tuple[str, str]],
-    nearest: float,
+def _lacks_what_is_asked(
+    ranking: RouteRanking, terms: Sequence[str], has_term: Mask, is_name: Mask, nearest: float
 ) -> bool:
     """Whether passages that have the names of a question seem to say nothing that it asks of them.
 
-    The row of a table says with its labels all that it is about. If the first passage is a row with
-    the names, a short question asks for what is in it, or in another passage with these names. Text
-    may say it in other words, above all under a title that is the name.
+    The row of a table says with its labels and its file's name all that it is about. So a short
+    question is not answered if the first passage is a row with the names, and neither it nor
+    another passage with them has what is asked, the first word beside the names. (Words just before
+    a name, as in "the yacht Saffron", belong to it.) Text may say it in other words, above all
+    under a title that is the name, so it must have no word beside the names and not be near either.
 
     Args:
-        has_term: (n, t) which passages have which terms.
+        has_term: (n, t) which of the first passages have which terms.
         is_name: (t,) which terms are names.
         nearest: How far the highest cosine is above that of the end of the dense list.
     """
-    names = [term for term, is_one in zip(terms, is_name, strict=True) if is_one]
-    if is_name.all() or not any(map(str.isalpha, names)):
+    if not any(term.isalpha() and is_one for term, is_one in zip(terms, is_name, strict=True)):
         return False
-    has_names: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
-    if has_names[0] and cells_of(texts[0][1]) and len(terms) - len(names) <= _FEW_WORDS:
-        return not has_term[has_names][:, ~is_name].any()
-    heads = ({*content_terms(name)} for title, _ in texts for name in title_names(title))
-    is_titled = any(head and head.issubset(names) for head in heads)
-    return nearest < _NEAR and not is_titled and not has_term[:, ~is_name].any()
+    texts, ids = ranking.texts[:FIRST], ranking.ranking.ids(FIRST)
+    has_term = has_term.copy()
+    for row, (id_, (_, text)) in enumerate(zip(ids, texts, strict=True)):
+        labels = (word for label, _ in cells_of(text) for word in folded_words(label))
+        of_file, abbreviations = {*content_terms(id_)}, tuple(w for w in labels if len(w) > 2)
+        has_term[row] |= [t in of_file or t.startswith(abbreviations) for t in terms]
+    number_of = {form: n for n, term in enumerate(terms) for form in words_of(term)}
+    order = [
+        number_of.get(word, -1)
+        for piece in ranking.question.split()
+        for word in (*words_before_stemming(piece), *filter(_MARKS.count, piece[-1]))
+    ]
+    holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
+    is_named = is_name.copy()
+    is_row = bool(holders[0] and cells_of(texts[0][1]))
+    for before, number in reversed([*pairwise(order)] if is_row else []):
+        if min(before, number) >= 0 and is_named[number]:
+            is_named[before] |= (has_term[:, before] & has_term[:, number]).any()
+    beside = [n for n in dict.fromkeys(order) if n >= 0 and not is_named[n]]
+    beside = [n for n in beside if terms[n] not in _OF_ANY_ANSWER]
+    asked = [n for n in beside if terms[n].isalpha() and terms[n] not in _HOW]
+    if not asked or _ASKS_MEANING.search(ranking.question):
+        return False
+    is_short = len(beside) <= _FEW_WORDS
+    if is_row:
+        return is_short and not has_term[holders, asked[0]].any()
+    names = {term for term, is_one in zip(terms, is_name, strict=True) if is_one}
+    heads = ({*content_terms(name)} for title, _ in ranking.texts for name in title_names(title))
+    is_far = nearest < _NEAR and not any(head and head.issubset(names) for head in heads)
+    return is_far and not has_term[holders if is_short else slice(None)][:, beside].any()
 
 
 def _are_names(

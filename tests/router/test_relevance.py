@@ -162,7 +162,7 @@ def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
         assert believed(question, texts) > SURE_FROM
 
 
-ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12")
+ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,26 @@ ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12")
         ("What is the DECT number of Amira Holt?", [], False),
         ("What is the salary of Amira Holt?", [("", "Holt, Amira: her salary is 9.")], False),
         ("Who is Amira Holt?", [], False),
+        ("Which car does Amira Holt clean?", [("Pay", "Amira Holt has to clean the hall.")], True),
+        ("Which car does Amira Holt clean?", [("Cars", "Amira Holt has to clean one.")], False),
+        ("What is the phone of the mother of the inspector Amira Holt?", [], False),
+        ("Which mast has the inspected Amira Holt?", [("Masts", "One was inspected.")], True),
+        ("What is Amira Holt's extension?", [], False),
+        ("What does Amira Holt stand for?", [], False),
+        ("How old is Amira Holt on that day?", [], False),
     ],
 )
 def test_what_the_row_that_is_asked_about_does_not_say_is_absent(
     question: str, others: list[tuple[str, str]], *, is_absent: bool
 ) -> None:
     assert (believed(question, [ROW, *others]) < ABSTAIN_BELOW) == is_absent
+
+
+def test_the_name_of_a_file_says_what_its_rows_are() -> None:
+    question, hits = "Which bicycle has Amira Holt?", ranking(0.1).hits
+    for id_, most in (("hr/bicycles.csv:4", 1), ("hr/staff.csv:4", ABSTAIN_BELOW)):
+        row = RouteRanking(question, Route.DENSE, Ranking("", (hits[0]._replace(id=id_),)), [ROW])
+        assert math.nextafter(most, 1) >= evidence_on(row, 100)[1].most >= math.nextafter(most, 0)
 
 
 def test_text_far_from_a_question_that_has_its_name_alone_is_called_absent() -> None:
