@@ -141,6 +141,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         say(f"Error: {error.name} is not installed; {how_to_install(EXTRAS[error.name])}.")
         return USER_ERROR
+    except MemoryError:
+        say("Error: There is not enough memory for this. What was committed is kept.")
+        return USER_ERROR
     except OSError as error:
         reason = error.strerror or str(error).partition(", /")[0]  # without Lance's source line
         subject = f"{error.filename} cannot be read or written: " if error.filename else ""

@@ -8,6 +8,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
+from unittest.mock import Mock
 
 import pytest
 
@@ -263,6 +264,14 @@ def test_an_index_of_other_models(
     for command in (["search", "x"], ["index", str(corpus)]):
         code, _, err = wye(*command, "--index", index)
         assert (code, "was written by another analyser" in err) == (2, True)
+
+
+def test_too_little_memory_is_one_sentence(
+    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PassageStore, "open", Mock(side_effect=MemoryError))
+    code, _, err = wye("delete", "a", "--index", index)
+    assert (code, "There is not enough memory for this" in err) == (2, True)
 
 
 def test_a_disk_that_refuses_is_one_sentence(
