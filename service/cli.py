@@ -133,16 +133,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     app, errors = build(words)
     try:
         app(arguments, prog_name="wye")
-    except errors as error:
-        say(f"Error: {error}")
+    except (*errors, MemoryError) as error:
+        say(f"Error: {error}" if str(error) else "Error: There is not enough memory for this.")
         return USER_ERROR
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
         say(f"Error: {error.name} is not installed; {how_to_install(EXTRAS[error.name])}.")
-        return USER_ERROR
-    except MemoryError:
-        say("Error: There is not enough memory for this. What was committed is kept.")
         return USER_ERROR
     except OSError as error:
         reason = error.strerror or str(error).partition(", /")[0]  # without Lance's source line

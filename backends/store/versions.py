@@ -360,12 +360,14 @@ def drop_superseded(
     was the newest until a second ago and which every reader still holds. Since Lance reads the
     manifests of all versions, a few are not worth dropping.
     """
-    horizon = (datetime.now(UTC) - keep).timestamp()
     numbers = numbers_in(folder)
+    written = {each: (folder / manifest_name(each)).stat().st_mtime for each in numbers}
+    # By the clock of the disk, since ours may have jumped or be another than the readers'.
+    horizon = written[dataset.version] - keep.total_seconds()
     superseded = [
         number
         for age, (successor, number) in enumerate(pairwise(numbers), start=1)
-        if age >= MOST_VERSIONS or (folder / manifest_name(successor)).stat().st_mtime < horizon
+        if age >= MOST_VERSIONS or written[successor] <= horizon
         if number != base_version
     ]
     if len(superseded) >= _LEAST_DROPPED * len(numbers):
