@@ -100,7 +100,8 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
     for command, example in COMMANDS.items():
         app.command(epilog=f"Example: {example}")(command)
     app.add_typer(keys, name="keys")
-    errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
+    ours = BackendError, FeaturizerError, RouterError, ServiceError
+    errors: list[type[Exception]] = [*ours, MemoryError]
     names = {*(command.__name__ for command in COMMANDS), "keys"}
     if next((word for word in arguments if not word.startswith("-")), "") not in names:
         from importlib.metadata import entry_points  # noqa: PLC0415
@@ -133,7 +134,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     app, errors = build(words)
     try:
         app(arguments, prog_name="wye")
-    except (*errors, MemoryError) as error:
+    except errors as error:
         say(f"Error: {error}" if str(error) else "Error: There is not enough memory for this.")
         return USER_ERROR
     except ModuleNotFoundError as error:
