@@ -1,30 +1,40 @@
-"""nDCG@10 and Recall@5 by route on dev splits, beside recorded figures.
+"""Quality and processor time by route on dev splits, beside recorded figures.
 
-Every question goes through the gateway that serves. `--against FILE` fails if an nDCG@10 differs
-from the file's by more than `--tolerance`; `--write FILE` records the figures. The indexes of the
-datasets are kept in a folder, and are made if they are missing.
+Every question goes alone through the gateway that serves. "without graph" and "in steps" are shares
+of the questions. `--against FILE` fails if an nDCG@10 differs from the file's by more than
+`--tolerance`; `--write FILE` records the figures. The indexes of the datasets are kept in a folder,
+and are made if they are missing.
 """
 
 import argparse
 import json
 import subprocess
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import WYE, BenchmarkError, Table
+from wye.backends.types import Float64
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import USUAL
+from wye.router.types import USUAL, Ask, Route
 from wye.training.data import read_dataset
-from wye.training.evaluate import evaluate
+from wye.training.measures import DEPTH
 
 RECORDED = Path(__file__).with_name("quality.json")
-SHOWN = ("nDCG@10", "R@5")
+MEASURED = ("nDCG@10", "R@5", "Success@1")
+SHOWN = (*MEASURED, "without graph", "in steps", "ms")
+WITHOUT_GRAPH = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
+SYSTEMS = {
+    **{str(route): Ask(route, DEPTH) for route in USUAL},
+    **{f"auto {point}": Ask(Route.AUTO, DEPTH, point=point) for point in ("fast", "quality")},
+}
+ALL = "all"
 
 Figures = dict[str, dict[str, dict[str, float]]]
-"""Dataset -> route -> measure -> mean over its questions."""
+"""Dataset -> system -> measure -> mean over its questions; the last is all of them together."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,18 +51,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a row for each dataset and route; 1 if one is not within the tolerance."""
     recorded = _read(args.against) if args.against else {}
-    names = ", ".join(folder.name for folder in args.datasets)
-    harness.print_header("Quality by route", seed=None, data=f"{names} ({args.split})")
+    listed = ", ".join(folder.name for folder in args.datasets)
+    harness.print_header("Quality by route", seed=None, data=f"{listed} ({args.split})")
     table = Table(["dataset", "route", *SHOWN, "recorded", "difference"], width=14)
     figures: Figures = {}
     changed = 0
-    for folder in args.datasets:
-        figures[folder.name] = _measure(folder, args)
-        for route, means in figures[folder.name].items():
-            before = recorded.get(folder.name, {}).get(route, {}).get("nDCG@10", np.nan)
+    values: dict[str, dict[str, Float64]] = {}
+    for folder in (*args.datasets, Path(ALL)):
+        if folder.name == ALL:
+            sets = [*values.values()]
+            values[ALL] = {name: np.concatenate([one[name] for one in sets]) for name in SYSTEMS}
+        else:
+            values[folder.name] = _measure(folder, args)
+        figures[folder.name] = {
+            system: dict(zip(SHOWN, rows.mean(axis=0).round(6).tolist(), strict=True))
+            for system, rows in values[folder.name].items()
+        }
+        for system, means in figures[folder.name].items():
+            before = recorded.get(folder.name, {}).get(system, {}).get("nDCG@10", np.nan)
             difference = means["nDCG@10"] - before
             changed += abs(difference) > args.tolerance
-            table.row(folder.name, route, *(means[name] for name in SHOWN), before, difference)
+            table.row(folder.name, system, *means.values(), before, difference)
     if args.write:
         args.write.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if args.against:
@@ -60,17 +79,31 @@ def run(args: argparse.Namespace) -> int:
     return int(changed > 0)
 
 
-def _measure(folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
+def _measure(folder: Path, args: argparse.Namespace) -> dict[str, Float64]:
+    """System -> (n, len(SHOWN)) values of each question."""
     dataset = read_dataset(folder, args.split, args.limit)
     index = args.indexes / folder.name
     command = [*WYE, "index", str(folder), "--index", str(index)]
     if not index.exists() and subprocess.run(command, check=False).returncode:
         raise BenchmarkError(f"'{folder}' could not be indexed; run {' '.join(command)}.")
+    names = [*SYSTEMS]
+    hits: dict[str, list[list[str]]] = {name: [] for name in names}
+    spent: dict[str, list[list[float]]] = {name: [] for name in names}
     with Session.open(load_settings(), index) as session:
-        evaluation = evaluate(session.gateway, dataset, USUAL, resamples=1)
+        for ask in SYSTEMS.values():  # builds what is built once
+            session.gateway.search([dataset.questions[0].text], ask)
+        for place, question in enumerate(dataset.questions):
+            # In turns, since the parser remembers words that it has read for the one before.
+            turn = place % len(names)
+            for name in (*names[turn:], *names[:turn]):
+                start = process_time()
+                (reply,) = session.gateway.search([question.text], SYSTEMS[name])
+                ms = 1e3 * (process_time() - start)
+                spent[name].append([reply.route in WITHOUT_GRAPH, reply.route == Route.STEPS, ms])
+                hits[name].append(reply.ranking.ids())
     return {
-        name: {shown: round(means[shown].mean, 6) for shown in SHOWN}
-        for name, means in evaluation.means.items()
+        name: np.hstack([harness.measured(dataset, hits[name], *MEASURED), spent[name]])
+        for name in names
     }
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.quality import RECORDED
-from wye.router.types import USUAL
+from benchmarks.quality import ALL, RECORDED, SYSTEMS
 
 
 @pytest.mark.slow
@@ -18,7 +17,11 @@ def test_figures_are_recorded_and_a_difference_is_exit_code_1(
     command = f"quality --limit 4 --indexes {tmp_path}"
     assert main(f"{command} --write {file}".split()) == 0
     figures = json.loads(file.read_text("utf-8"))
-    assert list(figures["demo"]) == [str(route) for route in USUAL]
+    assert [*figures["demo"]] == [*SYSTEMS]
+    assert figures["demo"] == figures[ALL]
+    hybrid, steps = (figures["demo"][route] for route in ("hybrid", "steps"))
+    assert (hybrid["without graph"], hybrid["in steps"]) == (1, 0)
+    assert (steps["without graph"], steps["ms"] > 1) == (0, True)
     assert main(f"{command} --against {file}".split()) == 0
     figures["demo"]["fusion"]["nDCG@10"] -= 0.003
     file.write_text(json.dumps(figures), "utf-8")
@@ -28,4 +31,4 @@ def test_figures_are_recorded_and_a_difference_is_exit_code_1(
 
 def test_every_route_is_recorded() -> None:
     for dataset, means in json.loads(RECORDED.read_text("utf-8")).items():
-        assert list(means) == [str(route) for route in USUAL], dataset
+        assert [*means] == [*SYSTEMS], dataset

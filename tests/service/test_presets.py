@@ -50,7 +50,7 @@ def served(index: Path, preset: str) -> Iterator[TestClient]:
 
 
 def test_presets_answer_on_the_command_line_and_in_python(
-    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     linear = tmp_path / "linear"
     assert run(["search", BRIDGE, "--index", str(demo), "--preset", "linearrag"]) == 2
@@ -61,6 +61,9 @@ def test_presets_answer_on_the_command_line_and_in_python(
         index = linear if preset == "linearrag" else demo
         shown = titles(BRIDGE, "--index", index, "--preset", preset, capsys=capsys)
         assert "Lisp" in shown
+        with monkeypatch.context() as patched:
+            patched.setenv("WYE_PRESET", preset)
+            assert titles(BRIDGE, "--index", index, capsys=capsys) == shown
         with wye.open(index, preset=preset) as opened:
             hits = opened.search(BRIDGE, k=3)
         assert [hit.title for hit in hits] == shown
@@ -89,6 +92,29 @@ def test_a_server_has_them(demo: Path) -> None:
         reply = client.post("/v1/retrieve", json={"question": BRIDGE, "k": 3}).json()
     assert reply["route"]["model"] == "router-syntax-en/v1"
     assert reply["route"]["path"] in ("dense", "fusion", "graph")
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("clue-rag", {"CLUE__NEAREST": "1"}),
+        ("clue-rag", {"CLUE__ROUNDS": "1", "CLUE__SETS": "1"}),
+        ("zoom-rag", {"ZOOM__DEVIATIONS": "2"}),
+        ("zoom-rag", {"ZOOM__NEIGHBOURS": "0"}),
+    ],
+)
+def test_a_server_takes_their_numbers(
+    demo: Path, preset: str, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scores() -> list[float]:
+        with served(demo, preset) as client:
+            reply = client.post("/v1/retrieve", json={"question": BRIDGE, "k": 10}).json()
+        return [passage["score"] for passage in reply["passages"]]
+
+    as_published = scores()
+    for name, value in settings.items():
+        monkeypatch.setenv(f"WYE_{name}", value)
+    assert scores() != as_published
 
 
 def test_a_language_model_reads_what_chunk_zoom_leaves(

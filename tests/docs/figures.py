@@ -1,0 +1,230 @@
+"""Which figures of which document come from which command."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ROUTER, SYNTAX = "models/router-en/v1", "models/router-syntax-en/v1"
+CONSTITUENCY, RELEVANCE = "models/constituency-en-gum", "models/relevance-en"
+README, RESULTS, INDEX, INSTEAD = "README.md", "docs/results.md", "docs/index.md", "docs/instead.md"
+QUALITY, TESTED = "benchmarks/quality.json", "benchmarks/quality-test.json"
+NESTED = "wye eval service/demo_steps --index demo-index --routes dense,hybrid,fusion,steps"
+FAMILIES = ("2wiki", "demo", "demo_work", "hotpot-small", "musique-small", "nq", "popqa")
+LABELS = (
+    "2WikiMultiHopQA",
+    "the demo",
+    "a company's folder (`demo_work`)",
+    "HotpotQA",
+    "MuSiQue",
+    "Natural Questions",
+    "PopQA",
+)
+LESS = "auto less it, nDCG@10"
+CARD_OF_ROUTER = (
+    "Its AUC is {AUC}.",
+    "Routes: {simple} % simple, {fusion} % fusion, {graph} % graph, {steps} % steps.",
+    "by cross-fitting: AUC {cross-fitted AUC}, ECE",
+    "Rank correlation with the number of hops: {hops} (all)",
+)
+"""Sentences of a router's card."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Words of a document, with a name in braces for each figure.
+
+    Attributes:
+        source: What printed the figures: a card, JSON that a command wrote, a file of
+            `benchmarks/recorded`, or a command that is short enough to be run.
+    """
+
+    document: str
+    source: str
+    words: str
+
+
+def recorded(name: str) -> str:
+    """The place of a recorded output."""
+    return f"benchmarks/recorded/{name}.txt"
+
+
+def spread(name: str) -> str:
+    """A mean with its interval."""
+    return f"{{{name}}} [{{{name} low}} {{{name} high}}]"
+
+
+def cards() -> Iterator[Claim]:
+    """What cards say of the files beside them."""
+    for folder, simple in ((ROUTER, "hybrid"), (SYNTAX, "dense")):
+        card = f"{folder}/CARD.md"
+        limits = f"up to a score of {{low}} {simple}, from {{high}} on the graph"
+        yield Claim(card, f"{folder}/thresholds.json", limits)
+        yield Claim(card, f"{folder}/manifest.json", "this one had {training disagreements}.")
+    for row, name in {
+        "dev | 685 | 83.0 | 82.8": "dev",
+        "test | 723 | 82.8 | 82.8": "test",
+        "test, questions | 29 | 83.5 | 81.3": "test, questions",
+        "held-out questions | 302 | 83.1 | 83.2": "held-out questions",
+    }.items():
+        card, manifest = f"{CONSTITUENCY}/CARD.md", f"{CONSTITUENCY}/manifest.json"
+        yield Claim(card, manifest, f"| {row} | {{bracket_f1 {name}}} |")
+
+
+def routers() -> Iterator[Claim]:
+    """The routers that ship, on test questions."""
+    card, shares = f"{ROUTER}/CARD.md", " | {without graph} | {in steps}"
+    for label, name, taken in (
+        ("always hybrid", "hybrid", " | 1.00 | "),
+        ("always graph", "graph", " | | "),
+        ("always fusion", "fusion", " | | "),
+        ("always steps", "steps", " | | "),
+        ("`auto` `fast`", "auto fast", shares),
+        ("`auto` `quality`", "auto quality", shares),
+        ("**`auto`**", "auto", shares),
+    ):
+        row = f"{{nDCG@10}} | {{R@5}} | {{Success@1}}{taken} | {{ms}}".replace(
+            "{", f"{{all {name} "
+        )
+        yield Claim(RESULTS, TESTED, f"| {label} | {row} |")
+    oracle = "| oracle | {oracle nDCG@10} | {oracle R@5} | {oracle Success@1} |"
+    yield Claim(RESULTS, card, oracle)
+    yield Claim(
+        README,
+        TESTED,
+        "`auto` has an nDCG@10 of {all auto nDCG@10} at {all auto ms} ms, `steps` "
+        "{all steps nDCG@10} at {all steps ms}, fusion {all fusion nDCG@10} at {all fusion ms} "
+        "(processor time, on a busy machine). It skips the graph for {skipped in percent} %,",
+    )
+    steps = "the quality of always taking `steps` for {time of steps in percent} % of their time"
+    yield Claim(README, TESTED, steps)
+    skips = "and skips the graph for {skipped in percent} % of the questions"
+    yield Claim(INDEX, TESTED, f"{steps}, {skips}")
+    yield Claim(
+        RESULTS, TESTED, "The quality of steps for {time of steps in percent} % of their time"
+    )
+    folder = (
+        "`auto` has {demo_work auto nDCG@10} as steps do, fusion {demo_work fusion nDCG@10} and"
+    )
+    yield Claim(RESULTS, TESTED, f"{folder} hybrid {{demo_work hybrid nDCG@10}}.")
+    yield Claim(
+        RESULTS,
+        card,
+        f"There `auto` less always fusion is {spread(f'always fusion {LESS}')}, less always steps "
+        f"{spread(f'always steps {LESS}')}",
+    )
+    yield Claim(
+        RESULTS,
+        card,
+        "| attention-MLP, taught, piecewise-linear inputs | {cross-fitted AUC} | +.008 "
+        "[-.000 +.016] | {hops} |",
+    )
+    yield Claim(
+        RESULTS,
+        f"{SYNTAX}/CARD.md",
+        "`ea-graphrag` takes dense for {simple} % of the 1,306 test questions of 2Wiki, PopQA and "
+        "NQ, fusion for {fusion} % and the graph for {graph} %",
+    )
+    yield Claim(
+        RESULTS,
+        f"{SYNTAX}/CARD.md",
+        "over the 1,306 it has an nDCG@10 of {auto nDCG@10} and Recall@5 of {auto R@5}, always its "
+        "fusion {always fusion nDCG@10} and {always fusion R@5}",
+    )
+
+
+def datasets() -> Iterator[Claim]:
+    """Routes on public datasets, each over its own corpus."""
+    for name, label, first in (
+        ("2wiki", "2WikiMultiHopQA, 2 to 4 hops | 490", "graph"),
+        ("popqa", "PopQA, rare entities | 498", "fusion"),
+        ("nq", "Natural Questions, lower case | 318", "fusion"),
+    ):
+        cell = {route: spread(f"{route} R@5") for route in ("dense", "lexical", "graph", "fusion")}
+        cell[first] = cell[first].replace("}", "}**", 1).replace("{", "**{", 1)
+        public = ".693" if name == "2wiki" else ""
+        row = " | ".join([label, cell["dense"], public, cell["graph"], cell["fusion"]])
+        yield Claim(README, recorded(f"{name}-test"), f"| {row} |")
+        yield Claim(RESULTS, recorded(f"{name}-test"), f"| {label} | {' | '.join(cell.values())} |")
+    yield Claim(
+        INDEX,
+        recorded("2wiki-test"),
+        "Recall@5 is {dense R@5} for dense search, .693 for LinearRAG's public code and "
+        "{fusion R@5} for Wye's fusion.",
+    )
+    nq = "fusion has {fusion R@5}, dense search {dense R@5}."
+    yield Claim(INDEX, recorded("nq-test"), f"(Natural Questions) {nq}")
+    yield Claim(
+        INSTEAD,
+        recorded("2wiki-test"),
+        "where dense search has {dense R@5} and fusion {fusion R@5}",
+    )
+    joined = "(`WYE_FUSION__METHOD=rrf`, `WYE_FUSION__LISTS=dense,lexical`) | {fusion R@5} |"
+    yield Claim(INSTEAD, recorded("2wiki-rrf-dev"), joined)
+    for label, route in (
+        ("dense search: sentence-transformers and a flat FAISS index", "dense"),
+        ("Wye, `lexical` (BM25)", "lexical"),
+        ("Wye, `dense`", "dense"),
+        ("Wye, `hybrid`: the same two, their scores added", "hybrid"),
+        ("Wye, `fusion`", "fusion"),
+        ("Wye, `steps`", "steps"),
+        ("Wye, `auto`", "auto"),
+    ):
+        yield Claim(INSTEAD, QUALITY, f"| {label} | {{2wiki {route} R@5}} |")
+
+
+def company() -> Iterator[Claim]:
+    """A company's folder, and the twelve nested questions about the demo."""
+    others = [f"{{{route} R@5}}" for route in ("dense", "lexical", "hybrid", "graph", "fusion")]
+    for split, count in (("train", 80), ("dev", 40)):
+        row = " | ".join(spread(name[1:-1]) for name in others)
+        auto, steps = (spread(f"{r} R@5").replace("} [", "}** [") for r in ("auto", "steps"))
+        words = f"| {split}, {count} | **{auto} | {row} | **{steps} |"
+        yield Claim(RESULTS, recorded(f"demo_work-{split}"), words)
+    yield Claim(
+        INDEX,
+        QUALITY,
+        "`auto` finds {demo_work auto R@5} of the documents among the first five, BM25 "
+        "{demo_work lexical R@5}, hybrid {demo_work hybrid R@5} and dense search "
+        "{demo_work dense R@5}",
+    )
+    nested = "Recall@5 is {steps R@5}, that of dense search {dense R@5} and of hybrid {hybrid R@5}"
+    yield Claim(README, NESTED, nested)
+    row = "| {dense R@5} | {hybrid R@5} | {fusion R@5} | {steps R@5} |"
+    yield Claim(INDEX, NESTED, f"| 12 questions (`{NESTED}`) {row}")
+
+
+def papers() -> Iterator[Claim]:
+    """The published systems beside every route."""
+    lexical, graph = {"BM25": "BM25"}, "EA-GraphRAG's graph arm"
+    routes = ("graph", "hybrid", "fusion", "steps", "zoom", "auto")
+    presets = ("ea-graphrag", "clue-rag", "zoom-rag")
+    names = {**lexical, "dense": "dense", graph: graph, **{f"**`{n}`**": n for n in presets}}
+    names |= {f"`{route}`": route for route in routes}
+    for file, sets, measures in (
+        ("test", ("2wiki", "popqa", "nq"), ("R@5", "Success@1", "Success@3", "nDCG@10")),
+        ("dev", ("musique-small", "hotpot-small"), ("R@5", "all-evidence@5", "nDCG@10")),
+    ):
+        for label, name in names.items():
+            cells = [", ".join(f"{{{name} {each} {m}}}" for m in measures) for each in sets]
+            yield Claim(RESULTS, recorded(f"papers-{file}"), f"| {label} | {' | '.join(cells)} |")
+
+
+def relevance() -> Iterator[Claim]:
+    """How far probabilities of relevance are off."""
+    card, measured = f"{RELEVANCE}/CARD.md", ("passages", "answers")
+    for family, label in zip(FAMILIES, LABELS, strict=True):
+        cells = [f"{kind}, {what}" for what in measured for kind in ("AUC", "ECE")]
+        cells += [f"AUC, {other}" for other in ("removed", "foreign", "near")]
+        row = " | ".join(f"{{fusion {family} {cell}}}" for cell in cells)
+        yield Claim(RESULTS, card, f"| {label} | {row} |")
+    yield Claim(
+        RESULTS,
+        card,
+        "Over `fusion`, with a family left out, passages are off by {least ECE, passages} to "
+        "{most ECE, passages}, and by curves of the other four fifths by "
+        "{least ECE, passages, home} to {most ECE, passages, home}; answers by "
+        "{least ECE, answers} to {most ECE, answers} and "
+        "{least ECE, answers, home} to {most ECE, answers, home}",
+    )
+
+
+CLAIMS = (*cards(), *routers(), *datasets(), *company(), *papers(), *relevance())
