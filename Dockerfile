@@ -5,7 +5,7 @@
 #   docker run -p 127.0.0.1:8000:8000 -v wye-data:/data wye
 # The container listens on all its addresses, so it needs an API key.
 
-FROM python:3.11-slim AS build
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 # Options of pip, such as another package index.
 ARG PIP_OPTIONS=""
 WORKDIR /src
@@ -23,7 +23,7 @@ RUN python -m venv /opt/wye \
     && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} --no-deps --require-hashes -r deploy/image.txt \
     && /opt/wye/bin/pip install --no-cache-dir --no-deps --no-build-isolation -e .
 
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 # FAISS needs OpenMP, which the slim image lacks. A new volume that is mounted at /data gets
 # the owner of that folder.
 RUN apt-get update \

