@@ -35,6 +35,7 @@ _CAUSES = {
     "NoSuchBucket": "there is no such bucket",
     "credentials": "the environment has no credentials (AWS_ACCESS_KEY_ID and the like)",
     r"status code: 40[13]|AccessDenied": REFUSED,
+    r"status code: 5\d\d": "the store fails",
     "sending request|timed out|operation timed out": "the store does not answer",
     r"[Nn]ot found|status code: 404": ABSENT,
 }
