@@ -26,6 +26,7 @@ CARD_OF_ROUTER = (
     "Rank correlation with the number of hops: {hops} (all)",
 )
 """Sentences of a router's card."""
+TAUGHT = "on the same questions, {behind trees} [{behind trees low} {behind trees high}] nats"
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,8 @@ def routers() -> Iterator[Claim]:
     yield Claim(
         RESULTS,
         card,
-        "| attention-MLP, taught, piecewise-linear inputs | {cross-fitted AUC} | +.008 "
-        "[-.000 +.016] | {hops} |",
+        "| text, 77 columns: the router that ships | {cross-fitted AUC} | "
+        f"{spread('behind trees')} | {{hops}} |",
     )
     yield Claim(
         RESULTS,

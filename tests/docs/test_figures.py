@@ -20,11 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.figures import CARD_OF_ROUTER, CLAIMS, FAMILIES, Claim
+from tests.docs.figures import CARD_OF_ROUTER, CLAIMS, FAMILIES, TAUGHT, Claim
 from wye.service.cli import run
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "benchmarks" / "recorded"
 
 WRITTEN = [claim for claim in CLAIMS if not claim.source.startswith("wye ")]
 
@@ -55,12 +54,17 @@ def tables(text: str) -> Iterator[tuple[str, float]]:
         elif header and len(cells) > 1:
             words = 1 + (header[1] == "family")
             for column, cell in zip(header[words:], cells[words:], strict=False):
-                numbers = map(float, re.findall(_NUMBER, cell))
+                numbers = map(number_of, re.findall(_NUMBER, cell))
                 for part, number in zip(("", " low", " high"), numbers, strict=False):
                     yield f"{' '.join(cells[:words])} {column}{part}", number
         else:
             header = []
         before = cells
+
+
+def number_of(text: str) -> float:
+    """A number, with or without thousands separators."""
+    return float(text.replace(",", ""))
 
 
 def leaves(content: object, name: str = "") -> Iterator[tuple[str, float]]:
@@ -77,7 +81,7 @@ def sentences(text: str, *templates: str) -> Iterator[tuple[str, float]]:
     for template in templates:
         found = pattern(template).search(flat(text))
         assert found, f"Nothing like '{template}' was printed."
-        yield from zip(_SLOT.findall(template), map(float, found.groups()), strict=True)
+        yield from zip(_SLOT.findall(template), map(number_of, found.groups()), strict=True)
 
 
 def pattern(template: str) -> re.Pattern[str]:
@@ -87,8 +91,9 @@ def pattern(template: str) -> re.Pattern[str]:
 
 
 def flat(text: str) -> str:
-    """A text on one line, with ASCII's minus."""
-    return " ".join(text.replace("\N{MINUS SIGN}", "-").split())
+    """A text on one line, with ASCII's minus, and without the stars of differences."""
+    text = re.sub(r"(?<=[\d\]])\*(?!\*)", "", text.replace("\N{MINUS SIGN}", "-"))
+    return " ".join(text.split())
 
 
 @cache
@@ -109,7 +114,7 @@ def printed(source: str) -> Printed:
     if not source.endswith("CARD.md"):
         return Printed(text.partition("\n")[0].removeprefix("$ "), figures)
     if "router" in source:
-        figures |= sentences(text, *CARD_OF_ROUTER)
+        figures |= sentences(text, *CARD_OF_ROUTER, *[TAUGHT] * ("taught it" in text))
     if "relevance" in source:
         for column in (
             "ECE, passages",
@@ -133,7 +138,7 @@ def differences(claim: Claim, said: str, known: Printed) -> list[str]:
     for name, number in zip(_SLOT.findall(claim.words), found.groups(), strict=True):
         assert name in known.figures, f"{claim.source} has no '{name}'."
         digits, value = len(number.partition(".")[2]), known.figures[name]
-        if abs(float(number.replace(",", "")) - value) > 0.5 * 10**-digits + 1e-9:
+        if abs(number_of(number) - value) > 0.5 * 10**-digits + 1e-9:
             wrong.append(
                 f"{claim.document} says {number}, but '{name}' is {value:.{digits}f} "
                 f"({claim.source}, by `{known.command}`): {found[0]}"
