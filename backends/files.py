@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import current_thread, main_thread
@@ -93,6 +94,19 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+_PATIENCE: ContextVar[float] = ContextVar("_PATIENCE", default=0.0)
+
+
+@contextmanager
+def patient(seconds: float) -> Iterator[None]:
+    """Have `writer_lock` wait for another writer in this block, as between a server's commits."""
+    before = _PATIENCE.set(seconds)
+    try:
+        yield
+    finally:
+        _PATIENCE.reset(before)
+
+
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
     """Hold the write lock of an index folder, which must exist.
@@ -100,11 +114,12 @@ def writer_lock(folder: Path) -> Iterator[None]:
     Raises:
         IndexLockedError: Another writer, in this process or another, holds it; says who.
     """
+    seconds = _PATIENCE.get()
     # Without `fallback_to_soft`, a file system without locks is an error, not a lock file that a
     # killed process would leave behind for good.
-    lock = FileLock(folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+    lock = FileLock(folder / LOCK, seconds, thread_local=False, fallback_to_soft=False)
     try:
-        lock.acquire()
+        lock.acquire(poll_interval=0.01)
     except Timeout as refused:
         holder = writing(folder, command=True) or "another process"
         raise IndexLockedError(

@@ -66,14 +66,17 @@ def delete(
 
     Exits with code 1 if a named passage or document is not in the index.
     """
+    from wye.backends.files import patient
     from wye.backends.store.documents import Removal, matching, remove
     from wye.service.settings import load_settings
 
-    folder = folder_of(load_settings(index=index))
+    settings = load_settings(index=index)
+    folder = folder_of(settings)
     removal = Removal(tuple(ids or ()), tuple(document or ()), filter)
     if removal == Removal():
         raise ServiceError("Delete what? Give ids, --document or --filter.")
-    deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)
+    with patient(settings.documents.wait_seconds):
+        deleted, _ = matching(folder, removal) if dry_run else remove(folder, removal)
     names = {*deleted, *(id_.rpartition("#")[0] for id_ in deleted)}
     if missing := sorted({*removal.ids, *removal.documents} - names):
         say(f"Not in the index: {_ids(missing)}.")

@@ -140,9 +140,11 @@ def index(
 def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
     """Have Lance index the settings' index."""
     import wye
+    from wye.backends.files import patient
     from wye.backends.store.versions import address_of
 
-    with wye.open(folder_of(settings), settings=settings) as opened:
+    patience = patient(settings.documents.wait_seconds)
+    with wye.open(folder_of(settings), settings=settings) as opened, patience:
         version = opened.build_indices(again=again, progress=Bar(lambda: 0))
         shown = address_of(opened.path) or opened.path
         output().print(f"{shown}, version {version}: indexed by Lance.")
@@ -174,6 +176,7 @@ def _ingest(
     reading: Mapping[str, Any],
 ) -> "IngestReport":
     import wye
+    from wye.backends.files import patient
     from wye.backends.readers.records import Ids
     from wye.backends.store.documents import read_files, record_files
     from wye.backends.store.versions import address_of
@@ -193,7 +196,7 @@ def _ingest(
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
     bar = Bar(lambda: sum(source.expected for source in opened))
-    with target, announcing_stops():
+    with target, announcing_stops(), patient(settings.documents.wait_seconds):
         report = target.add(chain([first], passages), progress=bar)
         is_remote = bool(address_of(target.path))
         if ids.files and not is_remote:

@@ -4,10 +4,12 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
+from threading import Timer
 from unittest.mock import Mock
 
 import pytest
@@ -293,7 +295,15 @@ def test_a_disk_that_refuses_is_one_sentence(
         assert err.startswith("Error: LanceError(IO): No space left (os error 28). Check the")
 
 
-def test_an_index_that_is_being_written(index: Path, corpus: Path, wye: Run) -> None:
+def test_an_index_that_is_being_written_is_waited_for(
+    index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in (["index", str(corpus)], ["delete", "a"]):
+        writing = ExitStack()
+        writing.enter_context(PassageStore.open(index).writer())
+        Timer(0.5, writing.close).start()
+        assert wye(*command, "--index", index)[0] == 0
+    monkeypatch.setattr("wye.backends.files.patient", lambda _: nullcontext())
     with PassageStore.open(index).writer():
         for command in (["index", str(corpus)], ["delete", "a"]):
             code, _, err = wye(*command, "--index", index)
