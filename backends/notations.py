@@ -21,6 +21,17 @@ _NAMES = (
 _MONTHS = {
     spelling: number for number, name in enumerate(_NAMES, start=1) for spelling in (name, name[:3])
 } | {"sept": 9}
+_TEENS = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"),
+    *("tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth"),
+    *("seventeenth", "eighteenth", "nineteenth", "twentieth"),
+)
+_NTH = {
+    name: number
+    for number, name in enumerate(
+        (*_TEENS, *(f"twenty-{name}" for name in _TEENS[:9]), "thirtieth", "thirty-first"), start=1
+    )
+}
 _SCALES = {"thousand": 3, "k": 3, "million": 6, "bn": 9, "billion": 9}
 _UNIT_NAMES = (
     "mm millimetre millimeter|cm centimetre centimeter|km kilometre kilometer|m metre meter|"
@@ -63,7 +74,8 @@ _DATES = (
     r"(?P<year>[12][0-9]{3}|[0-9][0-9])(?![0-9.][0-9]|[0-9])",
     rf"(?<![\w.-]){_YEAR}-(?P<month>0[1-9]|1[0-2])(?![\w-]|[./][0-9])",
 )
-_DATES_FROM_MONTH = (
+_DATES_FROM_WORD = (
+    rf"\b(?P<nth>{_any_of(_NTH)}) (?:of )?{_MONTH},? {_YEAR}\b",
     rf"\b{_MONTH}\.? (?P<day>{_DAY}){_ORDINAL}?\b(?:,? {_YEAR}\b)?",
     rf"\b{_MONTH}[.,]?(?: of)? {_YEAR}\b",
 )
@@ -85,8 +97,10 @@ _TRIGGER = re.compile(
     r"(?=[-/.,:'\u2019][0-9]|[ \u00a0\u202f][0-9]{3}(?![0-9])"
     rf"|{_ORDINAL}?(?: of)?[ -]?{_AFTER}(?!\w)))"
 )
-_BEFORE = re.compile(rf"(?:\b{_any_of(_MONTHS)}\b[.,]?(?: of)? |[{_SIGNS}] ?)$")
-_LONGEST_BEFORE = len("September, of ")
+_BEFORE = re.compile(
+    rf"(?:(?:\b{_any_of(_NTH)} (?:of )?)?\b{_any_of(_MONTHS)}\b[.,]?(?: of)? |[{_SIGNS}] ?)$"
+)
+_LONGEST_BEFORE = len("twenty-seventh of September, of ")
 
 
 class Notation(NamedTuple):
@@ -145,7 +159,8 @@ def phrase_at(text: str, start: int) -> Notation | None:
 def _date(match: re.Match[str]) -> Notation:
     """A day or a month."""
     of = match.groupdict()
-    year, day, name = of["year"] or "", int(of.get("day") or 0), of.get("name")
+    year, name = of["year"] or "", of.get("name")
+    day = int(of.get("day") or 0) or _NTH.get((of.get("nth") or "").lower(), 0)
     if len(year) == 2:
         year = f"{'20' if year < '70' else '19'}{year}"
     if name:
@@ -194,7 +209,7 @@ def _number(match: re.Match[str]) -> Notation:
 _NAMED_MONTH, _FORMS = (
     [(re.compile(pattern), read) for patterns, read in table for pattern in patterns]
     for table in (
-        [(_DATES_FROM_MONTH, _date)],
+        [(_DATES_FROM_WORD, _date)],
         [(_DATES, _date), (_TIMES, _time), (_NUMBERS, _number)],
     )
 )
@@ -321,20 +336,24 @@ _INTRODUCED = re.compile(
 )
 _TIME_AFTER = re.compile(r"[ T,]+[0-9]{1,2}:[0-9]{2}")
 _LEAST_DIGITS = 3
+_AMOUNT = re.compile(r"(?<![\d.,'-])\d{5,}(?![\d.,'-])")
 
 
 def codes_in(question: str) -> list[Code]:
     """The codes and the days in a question.
 
     A number is a code if it has three digits or more, is no year unless a word such as "order"
-    introduces it, and counts nothing: neither a unit nor a plural follows. A day with a time, as
-    in a line of a log, is none.
+    introduces it, and counts nothing: neither a unit nor a plural follows; or if it has five digits
+    or more, however it is written. A day with a time, as in a line of a log, is none.
     """
     codes, others = [], [*phrases(question)] if _DIGIT.search(question) else []
     shouts = question.isupper() and len(question.split()) > 1
     for phrase in others:
+        text = question[phrase.start : phrase.end]
         if phrase.days and not _TIME_AFTER.match(question, phrase.end):
-            codes.append(Code(question[phrase.start : phrase.end], phrase.days))
+            codes.append(Code(text, phrase.days))
+        elif amount := _AMOUNT.search(" ".join([text, *phrase.keys])):
+            codes.append(Code(text, (amount[0],)))
     for match in _COMPOUND.finditer(question):
         if any(phrase.start < match.end() and match.start() < phrase.end for phrase in others):
             continue

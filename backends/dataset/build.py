@@ -74,7 +74,7 @@ from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Metadata, Progress, Silent
 
-_FORMAT = 3
+_FORMAT = 4
 """Changes with what the columns hold, so that those of an earlier release are made again."""
 LEAST_TRAINED = 256
 """Fewer vectors are scanned by Lance, without an index."""

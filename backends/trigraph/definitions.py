@@ -23,6 +23,7 @@ _CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)(?=[\w./-]*[^\W\d_])\w+(?:[./-]\w+)
 _STEM = re.compile(r"[\w.]+(?:[-_][\w.]+)+")
 _STEM_CODE = re.compile(r"[A-Z]{1,4}[-_]\d+(?:[-_]\d+)*(?=[-_]|$)")
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
+_HONORIFIC = re.compile(r"(?:Dr|Mr|Mrs|Ms|Miss|Prof)\.? ")
 _KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
 _DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
 _MOST_WORDS = 4
@@ -99,6 +100,8 @@ def are_keys(values: Sequence[str]) -> bool:
 
 def names_of_person(title: str) -> Iterator[str]:
     """The names by which a person goes whose row has this title: "Zając, Piotr", "Piotr Zając"."""
+    if honorific := _HONORIFIC.match(title):
+        yield (title := title[honorific.end() :])
     last, comma, first = title.partition(", ")
     if comma and _PERSON.fullmatch(whole := f"{first} {last}"):
         yield whole

@@ -43,6 +43,7 @@ def test_they_are_those_that_a_search_at_every_character_finds(text: str) -> Non
     [
         ("7 August 2034", "August 7, 2034", "7th of August 2034", "2034-08-07", "07.08.2034"),
         ("7 Aug 2034", "7/8/2034", "8/7/2034", "2034/08/07", "7.8.34", "7-Aug-2034"),
+        ("31 August 2034", "thirty-first of August 2034", "Thirty-first August, 2034"),
         ("August 2034", "Aug. 2034", "7 August 2034", "2034-08-07"),
         ("7 August", "August 7th", "2034-08-07", "on 07.08.2034"),
         ("15:45", "3.45 pm", "3:45 PM", "3:45 p.m."),
@@ -99,6 +100,10 @@ def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
         ("What broke on 7 August 2034?", ["7 August 2034"]),
         ("2034-08-07 12:01:14 gate closed", []),
         ("Who won in 1984, with 300 votes, in August 2034?", []),
+        (
+            "Which of 3,300 boats cost 84,500 euros, or 1.2 million?",
+            ["84,500 euros", "1.2 million"],
+        ),
         ("Is a 7-day check-in at 15:45 with 20 kg ordinary?", []),
         ("WHO WROTE A WELL-KNOWN POEM?", []),
     ],

@@ -44,6 +44,7 @@ def test_a_person_in_a_table_goes_by_one_name_if_nobody_shares_it() -> None:
         ("hus", "r. hus", "hus r"),
     ]
     assert defining_names(["Berg, Runa"], ["staff.csv:1"], [row])[0][:2] == ("runa berg", "runa")
+    assert defining_names(["Dr Runa Berg"], ["staff.csv:1"], [row])[0][:2] == ("runa berg", "runa")
     assert defining_names(titles, documents, ["She keeps the hut."] * 4) == [()] * 4
 
 
