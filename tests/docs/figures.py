@@ -18,6 +18,8 @@ LABELS = (
     "Natural Questions",
     "PopQA",
 )
+BENCHMARKS = "benchmarks/README.md"
+ALL_MEASURES = ("R@5", "all-evidence@5", "Success@1")
 LESS = "auto less it, nDCG@10"
 CARD_OF_ROUTER = (
     "Its AUC is {AUC}.",
@@ -209,6 +211,50 @@ def papers() -> Iterator[Claim]:
             yield Claim(RESULTS, recorded(f"papers-{file}"), f"| {label} | {' | '.join(cells)} |")
 
 
+def variants() -> Iterator[Claim]:
+    """Ablations and sweeps of the arms of published systems."""
+    for label, names in {
+        "promotion 0, .3, .7, 1 instead of .5": ("promotion 0", "0.3", "0.7", "1"),
+        "equation 5 as printed": ("equation 5 as printed",),
+        "equation 5, one step from the names": ("equation 5, one step from the names",),
+        "names alone, no bridging": ("names alone, no bridging",),
+        "no PageRank: restart masses alone": ("no PageRank: restart masses alone",),
+        "no prior of passages": ("no prior of passages",),
+        "T 2, 4, 5 instead of 3": ("steps T 2", "4", "5"),
+        "threshold .1, .2, .3, .4, .5, .6 instead of .35": (
+            "threshold 0.10",
+            *("0.20", "0.30", "0.40", "0.50", "0.60"),
+        ),
+        "no pruning, half of the threshold, the threshold less .1": (
+            "no pruning: threshold 0",
+            "half of the threshold",
+            "threshold less .1",
+        ),
+        "weight of similarity 0, .5, 1, 1.5, 2, 8 instead of 4": (
+            "weight of similarity 0",
+            *("0.5", "1", "1.5", "2", "8"),
+        ),
+        "w/o K-A, units do not anchor": ("w/o K-A, units do not anchor",),
+        "w/o S-A, names do not anchor": ("w/o S-A, names do not anchor",),
+        "w/o Q-U, nothing is subtracted": ("w/o Q-U, nothing is subtracted",),
+        "K 1, 5, 7, 9": ("K 1", "5", "7", "9"),
+        "M 3, 7, 9": ("M 3", "7", "9"),
+        "D 1, 2, 4": ("D 1", "2", "4"),
+        "three deviations, as published": ("three deviations, as published",),
+        "with edges between passages": ("with edges between passages",),
+        "both": ("both",),
+        "w/o edges to passages": ("w/o edges to passages",),
+        "w/o edges to names": ("w/o edges to names",),
+        "names of any sureness": ("names of any sureness",),
+        "restart .5": ("restart .5",),
+        "T 1, 3, 7, 9": ("T 1", "3", "7", "9"),
+    }.items():
+        before = names[0].rpartition(" ")[0]
+        full = [name if " " in name or len(names) == 1 else f"{before} {name}" for name in names]
+        cells = [", ".join(f"{{{name} {m}}}" for name in full) for m in ALL_MEASURES]
+        yield Claim(BENCHMARKS, recorded("papers-train"), f"| {label} | {' | '.join(cells)} |")
+
+
 def relevance() -> Iterator[Claim]:
     """How far probabilities of relevance are off."""
     card, measured = f"{RELEVANCE}/CARD.md", ("passages", "answers")
@@ -228,4 +274,4 @@ def relevance() -> Iterator[Claim]:
     )
 
 
-CLAIMS = (*cards(), *routers(), *datasets(), *company(), *papers(), *relevance())
+CLAIMS = (*cards(), *routers(), *datasets(), *company(), *papers(), *variants(), *relevance())
