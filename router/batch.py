@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wye.router.snapshot import Snapshot
 
 LONGEST_STEPPED = 40
-"""Most tokens of a question that goes in steps: each of its up to 24 searches is as long."""
+"""Most tokens of a question that goes in steps: each of its up to 10 searches is as long."""
 
 _TEXT = (Route.DENSE, Route.LEXICAL)
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})

@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from itertools import chain, filterfalse, pairwise
 
 import numpy as np
@@ -280,26 +279,27 @@ class Evidence:
             cosines: Cosines (n,) of the passages; NaN if not known.
             furthest: Cosine of the last passage of the dense list; 0 if it was not fused.
         """
-        texts = ranking.texts
+        texts, heads = ranking.texts, [title for title, _ in ranking.texts]
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        titles, words = [title for title, _ in texts], [folded_words(text) for _, text in texts]
-        has_term = np.zeros((len(texts), len(terms)), bool)
-        forms = [*map(words_of, terms)]
-        whole = [[*folded_words(title), *words[row]] for row, title in enumerate(titles)]
-        for row, members in enumerate(map(set, whole)):
-            has_term[row] = [not members.isdisjoint(of_term) for of_term in forms]
+        bodies = [_between_blanks(text) for _, text in texts]
+        whole = [_between_blanks(head) + body for head, body in zip(heads, bodies, strict=True)]
+        forms = [[f" {word} " for word in words_of(term)] for term in terms]
+        rows = [[any(form in text for form in of_term) for of_term in forms] for text in whole]
+        has_term = np.array(rows, bool).reshape(len(texts), len(terms))
         weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
         share = _share(has_term, weights) if terms else np.zeros(len(texts))
         known = all_terms.union(content_terms(" ".join(ranking.names)))
         ranks = -np.log(np.arange(1.0, len(texts) + 1))
-        above = np.logical_or.accumulate(np.vstack([np.zeros(len(terms), bool), has_term[:-1]]))
-        added = _share(has_term & ~above, weights)
-        left = _share(~above, weights)
+        is_new = ~np.logical_or.accumulate(has_term, axis=0)[:-1]  # to each but the first
+        is_new = np.concatenate([np.ones((1, len(terms)), bool), is_new])
+        left = _share(is_new, weights)
         left[:1] = np.nan
         hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
-        about = _named_shares(titles, known), cosines, _named_above(titles, words), hops
-        self.passages = np.column_stack([scores, ranks, share, added, left, *about])
+        added, about = _share(has_term & is_new, weights), _named_shares(heads, known)
+        self.passages = np.column_stack(
+            [scores, ranks, share, added, left, about, cosines, _named_above(heads, bodies), hops]
+        )
         codes = read_wording(ranking.question).codes
         has_code = _having(codes, texts)
         is_codes = _is_only_codes(ranking.question, terms, codes)
@@ -308,7 +308,9 @@ class Evidence:
         self.least = (
             SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
         )
-        first = _in_any_form(has_term[:FIRST], terms, whole[:FIRST])
+        first = has_term[:FIRST].copy()
+        for row, column in np.argwhere(~first).tolist():
+            first[row, column] = _has_form(terms[column], whole[row])
         for number, code in enumerate(codes):
             of_code = np.isin(terms, content_terms(code.text))
             first |= has_code[:FIRST, number, None] & of_code
@@ -354,22 +356,14 @@ def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
     return has
 
 
-@lru_cache(4096)
-def _forms_of(term: str) -> re.Pattern[str] | None:
-    """What finds words that begin or end like a term; None for a short term or a code."""
+def _has_form(term: str, text: str) -> bool:
+    """Whether a text of `_between_blanks` has a word in another form: "inspection", "inspected"."""
     if len(term) < 4 or not term.isalpha():
-        return None
-    ends = [rf"\w*{term}", *(term[at:] for at in range(2, len(term) - 4))]
-    return re.compile(rf" (?:{term[: max(4, len(term) - 3)]}\w{{0,6}}|{'|'.join(ends)}) ")
-
-
-def _in_any_form(has_term: Mask, terms: Sequence[str], words: Sequence[Sequence[str]]) -> Mask:
-    """(n, t) `has_term`, and words that texts have in other forms: "inspected" as "inspection"."""
-    texts, has_any = [f" {' '.join(of_text)} " for of_text in words], has_term.copy()
-    for row, term in np.argwhere(~has_term).tolist():
-        form = _forms_of(terms[term])
-        has_any[row, term] = bool(form and form.search(texts[row]))
-    return has_any
+        return False
+    stem = f" {term[: max(4, len(term) - 3)]}"
+    if f"{term} " in text or any(f" {term[at:]} " in text for at in range(2, len(term) - 4)):
+        return True
+    return stem in text and any(len(rest.partition(" ")[0]) <= 6 for rest in text.split(stem)[1:])
 
 
 def _lacks_what_is_asked(
@@ -433,14 +427,14 @@ def _are_names(
     Args:
         together: (t,) which terms any of the passages has.
     """
-    parts = [*chain.from_iterable(texts)]
-    parts += (label.lower() for _, text in texts for label, _ in cells_of(text))
-    asked = question.split()[1:]
-    if any(piece[:1].isupper() for piece in asked):
-        parts += words_before_stemming(" ".join(filter(str.islower, asked)))
-    text = " ".join(parts)
-    pieces = {*text.split()}
-    beyond_ascii = () if text.isascii() else filterfalse(str.isascii, pieces)
+    labels = (label.lower() for _, text in texts for label, _ in cells_of(text))
+    parts = [*chain.from_iterable(texts), *labels]
+    rest = question.split()[1:]
+    if any(piece[:1].isupper() for piece in rest):
+        parts += words_before_stemming(" ".join(filter(str.islower, rest)))
+    pieces = " ".join(parts).split()
+    text = " ".join(["", *pieces, ""])
+    beyond_ascii = () if text.isascii() else {*filterfalse(str.isascii, pieces)}
     small = {
         word
         for piece in (each.strip(_MARKS) for each in beyond_ascii)
@@ -450,16 +444,19 @@ def _are_names(
     are_big = together.copy()
     for number in np.flatnonzero(together).tolist():
         forms = words_of(terms[number])
-        is_plain = terms[number].isalpha() and (
-            not pieces.isdisjoint(forms) or any(_is_marked(form, text, pieces) for form in forms)
-        )
+        is_plain = terms[number].isalpha() and any(_has_piece(form, text) for form in forms)
         are_big[number] = not is_plain and small.isdisjoint(forms)
     return are_big
 
 
-def _is_marked(word: str, text: str, pieces: Set[str]) -> bool:
-    """Whether a piece of a text is a word with marks around it."""
-    return word in text and any(piece.strip(_MARKS) == word for piece in pieces if word in piece)
+def _has_piece(word: str, text: str) -> bool:
+    """Whether a text between blanks has a word with nothing but marks between it and blanks."""
+    sides = pairwise(text.split(word))
+    return any(
+        not before.rpartition(" ")[2].strip(_MARKS) and not after.partition(" ")[0].strip(_MARKS)
+        for before, after in sides
+        if " " in before and " " in after
+    )
 
 
 def _share(has_term: Mask, weights: Float64) -> Float64:
@@ -474,19 +471,22 @@ def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:
     return np.array([len(head & known) / len(head) if head else np.nan for head in heads], float)
 
 
-def _named_above(titles: Sequence[str], words: Sequence[Sequence[str]]) -> Float64:
+def _named_above(titles: Sequence[str], texts: Sequence[str]) -> Float64:
     """(n,) 1 where one of the first passages above a passage has its title in its text, else 0.
 
     Args:
-        words: The words of each text.
+        texts: As of `_between_blanks`.
     """
-    named, above = np.zeros(len(titles)), list[str]()
+    named = np.zeros(len(titles))
     for row, title in enumerate(titles):
-        name = " ".join(folded_words(" ".join(title_names(title)[-1:])))
-        named[row] = bool(name) and any(f" {name} " in text for text in above)
-        if row < FIRST:
-            above.append(f" {' '.join(words[row])} ")
+        name = _between_blanks("".join(title_names(title)[-1:]))
+        named[row] = name != " " and any(name in text for text in texts[: min(row, FIRST)])
     return named
+
+
+def _between_blanks(text: str) -> str:
+    """The folded words of a text with single blanks before, between and after them."""
+    return " ".join(["", *folded_words(text), ""])
 
 
 def fingerprint(index: Mapping[str, str], settings: Settings) -> str:

@@ -4,8 +4,9 @@ No part is parsed: its names are those of the index. Few texts are encoded. The 
 is the mean of its tokens' states in the question. The surest candidates of a phrase are encoded
 together in its place. The vector for one candidate is that of all, plus how the candidate's own
 states differ from those of all. So a phrase costs one encoded text for up to nine sub-questions.
-Fusion answers the one with all names in place. For those with one name, the text arms rank the
-whole question's passages and the lexical hits of any of them.
+Fusion answers the one with all names in place, the text arms a phrase or part by itself, which the
+graph ranks no better. For those with one name, the text arms rank the whole question's passages and
+the lexical hits of any of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from wye.router.batch import Batch
 from wye.router.fusion import fuse_all, fuse_text, numbered
 from wye.router.types import ArmResults, Route
 from wye.router.wording import without_namesakes
+
+_TEXT = (Route.DENSE, Route.LEXICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class StepSettings:
         title: Confidence factor of a name from a title; names in sentences have 1.
         joint_weight: Weight of the score for the question with all names in place.
         weight: Weight of the best score, by the text arms, for the question with one name in place.
-        phrase_weight: Weight of the best score, by all arms, for a phrase by itself.
+        phrase_weight: Weight of the best score, by the text arms, for a phrase by itself.
         open_weight: Weight of the score for an open question with names appended to it.
     """
 
@@ -50,7 +53,7 @@ class StepSettings:
     passages: int = 2
     sentences: int = 2
     candidates: int = 8
-    searches: int = 24
+    searches: int = 10
     encoded: int = 3
     depth: int = 20
     typed: bool = True
@@ -132,18 +135,22 @@ class StepSearch:
         analyser, fusion = self.batch.models.analyser, self.batch.fusion
         encoding = analyser.beside(lambda: self._encode_names(names)) if names else None
         # With "rrf" all must be fused alike: reciprocal ranks do not compare with scores.
-        by_text = [search.kind == "single" and fusion.method != "rrf" for search in searches]
-        single = [index for index, text_only in enumerate(by_text) if text_only]
-        lexical = self._lexical([searches[index].text for index in single])
+        kinds = ["joint" if fusion.method == "rrf" else search.kind for search in searches]
+        single = [index for index, kind in enumerate(kinds) if kind == "single"]
+        arms, depth, unknown = self.batch.arms, self.settings.depth, np.zeros(0, np.float32)
+        named = [Query(searches[index].text, unknown) for index in single]
+        lexical = arms.lexical.search(named, depth, self.batch.allowed) if named else []
         whole = self.whole() if encoding or single else {}
         if encoding:
             encoding.result()
         queries = [Query(search.text, self._vector(search)) for search in searches]
         rankings: dict[int, Ranking] = {}
-        walking = [index for index, text_only in enumerate(by_text) if not text_only]
-        for indices in batches(walking, len(self.batch.arms)):
-            walked = self._walk([queries[index] for index in indices])
-            rankings.update(zip(indices, walked, strict=True))
+        joint = [index for index, kind in enumerate(kinds) if kind == "joint"]
+        phrases = [index for index, kind in enumerate(kinds) if kind in ("phrase", "part")]
+        for alike, lists in ((joint, fusion.arms()), (phrases, _TEXT)):
+            for indices in batches(alike, len(arms)):
+                fused = self._fused([queries[index] for index in indices], lists)
+                rankings.update(zip(indices, fused, strict=True))
         by_question: dict[str, dict[int, Ranking]] = {}
         for index, ranking in zip(single, lexical, strict=True):
             by_question.setdefault(searches[index].question, {})[index] = ranking
@@ -151,29 +158,23 @@ class StepSearch:
             near = [queries[index] for index in of_names]
             reranked = self._rerank(whole[question].ranking, near, [*of_names.values()])
             rankings.update(zip(of_names, reranked, strict=True))
-        arms = self.batch.arms
         for index, search in enumerate(searches):
             if search.kind == "phrase":
                 rankings[index] = without_namesakes(search.question, rankings[index], arms)
         return [InnerResult(rankings[i], query.vector) for i, query in enumerate(queries)]
 
-    def _walk(self, queries: Sequence[Query]) -> list[Ranking]:
-        """Rank by all arms of fusion."""
-        outer, lists = self.batch, self.batch.fusion.arms()
+    def _fused(self, queries: Sequence[Query], lists: Sequence[Route]) -> list[Ranking]:
+        """Rank by the text arms, or by all arms of fusion."""
+        outer, depth = self.batch, self.settings.depth
         texts = [query.text for query in queries]
         batch = Batch(
             outer.arms, outer.models, texts, outer.fusion, filter=outer.filter, ahead=lists
         )
         batch.take(queries)
-        results = batch.results(lists, range(len(queries)), self.settings.depth)
-        return fuse_all(results, outer.fusion, [None] * len(queries), self.settings.depth)
-
-    def _lexical(self, texts: Sequence[str]) -> list[Ranking]:
-        """Lexical rankings of texts."""
-        if not texts:
-            return []
-        queries = [Query(text, np.zeros(0, np.float32)) for text in texts]
-        return self.batch.arms.lexical.search(queries, self.settings.depth, self.batch.allowed)
+        results = batch.results(lists, range(len(queries)), depth)
+        if Route.GRAPH in lists or outer.fusion.method == "rrf":
+            return fuse_all(results, outer.fusion, [None] * len(queries), depth)
+        return fuse_text(results, outer.fusion, depth)
 
     def _rerank(
         self, whole: Ranking, queries: Sequence[Query], lexical: Sequence[Ranking]

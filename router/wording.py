@@ -12,7 +12,7 @@ that neither count, name nor negate.
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,6 +82,7 @@ class Wording:
         return bool(self.codes or self.newest or self.described)
 
 
+@lru_cache(1024)
 def read_wording(question: str) -> Wording:
     """The wording of a question."""
     described = {
