@@ -95,7 +95,7 @@ def routers() -> Iterator[Claim]:
         TESTED,
         "`auto` has an nDCG@10 of {all auto nDCG@10} at {all auto ms} ms, `steps` "
         "{all steps nDCG@10} at {all steps ms}, fusion {all fusion nDCG@10} at {all fusion ms} "
-        "(processor time, on a busy machine). It skips the graph for {skipped in percent} %,",
+        "(processor time). It skips the graph for {skipped in percent} %,",
     )
     steps = "the quality of always taking `steps` for {time of steps in percent} % of their time"
     yield Claim(README, TESTED, steps)
