@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 LONGEST_STEPPED = 40
 """Most tokens of a question that goes in steps: each of its up to 10 searches is as long."""
 
-_TEXT = (Route.DENSE, Route.LEXICAL)
+TEXT_ARMS = (Route.DENSE, Route.LEXICAL)
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
 """Arms that start from the names in a question."""
 _UNKNOWN = np.zeros(0, np.float32)
@@ -361,7 +361,7 @@ class Batch:
         cached = self._hybrid
         missing = [position for position in positions if cached.get(position, (0,))[0] < k]
         if missing:
-            results = self.results(_TEXT, missing, max(k, self.fusion.depth))
+            results = self.results(TEXT_ARMS, missing, max(k, self.fusion.depth))
             with self.stage("fusing", missing):
                 rankings = fuse_text(results, self.fusion, k)
             cached.update((p, (k, new)) for p, new in zip(missing, rankings, strict=True))
@@ -471,7 +471,7 @@ def _needs(names: tuple[str, ...]) -> _Needs:
     coverage, dense, seeds = (
         not set(group).isdisjoint(names) for group in (TEXT_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS)
     )
-    arms = _TEXT if coverage else (Route.DENSE,) if dense else ()
+    arms = TEXT_ARMS if coverage else (Route.DENSE,) if dense else ()
     columns = [COLUMNS.index(name) for name in signals_]
     syntax = frozenset(names).intersection(FEATURE_NAMES)
     return _Needs(syntax, signals_, columns, arms, seeds, coverage)

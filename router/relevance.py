@@ -382,9 +382,12 @@ def _lacks_what_is_asked(
         is_name: (t,) which terms are names.
         nearest: How far the highest cosine is above that of the end of the dense list.
     """
-    if not any(term.isalpha() and is_one for term, is_one in zip(terms, is_name, strict=True)):
-        return False
     texts, ids = ranking.texts[:FIRST], ranking.ranking.ids(FIRST)
+    names = {term for term, is_one in zip(terms, is_name, strict=True) if is_one}
+    heads = ({*content_terms(name)} for title, _ in ranking.texts for name in title_names(title))
+    is_far = nearest < _NEAR and not any(head and head.issubset(names) for head in heads)
+    if not any(map(str.isalpha, names)) or not (is_far or cells_of(texts[0][1])):
+        return False
     has_term = has_term.copy()
     for row, (id_, (_, text)) in enumerate(zip(ids, texts, strict=True)):
         labels = (word for label, _ in cells_of(text) for word in folded_words(label))
@@ -410,9 +413,6 @@ def _lacks_what_is_asked(
     is_short = len(beside) <= _FEW_WORDS
     if is_row:
         return is_short and not has_term[holders, asked[0]].any()
-    names = {term for term, is_one in zip(terms, is_name, strict=True) if is_one}
-    heads = ({*content_terms(name)} for title, _ in ranking.texts for name in title_names(title))
-    is_far = nearest < _NEAR and not any(head and head.issubset(names) for head in heads)
     return is_far and not has_term[holders if is_short else slice(None)][:, beside].any()
 
 

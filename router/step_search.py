@@ -20,12 +20,10 @@ from wye.backends.types import Float32, Query, Ranking
 from wye.featurizer.encoder import EncodedText, unit
 from wye.featurizer.plan import filled
 from wye.featurizer.types import Span
-from wye.router.batch import Batch
+from wye.router.batch import TEXT_ARMS, Batch
 from wye.router.fusion import fuse_all, fuse_text, numbered
 from wye.router.types import ArmResults, Route
 from wye.router.wording import without_namesakes
-
-_TEXT = (Route.DENSE, Route.LEXICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class StepSearch:
         rankings: dict[int, Ranking] = {}
         joint = [index for index, kind in enumerate(kinds) if kind == "joint"]
         phrases = [index for index, kind in enumerate(kinds) if kind in ("phrase", "part")]
-        for alike, lists in ((joint, fusion.arms()), (phrases, _TEXT)):
+        for alike, lists in ((joint, fusion.arms()), (phrases, TEXT_ARMS)):
             for indices in batches(alike, len(arms)):
                 fused = self._fused([queries[index] for index in indices], lists)
                 rankings.update(zip(indices, fused, strict=True))
