@@ -9,6 +9,7 @@ on scales that can be added. The graph's weight is the router's score, a constan
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Annotated, Literal
 
 import numpy as np
@@ -206,7 +207,8 @@ def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[In
         rows, row_of = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
         numbers = np.array([row_of[hit.id] for hits in lists for hit in hits], int)
         lengths = [*map(len, lists)]
-    return ids, rows, np.split(numbers, np.cumsum(lengths)[:-1])
+    ends = [*accumulate(lengths)]
+    return ids, rows, [numbers[end - n : end] for end, n in zip(ends, lengths, strict=True)]
 
 
 def _foremost(totals: Float64, k: int) -> Int64:
