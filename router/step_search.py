@@ -39,8 +39,8 @@ class StepSettings:
         searches: Most searches for one question, besides that for the whole question.
         encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
         depth: Hits of each list in these searches.
-        typed: Whether dates and quantities are candidates only where a phrase may ask for them.
         title: Confidence factor of a name from a title; names in sentences have 1.
+        least: Least confidence of a candidate.
         joint_weight: Weight of the score for the question with all names in place.
         weight: Weight of the best score, by the text arms, for the question with one name in place.
         phrase_weight: Weight of the best score, by the text arms, for a phrase by itself.
@@ -54,8 +54,8 @@ class StepSettings:
     searches: int = 10
     encoded: int = 3
     depth: int = 20
-    typed: bool = True
     title: float = 0.8
+    least: float = 0.3
     joint_weight: float = 0.8
     weight: float = 0.8
     phrase_weight: float = 0.1

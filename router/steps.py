@@ -283,10 +283,10 @@ class _PlanState:
                     continue
                 if plain in used or f" {plain} " in question:
                     continue
-                if settings.typed and not fits(name, wanted):
+                if not fits(name, wanted):
                     continue
                 confidence = share * (settings.title if row < 0 else 1.0)
-                if plain not in best or confidence > best[plain].confidence:
+                if confidence > (best[plain].confidence if plain in best else settings.least):
                     name = best[plain].name if plain in best else name
                     best[plain] = Candidate(name, confidence, id_, row)
         candidates = sorted(best.values(), key=lambda name: -name.confidence)[:most]
