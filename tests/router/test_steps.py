@@ -235,15 +235,18 @@ def test_what_a_filter_keeps_out_takes_no_part(allowed: set[int]) -> None:
     assert {int(id_[1:]) for id_ in names.read} <= allowed
 
 
-@given(st.integers(1, 30), st.integers(1, 4), st.integers(1, 12), st.integers(1, 3))
-def test_bounds_hold(searches: int, passages: int, most: int, levels: int) -> None:
-    settings = StepSettings(levels=levels, passages=passages, candidates=most, searches=searches)
+@given(
+    st.integers(1, 30), st.integers(1, 4), st.integers(1, 12), st.integers(1, 3), st.floats(0, 1)
+)
+def test_bounds_hold(searches: int, passages: int, most: int, levels: int, least: float) -> None:
+    settings = StepSettings(levels, passages, candidates=most, searches=searches, least=least)
     for question in (NESTED, COMPARED):
         search = MadeUp()
         (found,) = _answer([question], search, settings=settings)
         assert sum(map(len, search.asked)) == found.searches <= searches
         assert len(search.asked) <= levels + 1
         assert all(len(step.candidates) <= max(most, 4) for step in found.chain)
+        assert all(name.confidence > least for step in found.chain for name in step.candidates)
 
 
 @given(st.integers(1, 30), st.sampled_from([NESTED, COMPARED]))
