@@ -40,7 +40,7 @@ class StepSettings:
         encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
         depth: Hits of each list in these searches.
         title: Confidence factor of a name from a title; names in sentences have 1.
-        least: Least confidence of a candidate.
+        least: Only surer names are put into the question, if a phrase has any.
         joint_weight: Weight of the score for the question with all names in place.
         weight: Weight of the best score, by the text arms, for the question with one name in place.
         phrase_weight: Weight of the best score, by the text arms, for a phrase by itself.

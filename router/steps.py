@@ -115,8 +115,10 @@ class _PlanState:
                 single, confidence = self._about(part, candidate.name), candidate.confidence
                 confidences[single] = max(confidence, confidences.get(single, 0.0))
                 self.names.setdefault(single, set()).add((part, candidate.name))
-        for step, candidates in self.candidates.items():
-            for candidate in candidates:
+        for step, candidates in [*self.candidates.items()]:
+            sure = [name for name in candidates if name.confidence > self.settings.least]
+            self.candidates[step] = sure or candidates
+            for candidate in self.candidates[step]:
                 single = self._with_names("single", {step: [candidate]}, self._all)
                 confidences[single] = candidate.confidence
         if self.plan.open:
@@ -286,7 +288,7 @@ class _PlanState:
                 if not fits(name, wanted):
                     continue
                 confidence = share * (settings.title if row < 0 else 1.0)
-                if confidence > (best[plain].confidence if plain in best else settings.least):
+                if plain not in best or confidence > best[plain].confidence:
                     name = best[plain].name if plain in best else name
                     best[plain] = Candidate(name, confidence, id_, row)
         candidates = sorted(best.values(), key=lambda name: -name.confidence)[:most]
