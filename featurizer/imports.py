@@ -1,7 +1,9 @@
-"""Imports of libraries without parts of others that they would load along."""
+"""Imports without parts of others that libraries would load along, or from the working folder."""
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from threading import get_ident
@@ -35,3 +37,15 @@ class ImportingWithout(MetaPathFinder):
 
     def __exit__(self, *_: object) -> None:
         sys.meta_path.remove(self)
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Have processes that start meanwhile import nothing from the working folder."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.setdefault(name, "")
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ[name] = before

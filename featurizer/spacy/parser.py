@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby, tee
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wye.featurizer.errors import ModelError
+from wye.featurizer.imports import safe_path
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
 from wye.featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Span as SpacySpan
     from spacy.tokens import Token as SpacyToken
 
-_SAFE_PATH = "PYTHONSAFEPATH"
 # Numbers name nothing that passages could share (LinearRAG leaves them out as well).
 UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
 # Longer texts are parsed in pieces, which bounds memory and only adds a sentence boundary at each
@@ -188,12 +187,9 @@ class SpacyParser:
 
     def _parse_in_pool(self, texts: Sequence[str]) -> Iterator[Parse]:
         if self._pool is None:
-            with _safe_path():
+            with safe_path():
                 self._pool = ProcessPoolExecutor(
-                    self._processes,
-                    mp_context=HelperContext(),
-                    initializer=_start_worker,
-                    initargs=(self._name, self._fast),
+                    self._processes, HelperContext(), _start_worker, (self._name, self._fast)
                 )
         shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
         return self._from_pool(self._pool.map(_parse_share, shares))
@@ -391,20 +387,10 @@ class HelperProcess(SpawnProcess):
         """Start with an empty module in the place of the script, which Python would run first."""
         script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
-            with _safe_path():
+            with safe_path():
                 super().start()
         finally:
             sys.modules["__main__"] = script
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Have processes that start meanwhile import nothing from the working folder."""
-    before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
-    yield
-    if before is None:
-        del os.environ[_SAFE_PATH]
 
 
 class HelperContext(SpawnContext):
