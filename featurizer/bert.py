@@ -142,13 +142,8 @@ class Bert:
         # Groups stay small enough that every thread has work.
         share = -(-len(lengths) // self._threads)
         for size, positions in sorted(of_size.items(), reverse=True):
-            # Sizes are powers of two, since each new shape has a cost; see `MULTIPLE`.
             most = max(1, min(TOKENS_AT_ONCE // size, share))
-            start = 0
-            while start < len(positions):
-                end = start + (1 << min(most, len(positions) - start).bit_length() - 1)
-                groups.append(positions[start:end])
-                start = end
+            groups += [positions[at : at + most] for at in range(0, len(positions), most)]
         return groups
 
     def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
