@@ -96,7 +96,7 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     return best[np.argsort(-scores[best], kind="stable")[:k]]
 
 
-_GROUPS = 1024
+_GROUPS = 256
 
 
 def _reached(scores: NDArray[np.floating], k: int) -> np.floating[Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from wye.backends.numerics import distinct
 from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from wye.router.errors import FusionError, SettingsError
 from wye.router.evidence import log_share, signals
@@ -200,8 +201,9 @@ def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[In
     by_row = [hits for hits in lists if isinstance(hits, RowHits)]
     if len(by_row) == len(lists) and all(hits.ids is by_row[0].ids for hits in by_row):
         ids, rows_of = by_row[0].ids, [hits.rows for hits in by_row]
-        rows, numbers = np.unique(np.concatenate(rows_of), return_inverse=True)
-        lengths = [*map(len, rows_of)]
+        all_rows = np.concatenate(rows_of)
+        rows = distinct(all_rows)
+        numbers, lengths = rows.searchsorted(all_rows), [*map(len, rows_of)]
     else:
         ids = sorted({hit.id for hits in lists for hit in hits})
         rows, row_of = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
