@@ -9,7 +9,6 @@ on scales that can be added. The graph's weight is the router's score, a constan
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Annotated, Literal
 
 import numpy as np
@@ -200,17 +199,13 @@ def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[In
     lists = [ranking.hits for ranking in rankings]
     by_row = [hits for hits in lists if isinstance(hits, RowHits)]
     if len(by_row) == len(lists) and all(hits.ids is by_row[0].ids for hits in by_row):
-        ids, rows_of = by_row[0].ids, [hits.rows for hits in by_row]
-        all_rows = np.concatenate(rows_of)
-        rows = distinct(all_rows)
-        numbers, lengths = rows.searchsorted(all_rows), [*map(len, rows_of)]
-    else:
-        ids = sorted({hit.id for hits in lists for hit in hits})
-        rows, row_of = np.arange(len(ids)), {id_: row for row, id_ in enumerate(ids)}
-        numbers = np.array([row_of[hit.id] for hits in lists for hit in hits], int)
-        lengths = [*map(len, lists)]
-    ends = [*accumulate(lengths)]
-    return ids, rows, [numbers[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        rows_of = [hits.rows for hits in by_row]
+        rows = distinct(np.concatenate(rows_of))
+        return by_row[0].ids, rows, [rows.searchsorted(each) for each in rows_of]
+    ids = sorted({hit.id for hits in lists for hit in hits})
+    row_of = {id_: row for row, id_ in enumerate(ids)}
+    numbers = [np.array([row_of[hit.id] for hit in hits], np.int64) for hits in lists]
+    return ids, np.arange(len(ids)), numbers
 
 
 def _foremost(totals: Float64, k: int) -> Int64:
