@@ -40,7 +40,7 @@ from wye.backends.dataset.build import (
 )
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, Writer, new_fragments
 from wye.backends.store.ingest import (
     COMMIT_SECONDS,
     COMPACT_FROM,
@@ -51,7 +51,6 @@ from wye.backends.store.ingest import (
     whole_documents,
 )
 from wye.backends.store.schema import has_columns, metadata_json, to_batch, to_passages
-from wye.backends.store.writer import Writer, new_fragments
 from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.router.session import Session

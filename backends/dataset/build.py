@@ -48,7 +48,7 @@ from wye.backends.files import canonical_json
 from wye.backends.lexical import LexicalSettings
 from wye.backends.store.corpus import Corpus, corpus_of
 from wye.backends.store.derived import COLUMNS
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     GRAPH,
     KEYS,
@@ -59,7 +59,6 @@ from wye.backends.store.schema import (
     engine_fields,
     has_columns,
 )
-from wye.backends.store.writer import Writer
 from wye.backends.strings import Strings
 from wye.backends.text import entity_key, tokenise
 from wye.backends.trigraph.graph import (

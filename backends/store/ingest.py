@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     ANALYSIS_COLUMNS,
     NAMES,
@@ -26,7 +26,6 @@ from wye.backends.store.schema import (
     to_passages,
 )
 from wye.backends.store.source import IndexedPassage
-from wye.backends.store.writer import Writer
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
 
 _T = TypeVar("_T")

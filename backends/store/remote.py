@@ -16,10 +16,9 @@ from typing import NoReturn, Self
 import lance
 
 from wye.backends.errors import IndexLockedError, IndexNotFoundError, ReadOnlyError, StoreError
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import KEEP_VERSIONS, PassageStore, Writer
 from wye.backends.store.schema import passage_schema
 from wye.backends.store.versions import PASSAGES, ROWS_PER_FRAGMENT, Record, address_of, reason_of
-from wye.backends.store.writer import KEEP_VERSIONS, Writer
 
 _OPTIONS = {
     "timeout": "5s",

@@ -12,6 +12,7 @@ from lance.file import LanceFileReader
 
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError
 from wye.backends.files import writer_lock
+from wye.backends.store.index import without_rows
 from wye.backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
 from wye.backends.store.versions import (
     PASSAGES,
@@ -27,7 +28,6 @@ from wye.backends.store.versions import (
     set_aside,
     sizes_in,
 )
-from wye.backends.store.writer import without_rows
 
 
 @dataclass(frozen=True, slots=True)

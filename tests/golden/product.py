@@ -52,7 +52,7 @@ ONLY_IF_LARGE = (
     "wye.backends.layers:LayeredStrings.__getitem__",
     "wye.backends.lexical:LayeredLexicalRetriever.score",
     "wye.backends.lexical:LexicalRetriever.from_arrays",
-    "wye.backends.store.writer:Writer.compact",
+    "wye.backends.store.index:Writer.compact",
     "wye.backends.store.corpus:LayeredMentions.of",
     "wye.backends.store.corpus:stored_corpus",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",

@@ -292,7 +292,7 @@ def test_a_commit_that_fails_counts_nothing(folder: Path, monkeypatch: pytest.Mo
         raise OSError(ENOSPC, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("wye.backends.store.writer.flush_files", full)
+        patch.setattr("wye.backends.store.index.flush_files", full)
         for _ in range(3):
             with pytest.raises(OSError, match="no space"):
                 opened(folder).ingest([NEW])

@@ -24,10 +24,9 @@ from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import LENGTH_COLUMN
-from wye.backends.store.writer import Writer
 from wye.backends.types import Passage
 
 

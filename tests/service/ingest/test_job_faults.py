@@ -22,10 +22,9 @@ from tests.live import inside, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from wye.backends.errors import IndexDamagedError
-from wye.backends.store import writer as writer_module
-from wye.backends.store.index import PassageStore
+from wye.backends.store import index as index_module
+from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.ingest import ingest
-from wye.backends.store.writer import Writer
 from wye.router.session import Session
 from wye.router.snapshot import Snapshot
 from wye.service.app import build
@@ -46,10 +45,10 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (HashAnalyser, "analyse_in_steps"),
     (wye.service.ingest.writer, "ingest"),
     (PassageStore, "writer"),
-    (writer_module, "write_fragments"),
+    (index_module, "write_fragments"),
     (Writer, "commit"),
     (lance.LanceDataset, "commit"),
-    (writer_module, "flush"),
+    (index_module, "flush"),
     (PassageStore, "refresh"),
 )
 """What a job calls, from the outside to the inside."""
