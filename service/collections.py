@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from wye.backends.errors import BackendError
-from wye.backends.store.derived import FOLDER as DERIVED
-from wye.backends.store.versions import PASSAGES, VERSIONS
 from wye.featurizer.errors import FeaturizerError
 from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
@@ -31,8 +29,6 @@ from wye.service.http.problems import Problem, reason_of
 from wye.service.logs import LOG
 from wye.service.settings import ServiceSettings
 
-LONGEST_UNSEEN = 5.0
-"""Seconds after which the files of an index are looked at even if nothing seems to have changed."""
 _LOOKS_AGAIN = 0.1
 """Seconds between looks for a version that a question asks for."""
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
@@ -63,8 +59,6 @@ class Collection:
         self._session: Session | None = None
         self._open = open_
         self._deriving: BaseProcess | None = None
-        self._seen: tuple[object, ...] = ()  # marks of the files that were last looked at
-        self._due_at = 0.0  # when they are looked at even if their marks are the same
         self._changed_at = monotonic()  # when the version last changed
         self._changes = 0  # of the base, when `_deriving` was started
 
@@ -151,30 +145,13 @@ class Collection:
         """
         if self._session is None:
             return False
-        marks = self._marks(self._session)
-        if marks == self._seen and monotonic() < self._due_at:
-            return False
         has_thresholds = self._move(THRESHOLDS, self._session.reload_thresholds)
         if has_thresholds:  # they may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
         has_version = self._move(INDEX, self._session.reload)
         self._derive(self._session)
         self._check_files(self._session)
-        self._due_at = monotonic() + LONGEST_UNSEEN
-        # What could not be used is tried again each time.
-        self._seen = () if self.error else marks
         return has_version or has_thresholds
-
-    def _marks(self, session: Session) -> tuple[object, ...]:
-        """What differs once a version, a file of one, a base or thresholds were written."""
-        if session.index.is_remote:
-            return (object(),)
-        passages, thresholds = session.folder / PASSAGES, session.settings.router.thresholds
-        paths = [passages / VERSIONS, passages / "data", session.folder / DERIVED]
-        paths += [Path(thresholds)] if thresholds else []
-        # The name of the newest manifest comes first: two commits may have one time.
-        newest = min((path.name for path in paths[0].glob("*.manifest")), default="")
-        return newest, *map(_mark, paths)
 
     def close(self) -> None:
         """End the derivation, if one runs, and close the session."""
@@ -244,15 +221,6 @@ class Collection:
             return None
         self.faults[subject] = ""
         return result
-
-
-def _mark(path: Path) -> tuple[int, ...]:
-    """What changes with a file, or with the entries of a folder; () for none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _build(session: Session | None) -> Session | None:

@@ -12,6 +12,7 @@ from tests.live import until
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Library, Serve
 from wye.backends.store.documents import Removal, remove
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.errors import ModelFileError, RouterError
@@ -204,7 +205,7 @@ def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collectio
     before = real.session
     assert not real.renew()
     with pytest.MonkeyPatch.context() as patch:  # a poll opens nothing while nothing is written
-        patch.setattr(Session, "reload", lambda _: pytest.fail("opened"))
+        patch.setattr(PassageStore, "open", lambda *_: pytest.fail("opened"))
         assert not real.renew()
     add(BABBAGE)
     assert before.snapshot.passages(["b"]) == {}
