@@ -1,7 +1,7 @@
 """Many strings in little memory, vocabularies, and sentences as rows of word numbers."""
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -244,14 +244,6 @@ def _alike(*several: Strings) -> tuple[Strings, ...]:
     size = sum(strings.array.nbytes for strings in several)
     kind = pa.large_string() if size > _SHORT else pa.string()
     return tuple(Strings(strings.array.cast(kind)) for strings in several)
-
-
-def positions(strings: Sequence[str], wanted: Collection[str]) -> Int64:
-    """Positions of the wanted strings, ascending."""
-    if isinstance(strings, Strings):
-        is_wanted = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
-        return np.flatnonzero(is_wanted.to_numpy(zero_copy_only=False))
-    return np.array([n for n, string in enumerate(strings) if string in wanted], np.int64)
 
 
 def taken(strings: Sequence[str], at: Int64) -> pa.StringArray:

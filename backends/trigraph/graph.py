@@ -5,6 +5,7 @@ file: entities are numbered by key, passages by id. In one with a tail (`tail`) 
 entities also depend on its base.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +22,13 @@ from wye.backends.store.derived import (
     unpack_strings,
 )
 from wye.backends.strings import Strings, Words, ascending, find_all
+from wye.backends.text import entity_key, title_names
 from wye.backends.trigraph.names import (
-    DisplayNames,
     NameTrie,
     NameWords,
     NormalisedCorpus,
     normalise,
+    title_parts,
 )
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int32, Int64, Mask
@@ -117,6 +119,60 @@ class Vocabulary(Protocol):
     def names(self) -> NameTrie:
         """Finds those that count wherever they occur word for word."""
         ...
+
+
+class DisplayNames:
+    """The most frequent spelling of each entity's name."""
+
+    def __init__(self, corpus: Corpus, keys: Sequence[str], surface: Int64, titles: Int64) -> None:
+        """Find the most frequent surface and the first title of each entity.
+
+        Args:
+            surface: Entity of each named-entity surface, -1 if it is none.
+            titles: (2, t) passage and entity of each title, ascending by passage.
+        """
+        self._keys, self._size = keys, len(keys)
+        self._titles = corpus.titles
+        self._surfaces = corpus.entities.names
+        frequency = np.bincount(corpus.entities.code, minlength=len(surface))
+        # Ties in frequency go to the first in code point order.
+        order = np.lexsort((np.arange(len(surface)), -frequency))
+        order = order[surface[order] >= 0]
+        entities, first = np.unique(surface[order], return_index=True)
+        self._tagged = np.full(len(keys), -1, np.int64)
+        self._tagged[entities] = order[first]
+        passages, titled = titles
+        entities, first = np.unique(titled, return_index=True)
+        self._titled = np.full(len(keys), -1, np.int64)
+        self._titled[entities] = passages[first]
+
+    def to_arrays(self) -> Arrays:
+        """The spellings as arrays, for `from_arrays`."""
+        return {"display.tagged": self._tagged, "display.titled": self._titled}
+
+    @classmethod
+    def from_arrays(cls, corpus: Corpus, keys: Sequence[str], arrays: Arrays) -> "DisplayNames":
+        """The inverse of `to_arrays`, given the same corpus and keys."""
+        self = cls.__new__(cls)
+        self._keys, self._size = keys, len(keys)
+        self._titles, self._surfaces = corpus.titles, corpus.entities.names
+        self._tagged, self._titled = arrays["display.tagged"], arrays["display.titled"]
+        return self
+
+    def of(self, entity: int) -> str:
+        """An entity's name: as most often tagged, else as its first title, else its key."""
+        if self._tagged[entity] >= 0:
+            return self._surfaces[int(self._tagged[entity])].strip()
+        key = self._keys[entity]
+        if self._titled[entity] >= 0:
+            title = self._titles[self._titled[entity]]
+            names = (*reversed(title_names(title)), *title_parts(title), *title.split())
+            return next((name for name in names if entity_key(name) == key), key)
+        return key
+
+    def all(self) -> list[str]:
+        """The names of all entities, by number."""
+        return [self.of(entity) for entity in range(self._size)]
 
 
 LISTS = ("passages", "entities", "counts", "mentions", "titled", "titles")

@@ -20,7 +20,7 @@ import numpy as np
 
 from wye.backends.numerics import logistic
 from wye.backends.text import folded_words, split_sentences, words_of
-from wye.backends.trigraph.definitions import day_keys
+from wye.backends.trigraph.names import day_keys
 from wye.backends.trigraph.question import PassageSource, Sentences
 from wye.backends.types import Float64, Int64, Query, WordCoverage
 

@@ -1,9 +1,8 @@
 """Seeds: the entities that a question names, where a walk starts."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import methodcaller
 
 import numpy as np
 
@@ -11,14 +10,16 @@ from wye.backends.errors import BackendError
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import entity_key, starts_like_a_name, stretch, tokenise
 from wye.backends.trigraph.graph import TriGraph
-from wye.backends.trigraph.names import Degree, allowed_names
+from wye.backends.trigraph.names import Link, NameTrie
 from wye.backends.trigraph.settings import SeedSettings
-from wye.backends.types import Float32, Query
+from wye.backends.types import Float32, Int64, Query
 
 # A seed has at least this value, even if the floor is lower.
 MIN_VALUE = 1e-6
 NONE = -1
 """Stands for an entity that there is not; entities of a dataset may be below 0."""
+Degree = Callable[[Int64], Int64]
+"""From (a,) entities to (a,) numbers of passages that mention them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class SeedFinder:
             return []
         tokens = tokenise(query.text)
         seeds = []
-        for link in allowed_names(self._graph.names, methodcaller("find", tokens), degree):
+        for link in _allowed_names(self._graph.names, tokens, degree):
             end = link.start + link.length
             value = confidence(tokens, link.start, end, self._settings)
             words = stretch(query.text, link.start, link.length)
@@ -153,6 +154,20 @@ def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettin
     # An article before the word is part of the name: "the godfather".
     single = end - start == 1 and (start == 0 or tokens[start - 1].casefold() != "the")
     return settings.lower_case_word if single else settings.lower_case_name
+
+
+def _allowed_names(names: NameTrie, tokens: Sequence[str], degree: Degree) -> list[Link]:
+    """Names in some tokens of entities that allowed passages mention.
+
+    A longer name that only other passages have does not hide a shorter one.
+    """
+    while True:
+        links = names.find(tokens)
+        degrees = degree(np.array([link.entity for link in links], np.int64)).tolist()
+        hidden = [link.entity for link, times in zip(links, degrees, strict=True) if not times]
+        if not hidden:
+            return links
+        names = names.without(hidden)
 
 
 def _best(seeds: Sequence[Seed], degree: Degree) -> tuple[Seed, ...]:

@@ -19,6 +19,7 @@ from wye.backends.layers import Layers
 from wye.backends.store.corpus import TwoCorpora
 from wye.backends.strings import Words
 from wye.backends.trigraph.graph import (
+    DisplayNames,
     Lists,
     Numbers,
     PlainLists,
@@ -27,7 +28,7 @@ from wye.backends.trigraph.graph import (
     plain,
     wants_phrases,
 )
-from wye.backends.trigraph.names import DisplayNames, Link, NameTrie
+from wye.backends.trigraph.names import Link, NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int64
 

@@ -3,7 +3,7 @@
 import pytest
 
 from wye.backends.text import cells_of
-from wye.backends.trigraph.definitions import day_keys, defining_names, title_parts
+from wye.backends.trigraph.names import day_keys, defining_names, title_parts
 
 
 @pytest.mark.parametrize(
