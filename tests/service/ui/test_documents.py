@@ -26,7 +26,7 @@ def shown(page: "Page") -> list[str]:
 
 def open_documents(page: "Page") -> None:
     page.click("#tab-documents")
-    page.wait(lambda: page.text("#documents-count") and page.text("#endings"))
+    page.wait(lambda: "shown" in page.text("#documents-count") and page.text("#endings"))
 
 
 def send(page: "Page", *files: Path) -> None:
