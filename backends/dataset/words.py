@@ -130,7 +130,7 @@ class WordTable:
         pair_of = {_number(pair): pair for pair in pairs}
         numbers = [*pair_of]
         if len(numbers) > _AT_ONCE:
-            numbers = np.intersect1d(numbers, self._numbers).tolist()
+            numbers = np.intersect1d(numbers, self._numbers, assume_unique=True).tolist()
         found = {}
         for first in range(0, len(numbers), _AT_ONCE):
             listed = ", ".join(map(str, numbers[first : first + _AT_ONCE]))
