@@ -351,8 +351,7 @@ def _fit_relevance(settings: "Settings", sources: "Sequence[QuestionSource]", fo
     from wye.training.markdown import show
     from wye.training.relevance import fit_for_user
 
-    pairs = [f"{source.dataset}={source.index}" for source in sources]
-    show(fit_for_user(settings, pairs, folder))
+    show(fit_for_user(settings, sources, folder))
     typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
 
 

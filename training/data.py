@@ -5,7 +5,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Question:
         answers: Texts that count as its answer, from `answers` in its metadata.
         group: The dataset it comes from, from `dataset` in its metadata.
         hops: How many passages have to be joined to answer it, from `hops`; 0 if not said.
+        row: Document -> texts that its relevant rows have, from `row`; of a table only those count.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Question:
     answers: tuple[str, ...] = ()
     group: str = ""
     hops: int = 0
+    row: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def _read_questions(folder: Path) -> dict[str, Question]:
 def _question(id_: str, text: str, metadata: object) -> Question:
     """A question; metadata in another form are ignored."""
     fields = metadata if isinstance(metadata, dict) else {}
-    answers, group, hops = (fields.get(name) for name in ("answers", "dataset", "hops"))
+    answers, group, hops, row = map(fields.get, ("answers", "dataset", "hops", "row"))
     return Question(
         id_,
         text,
@@ -211,6 +213,7 @@ def _question(id_: str, text: str, metadata: object) -> Question:
         else (),
         group if isinstance(group, str) else "",
         hops if isinstance(hops, int) else 0,
+        row if isinstance(row, dict) else {},
     )
 
 

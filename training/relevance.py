@@ -1,8 +1,8 @@
-"""`python -m wye.training.relevance DATASET=INDEX … --out FOLDER`: fits and evaluates relevance.
+"""`python -m wye.training.relevance DATASET=INDEX … --out FOLDER`: fits relevance.
 
 Every route answers the train questions of each dataset, and questions that have no answer; see
-`wye.training.relevance_questions`. `--evaluate` evaluates a fitted model on another split. `wye
-train --relevance` fits one for a user's own questions.
+`wye.training.relevance_questions`. `wye train --relevance` fits a user's own train and dev
+questions.
 """
 
 import tempfile
@@ -30,10 +30,11 @@ from wye.router.relevance import (
     RelevanceModel,
     fingerprint,
 )
-from wye.router.relevance_files import RELEVANCE, load_relevance, relevance_json
+from wye.router.relevance_files import RELEVANCE, relevance_json
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import ABSTAIN_BELOW, SURE_FROM, Route
+from wye.training.data import QuestionSource, parse_source
 from wye.training.errors import FitError
 from wye.training.fit.calibration import BINS, fit_curves, reliability
 from wye.training.markdown import table
@@ -209,95 +210,66 @@ def quality(data: Observations, chances: Float64, rows: Mask) -> list[str]:
     return [f"{area:.3f}", f"{calibration.ece:.3f}"]
 
 
-def quality_table(
-    examples: Sequence[Example],
-    model: RelevanceModel | None = None,
-    routes: Sequence[str] = (*ROUTES, FEW),
-) -> str:
-    """Table of how good the probabilities of passages and of answers are, by curves and family.
-
-    Args:
-        model: The model to evaluate; None fits curves, both ways of `Observations.crossfit`.
-        routes: Names of the curves.
-    """
-    rows, ways = [], ("",) if model else ("", ", home")
-    for route in routes:
-        route_examples = [example for example in examples if example.route == route]
-        if not route_examples:
-            continue
-        passages, answers = of_passages(route_examples), of_answers(route_examples)
-        estimates = [
-            (data, curves[route](data.evidence) if curves else data.crossfit(at_home=bool(way)))
-            for data, curves in (
-                (passages, model.passages if model else None),
-                (answers, model.answers if model else None),
-            )
-            for way in ways
-        ]
-        for family in np.unique(answers.families[answers.outcomes > 0]):
-            cells = [route, family]
-            for data, chances in estimates:
-                cells += quality(data, chances, data.families == family)
-            for kind in UNANSWERED:
-                against = (answers.families == family) & np.isin(answers.kinds, ["own", kind])
-                cells += quality(answers, estimates[-1][1], against)[:1]
-            rows.append(cells)
-    whats = [f"{what}{way}" for what in ("passages", "answers") for way in ways]
-    header = [f"{name}, {what}" for what in whats for name in MEASURES]
-    header += [f"AUC, {kind}" for kind in UNANSWERED]
-    return table(["route", "family", *header], rows, 2)
-
-
-def outcome_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
-    """Table of the shares of questions of each kind that are answered with "no" and "unsure".
-
-    Args:
-        model: The model to evaluate; None fits curves on four fifths of the questions.
-    """
-    rows = []
-    for route in REPORTED:
-        answers = of_answers([example for example in examples if example.route == route])
-        chances = (
-            model.answers[route](answers.evidence) if model else answers.crossfit(at_home=True)
-        )
-        for family in np.unique(answers.families[answers.outcomes > 0]):
-            cells = [route, family]
-            for kind in KINDS:
-                chosen = chances[(answers.families == family) & (answers.kinds == kind)]
-                shares = ((chosen < bound).mean() for bound in (ABSTAIN_BELOW, SURE_FROM))
-                no, below = shares if len(chosen) else (0.0, 0.0)
-                cells.append(f"{no:.3f} + {below - no:.3f}" if len(chosen) else "-")
-            rows.append(cells)
-    return table(["route", "family", *KINDS], rows, 2)
-
-
-def fit_for_user(settings: Settings, pairs: Sequence[str], out: Path) -> str:
-    """Fit relevance to a user's questions; the demo's serve as ones without an answer.
-
-    Args:
-        pairs: Each "DATASET=INDEX".
+def tables(examples: Sequence[Example]) -> tuple[str, str]:
+    """How good the probabilities of `REPORTED` are, for each family of questions.
 
     Returns:
-        The text of the card, which is written beside the model.
+        A table of AUC and calibration error, of passages and of answers, by both ways of
+        `Observations.crossfit`; and one of the shares of questions of each kind that are answered
+        with "no" and "unsure", by curves that were fitted on four fifths of the questions.
+    """
+    qualities, outcomes = [], []
+    for route in REPORTED:
+        of_route = [example for example in examples if example.route == route]
+        passages, answers = of_passages(of_route), of_answers(of_route)
+        estimates = [
+            (data, data.crossfit(at_home=at_home))
+            for data in (passages, answers)
+            for at_home in (False, True)
+        ]
+        chances = estimates[-1][1]
+        for family in np.unique(answers.families[answers.outcomes > 0]):
+            ours, cells = answers.families == family, [route, family]
+            for data, estimate in estimates:
+                cells += quality(data, estimate, data.families == family)
+            for kind in UNANSWERED:
+                cells += quality(answers, chances, ours & np.isin(answers.kinds, ["own", kind]))[:1]
+            qualities.append(cells)
+            shares = [_refused(chances[ours & (answers.kinds == kind)]) for kind in KINDS]
+            outcomes.append([route, family, *shares])
+    whats = [f"{what}{way}" for what in ("passages", "answers") for way in ("", ", home")]
+    header = [f"{name}, {what}" for what in whats for name in MEASURES]
+    header += [f"AUC, {kind}" for kind in UNANSWERED]
+    names = "route", "family"
+    return table([*names, *header], qualities, 2), table([*names, *KINDS], outcomes, 2)
+
+
+def _refused(chances: Float64) -> str:
+    """The shares of questions that are answered with "no" and with "unsure"."""
+    if not len(chances):
+        return "-"
+    no, below = ((chances < bound).mean() for bound in (ABSTAIN_BELOW, SURE_FROM))
+    return f"{no:.3f} + {below - no:.3f}"
+
+
+def fit_relevance(settings: Settings, data: Sequence[Questions], out: Path) -> str:
+    """Fit relevance to the answers of indexes, and write it with its card.
+
+    Args:
+        data: The questions; the first have an index.
+
+    Returns:
+        The text of the card.
 
     Raises:
         FitError: There is too little to fit.
-        DatasetError: A dataset cannot be read.
     """
-    with as_file(files("wye.service") / "demo") as demo, tempfile.TemporaryDirectory() as scratch:
-        data = [Questions(pair, ("train", "dev")) for pair in (*pairs, str(demo))]
-        return write(settings, data[0].index, gather(settings, data, Path(scratch)), out)
-
-
-def write(settings: Settings, index: Path, examples: Sequence[Example], out: Path) -> str:
-    """Fit a model, write it with its card, and return the card.
-
-    Args:
-        index: One of the indexes that were asked, for the model's fingerprint.
-    """
-    with Session.open(settings, index) as session:
+    with tempfile.TemporaryDirectory() as scratch:
+        examples = gather(settings, data, Path(scratch))
+    with Session.open(settings, data[0].index or Path()) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
+    qualities, outcomes = tables(examples)
     is_foreign = any(example.kind == "foreign" for example in examples)
     card = _CARD.format(
         name=out.name,
@@ -310,10 +282,10 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
         sizes=", ".join(map(str, SIZES)),
         foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
         bins=BINS,
-        qualities=quality_table(examples, routes=REPORTED),
+        qualities=qualities,
         abstain=ABSTAIN_BELOW,
         sure=SURE_FROM,
-        outcomes=outcome_table(examples),
+        outcomes=outcomes,
     )
     out.mkdir(parents=True, exist_ok=True)
     for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", card)):
@@ -322,29 +294,23 @@ def write(settings: Settings, index: Path, examples: Sequence[Example], out: Pat
     return card
 
 
-app = typer.Typer()
+def fit_for_user(settings: Settings, sources: Sequence[QuestionSource], out: Path) -> str:
+    """Fit relevance to a user's questions; the demo's serve as ones without an answer."""
+    splits = ("train", "dev")
+    with as_file(files("wye.service") / "demo") as demo:
+        data = [Questions(source.dataset, source.index, splits) for source in sources]
+        return fit_relevance(settings, [*data, Questions(demo, None, splits)], out)
 
 
-@app.command()
 def main(
     pairs: Annotated[list[str], typer.Argument(help="Dataset and index.", metavar="DATASET=INDEX")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the model.")],
-    evaluate: Annotated[
-        str, typer.Option(metavar="SPLIT", help="Only evaluate the model in --out on this split.")
-    ] = "",
 ) -> None:
-    """Fit relevance and answerability, and write them with a card."""
-    settings = load_settings()
-    data = [Questions(pair, (evaluate or "train",)) for pair in pairs]
-    with tempfile.TemporaryDirectory() as scratch:
-        examples = gather(settings, data, Path(scratch))
-    if evaluate:
-        model = load_relevance(out)
-        say(quality_table(examples, model))
-        say(outcome_table(examples, model))
-        return
-    say(write(settings, data[0].index, examples, out))
+    """Fit relevance and answerability to train questions, and write them with a card."""
+    sources = [parse_source(pair, None) for pair in pairs]
+    data = [Questions(source.dataset, source.index, ("train",)) for source in sources]
+    say(fit_relevance(load_settings(), data, out))
 
 
 if __name__ == "__main__":
-    app()
+    typer.run(main)

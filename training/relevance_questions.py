@@ -7,22 +7,27 @@ name what the index knows and ask what it does not say.
 
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from rich import print as say
 
 from wye.backends.store.documents import Removal, remove
+from wye.backends.text import content_terms
 from wye.backends.types import Float64
+from wye.router.answers import names_in
 from wye.router.relevance import Judgement, RouteRanking, evidence_on
 from wye.router.session import ModelCache, Session
 from wye.router.settings import Settings
 from wye.router.types import USUAL, Ask, Route
-from wye.training.data import judged_id, lacking, read_dataset, readable_lines
-from wye.training.near_misses import Pattern, near_misses, pattern_of
+from wye.training.data import judged_id, lacking, read_dataset, read_objects
+from wye.training.errors import DatasetError
 
 HITS = 10
 BATCH = 32
@@ -33,6 +38,11 @@ FOREIGN = 20
 SIZES = (28, 60, 120, 200)
 """Passages of the copies with few of them."""
 ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
+TRIES = 60
+"""Names or patterns that are tried for each near miss."""
+
+Texts = tuple[str, str]
+"""Title and text of a passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +73,33 @@ class Questions:
     questions that have no answer; each line has `text` and `split`.
     """
 
-    def __init__(self, pair: str, splits: Sequence[str]) -> None:
+    def __init__(self, folder: Path, index: Path | None, splits: Sequence[str]) -> None:
         """Read the questions; a dataset with none of the splits has none, but its index is asked.
 
         Args:
-            pair: "DATASET=INDEX", or "DATASET" for questions that only other indexes are asked.
+            index: None for questions that only other indexes are asked.
 
         Raises:
             DatasetError: The dataset cannot be read, or the index has no passage that is relevant.
         """
-        name, _, index = pair.partition("=")
-        folder, self.index = Path(name), Path(index)
+        self.index = index
         names = [split for split in splits if (folder / "qrels" / f"{split}.tsv").exists()]
         data = [read_dataset(folder, split) for split in names]
-        for part in data if index else ():
-            lacking(part, self.index)
+        if index:
+            for part in data:
+                lacking(part, index)
         questions = {q.id: (q, q.group or part.name) for part in data for q in part.questions}
         ids = sorted(questions, key=_hash)[:MOST]
         self.texts = {id_: questions[id_][0].text for id_ in ids}
         self.families = {id_: questions[id_][1] for id_ in ids}
+        self.rows = {id_: questions[id_][0].row for id_ in ids}
         self.gold = {
             id_: frozenset(key for key, value in part.judgements[id_].items() if value > 0)
             for part in data
             for id_ in part.judgements.keys() & self.texts.keys()
         }
-        metadata = (
-            (row["_id"], row.get("metadata") or {})
-            for row in readable_lines(folder / "queries.jsonl")
-        )
-        self._rows = {id_: fields["row"] for id_, fields in metadata if "row" in fields}
         self.near, self.other = (
-            [row["text"] for row in readable_lines(folder / file) if row["split"] in splits]
+            _without_answer(folder / file, splits)
             for file in ("near_misses.jsonl", "other_subjects.jsonl")
         )
 
@@ -113,8 +119,107 @@ class Questions:
             text: Its title and text.
         """
         document = judged_id(passage, self.gold[id_])
-        cells: Iterable[str] = self._rows.get(id_, {}).get(document, ())
+        cells = self.rows[id_].get(document, ())
         return document in self.gold[id_] and all(c.lower() in text.lower() for c in cells)
+
+
+def _without_answer(path: Path, splits: Sequence[str]) -> list[str]:
+    """The questions of some splits in a file of such lines; none if there is no file."""
+    texts = []
+    for number, row in read_objects(path) if path.is_file() else ():
+        if not isinstance(text := row.get("text"), str):
+            raise DatasetError(f'{path}:{number} needs "text" and "split", both strings.')
+        texts += [text] * (row.get("split") in splits)
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A question with a gap where its name was.
+
+    Attributes:
+        before: The text before the gap.
+        after: The text after it.
+        name: The name that was there.
+        others: Content terms of all its names.
+        attributes: Its other content terms that its relevant passages have; never empty.
+    """
+
+    before: str
+    after: str
+    name: str
+    others: frozenset[str]
+    attributes: frozenset[str]
+
+    def __str__(self) -> str:
+        return self.with_name("…")  # the same in every run, which the order of a set is not
+
+    def with_name(self, name: str) -> str:
+        """The question about something else."""
+        return f"{self.before}{name}{self.after}"
+
+
+def pattern_of(question: str, passages: Iterable[Texts]) -> Pattern | None:
+    """The pattern of a question, such as "Who founded …?".
+
+    None if its relevant passages have no name or other word of it.
+    """
+    whole = "\n".join(f"{title}\n{text}" for title, text in passages)
+    names = names_in(question)
+    name = next((name for name in names if name in whole and content_terms(name)), None)
+    if name is None:
+        return None
+    others = frozenset(content_terms(" ".join(names)))
+    attributes = frozenset(content_terms(question)) - others
+    before, _, after = question.partition(name)
+    pattern = Pattern(before, after, name, others, attributes & frozenset(content_terms(whole)))
+    return pattern if pattern.attributes else None
+
+
+def near_misses(
+    patterns: Sequence[Pattern], foreign: Sequence[Pattern], passages: Iterable[Texts]
+) -> list[str]:
+    """Questions about the names of some patterns that no passage of a corpus answers.
+
+    Each pattern gives at most two: it takes the name of another, and its name goes into one of the
+    patterns of other corpora. The new question has no answer if no passage that has the name has
+    any of the pattern's attributes. Nothing is drawn by chance: the order of names and patterns is
+    that of a hash.
+
+    Args:
+        patterns: Those of questions that the corpus answers.
+        foreign: Those of questions about other corpora.
+        passages: All passages of the corpus.
+    """
+    terms = [frozenset(content_terms(f"{title}\n{text}")) for title, text in passages]
+    rows: dict[str, set[int]] = {}
+    for row, of_passage in enumerate(terms):
+        for term in of_passage:
+            rows.setdefault(term, set()).add(row)
+
+    def is_near_miss(pattern: Pattern, name: str) -> bool:
+        of_name = frozenset(content_terms(name))
+        if of_name & (pattern.others | pattern.attributes):
+            return False
+        having = set[int].intersection(*(rows.get(term, set()) for term in of_name))
+        return bool(having) and not any(pattern.attributes & terms[row] for row in having)
+
+    questions: dict[str, None] = {}
+    names = sorted({pattern.name for pattern in patterns})
+    for pattern in patterns:
+        own = ((pattern, name) for name in _shuffled(names, pattern.before))
+        other = ((one, pattern.name) for one in _shuffled(foreign, pattern.name))
+        for pairs in (own, other):
+            fits = (pair for pair in islice(pairs, TRIES) if is_near_miss(*pair))
+            questions.update((one.with_name(name), None) for one, name in islice(fits, 1))
+    return [*questions]
+
+
+_Value = TypeVar("_Value", str, Pattern)
+
+
+def _shuffled(values: Sequence[_Value], seed: str) -> list[_Value]:
+    return sorted(values, key=lambda value: _hash(f"{seed}\n{value}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +227,9 @@ class _Stored:
     """The passages of an index, and which of them answer each question."""
 
     source: Questions
+    index: Path
     ids: list[str]
-    texts: list[tuple[str, str]]
+    texts: list[Texts]
     relevant: dict[str, set[int]]
 
     def patterns(self, ids: Iterable[str]) -> list[Pattern]:
@@ -135,7 +241,7 @@ class _Stored:
         return [pattern for pattern in patterns if pattern]
 
 
-def _stored(session: Session, source: Questions) -> _Stored:
+def _stored(session: Session, source: Questions, index: Path) -> _Stored:
     corpus = session.snapshot.corpus
     ids, texts = list(corpus.ids), list(corpus.iter_texts())
     judged = frozenset[str]().union(*source.gold.values())
@@ -151,7 +257,7 @@ def _stored(session: Session, source: Questions) -> _Stored:
         }
         for id_, gold in source.gold.items()
     }
-    return _Stored(source, ids, texts, relevant)
+    return _Stored(source, index, ids, texts, relevant)
 
 
 @dataclass
@@ -198,6 +304,10 @@ def ask(
             yield Example(curves, family, kind, evidence.passages, outcome, evidence.answer)
 
 
+Copy = Callable[[_Stored, set[int]], AbstractContextManager[Session]]
+"""Opens a copy of an index without some of its passages."""
+
+
 def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list[Example]:
     """Collect examples of all kinds from all datasets.
 
@@ -206,31 +316,27 @@ def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list
     """
     examples: list[Example] = []
     with ModelCache() as models:
+        copy = partial(_copy, settings, models, scratch)
         stored = []
         for source in data:
-            if source.index != Path():
+            if source.index:
                 with Session.open(settings, source.index, models) as session:
-                    stored.append(_stored(session, source))
+                    stored.append(_stored(session, source, source.index))
         patterns = {one.source.family: one.patterns(one.source.texts) for one in stored}
         for one in stored:
-            foreign = [
-                pattern
-                for family, of_family in patterns.items()
-                if family != one.source.family
-                for pattern in of_family
-            ]
-            with Session.open(settings, one.source.index, models) as session:
+            source = one.source
+            elsewhere = (rows for family, rows in patterns.items() if family != source.family)
+            foreign = [*chain.from_iterable(elsewhere)]
+            with Session.open(settings, one.index, models) as session:
                 examples += _whole(session, one, foreign, data)
             for which in (0, 1):
-                half = [id_ for id_ in one.source.texts if _hash(id_) % 2 == which]
-                gone = {row for id_ in half for row in one.relevant[id_]}
-                with _Copy(settings, models, one, gone, scratch) as session:
-                    texts = {id_: one.source.texts[id_] for id_ in half}
-                    examples += ask(session, one.source, texts, "removed")
+                half = {i: text for i, text in source.texts.items() if _hash(i) % 2 == which}
+                with copy(one, {row for id_ in half for row in one.relevant[id_]}) as session:
+                    examples += ask(session, source, half, "removed")
             for size in SIZES:
                 if size < len(one.ids) / 2:
-                    examples += _few(settings, models, one, foreign, size, scratch)
-            say(f"{one.source.index}: {len(one.source.texts)} questions")
+                    examples += _few(copy, one, foreign, size)
+            say(f"{one.index}: {len(source.texts)} questions")
     return examples
 
 
@@ -249,52 +355,37 @@ def _whole(
             yield from ask(session, other, sample, "foreign")
 
 
-def _few(  # noqa: PLR0917 - one for each thing that varies
-    settings: Settings,
-    models: ModelCache,
-    one: _Stored,
-    foreign: Sequence[Pattern],
-    size: int,
-    scratch: Path,
-) -> Iterator[Example]:
+def _few(copy: Copy, one: _Stored, foreign: Sequence[Pattern], size: int) -> Iterator[Example]:
     """Examples from a copy with few passages, which answers some questions and others not."""
-    kept: set[int] = set()
-    own: dict[str, str] = {}
-    for id_ in sorted(one.source.texts, key=lambda id_: _hash(f"{size} {id_}")):
+    source, kept, own = one.source, set[int](), dict[str, str]()
+    for id_ in sorted(source.texts, key=lambda id_: _hash(f"{size} {id_}")):
         if len(kept | one.relevant[id_]) <= size / 2:
             kept |= one.relevant[id_]
-            own[id_] = one.source.texts[id_]
-    absent = ((id_, text) for id_, text in one.source.texts.items() if not one.relevant[id_] & kept)
+            own[id_] = source.texts[id_]
+    absent = ((id_, text) for id_, text in source.texts.items() if not one.relevant[id_] & kept)
     removed = dict(islice(absent, len(own)))
     avoided = {row for id_ in removed for row in one.relevant[id_]}
     others = (row for row in range(len(one.ids)) if row not in kept | avoided)
     by_hash = sorted(others, key=lambda row: _hash(f"{size} {one.ids[row]}"))
     kept.update(by_hash[: size - len(kept)])
-    with _Copy(settings, models, one, set(range(len(one.ids))) - kept, scratch) as session:
-        yield from ask(session, one.source, own, "own")
-        yield from ask(session, one.source, removed, "removed")
-        texts = [one.texts[row] for row in sorted(kept)]
-        near = near_misses(one.patterns(own), foreign, texts)
-        yield from ask(session, one.source, {f"near {text}": text for text in near}, "near")
+    with copy(one, set(range(len(one.ids))) - kept) as session:
+        yield from ask(session, source, own, "own")
+        yield from ask(session, source, removed, "removed")
+        near = near_misses(one.patterns(own), foreign, [one.texts[row] for row in sorted(kept)])
+        yield from ask(session, source, {f"near {text}": text for text in near}, "near")
 
 
-class _Copy:
-    """A copy of an index without some passages, which is deleted after use."""
-
-    def __init__(
-        self, settings: Settings, models: ModelCache, one: _Stored, gone: set[int], scratch: Path
-    ) -> None:
-        self._folder = scratch / "copy"
-        shutil.copytree(one.source.index, self._folder)
-        remove(self._folder, Removal(ids=tuple(one.ids[row] for row in sorted(gone))))
-        self._session = Session.open(settings, self._folder, models)
-
-    def __enter__(self) -> Session:
-        return self._session.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        self._session.close()
-        shutil.rmtree(self._folder)
+@contextmanager
+def _copy(
+    settings: Settings, models: ModelCache, scratch: Path, one: _Stored, gone: set[int]
+) -> Iterator[Session]:
+    """Open a copy of an index without some rows, which is deleted after use."""
+    folder = scratch / "copy"
+    shutil.copytree(one.index, folder)
+    remove(folder, Removal(ids=tuple(one.ids[row] for row in sorted(gone))))
+    with Session.open(settings, folder, models) as session:
+        yield session
+    shutil.rmtree(folder)
 
 
 def _hash(text: str) -> int:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import wye
 from benchmarks.harness import DEMO
@@ -20,25 +19,33 @@ from wye.router.relevance_files import RELEVANCE, load_relevance
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.service.cli import run
-from wye.training.near_misses import near_misses, pattern_of
+from wye.training.data import QuestionSource
+from wye.training.errors import DatasetError
 from wye.training.relevance import (
     KINDS,
     PASSAGES_UNANSWERED,
     UNANSWERED,
-    app,
+    fit_for_user,
     fit_model,
     of_answers,
     of_passages,
     quality,
 )
-from wye.training.relevance_questions import ROUTES, Example, Questions, gather
+from wye.training.relevance_questions import (
+    ROUTES,
+    Example,
+    Questions,
+    gather,
+    near_misses,
+    pattern_of,
+)
 
 TOWNS = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic", "Bihac", "Tuzla", "Zenica")
 RIVERS = ("Volga", "Danube", "Ebro", "Tagus", "Loire", "Rhone", "Seine", "Oder")
 
 
-def dataset(folder: Path, name: str, places: tuple[str, ...], thing: str) -> str:
-    """A folder of documents and questions with its index, as DATASET=INDEX."""
+def dataset(folder: Path, name: str, places: tuple[str, ...], thing: str) -> QuestionSource:
+    """A folder of documents and questions with its index."""
     folder = folder / name
     (folder / "qrels").mkdir(parents=True)
     texts = {place: f"{place} has a {thing} that {place} is known for." for place in places}
@@ -51,7 +58,7 @@ def dataset(folder: Path, name: str, places: tuple[str, ...], thing: str) -> str
         (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
     with wye.create(folder / "index") as index:
         index.add(wye.Document(place, place, text) for place, text in texts.items())
-    return f"{folder}={folder / 'index'}"
+    return QuestionSource(folder, folder / "index")
 
 
 def made(seed: int = 0) -> list[Example]:
@@ -126,16 +133,19 @@ def test_near_misses_ask_of_a_name_what_no_passage_says_of_it() -> None:
 
 
 def test_questions_without_an_answer_may_stand_beside_the_dataset(tmp_path: Path) -> None:
-    pair = dataset(tmp_path, "towns", TOWNS, "castle")
-    folder = tmp_path / "towns"
+    folder, index = (towns := dataset(tmp_path, "towns", TOWNS, "castle")).dataset, towns.index
     lines = [{"text": f"Who is the mayor of {town}?", "split": "train"} for town in TOWNS[:2]]
     lines.append({"text": "Who is the mayor of Tuzla?", "split": "test"})
     (folder / "near_misses.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in lines))
-    assert len(Questions(pair, ("train",)).near) == 2
+    assert len(Questions(folder, index, ("train",)).near) == 2
+    (folder / "other_subjects.jsonl").write_text('{"split": "train"}')
+    with pytest.raises(DatasetError, match=r"other_subjects.jsonl:1 needs"):
+        Questions(folder, index, ("train",))
+    (folder / "other_subjects.jsonl").unlink()
     question = {"_id": "q-Mostar", "text": "Mostar?", "metadata": {"row": {"Mostar": ["castle"]}}}
     (folder / "queries.jsonl").write_text(json.dumps(question))
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq-Mostar\tMostar\t1\n")
-    source = Questions(str(folder), ("train",))
+    source = Questions(folder, None, ("train",))
     assert source.is_relevant("q-Mostar", "Mostar", "Its Castle.")
     assert not source.is_relevant("q-Mostar", "Mostar", "Its bridge.")
     assert not source.is_relevant("q-Mostar", "Jajce", "Its castle.")
@@ -143,13 +153,13 @@ def test_questions_without_an_answer_may_stand_beside_the_dataset(tmp_path: Path
 
 @pytest.mark.usefixtures("fake_models")
 def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_path: Path) -> None:
-    pairs = [
+    sources = [
         dataset(tmp_path, "towns", TOWNS, "castle"),
         dataset(tmp_path, "rivers", RIVERS, "bridge"),
     ]
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    data = [Questions(pair, ("train", "dev")) for pair in pairs]
+    data = [Questions(one.dataset, one.index, ("train", "dev")) for one in sources]
     found = gather(load_settings(), data, scratch)
     lexical = [one for one in found if one.route == Route.LEXICAL]
     counts = Counter((one.family, one.kind) for one in lexical)
@@ -168,23 +178,17 @@ def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_p
 def test_the_same_examples_give_the_same_model_to_the_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = dataset(tmp_path, "towns", TOWNS, "castle")
+    source = dataset(tmp_path, "towns", TOWNS, "castle")
     monkeypatch.setattr("wye.training.relevance.gather", lambda *_: made())
     out = tmp_path / "model"
     written = []
     for _ in range(2):
-        done = CliRunner().invoke(app, [pair, "--out", str(out)])
-        assert done.exit_code == 0, done.output
+        fit_for_user(load_settings(), [source], out)
         written.append([(out / name).read_bytes() for name in (RELEVANCE, "CARD.md")])
     assert written[0] == written[1]
     assert set(load_relevance(out).answers) == {*ROUTES, FEW}
     assert "| fusion | third |" in written[0][1].decode()
     assert "the indexes of other families" in written[0][1].decode()
-    (tmp_path / "towns" / "qrels" / "dev.tsv").rename(tmp_path / "towns" / "qrels" / "test.tsv")
-    done = CliRunner().invoke(app, [pair, "--out", str(out), "--evaluate", "test"])
-    assert done.exit_code == 0, done.output
-    assert "| fusion | third |" in done.output
-    assert (out / RELEVANCE).read_bytes() == written[0][0]
 
 
 @pytest.mark.usefixtures("fake_models")
