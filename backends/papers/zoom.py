@@ -211,7 +211,7 @@ def shared_graph(
 
     n = len(corpus)
     rows = _allowed_rows(filtered.allowed, n)
-    passage, entity = graph.entities.pairs(rows)
+    passage, entity, _ = graph.mentioned_in(rows)
     entities = len(np.unique(entity))
     ones = np.ones(len(entity))
     _rescale(ones, len(rows) * entities)

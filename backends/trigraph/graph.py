@@ -6,7 +6,7 @@ entities also depend on its base.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 
 from wye.backends.numerics import distinct, first_of_each, ranges, without
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.derived import (
-    Arrays,
-    pack_strings,
-    unpack_strings,
-)
+from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
 from wye.backends.strings import Strings, Words, ascending, find_all
 from wye.backends.text import entity_key, title_names
 from wye.backends.trigraph.names import (
@@ -175,7 +171,7 @@ class DisplayNames:
         return [self.of(entity) for entity in range(self._size)]
 
 
-LISTS = ("passages", "entities", "counts", "mentions", "titled", "titles")
+LISTS = ("passages", "mentions", "titled", "titles")
 """The fields of `TriGraph` that are lists."""
 
 
@@ -191,8 +187,6 @@ class TriGraph:
         is_phrase: (e,) whether an entity is known only as a noun phrase.
         degrees: (e,) number of passages that mention an entity.
         passages: For each entity the passages that mention it, ascending.
-        entities: For each passage the entities that it mentions.
-        counts: How often it mentions each of these: in how many sentences, and once in the title.
         mentions: For each sentence the entities that it mentions.
         titled: For each entity the passages whose title it is, ascending.
         titles: For each passage the entities of its title.
@@ -203,8 +197,6 @@ class TriGraph:
     is_phrase: Mask
     degrees: Int32
     passages: Lists
-    entities: Lists
-    counts: Lists
     mentions: Lists
     titled: Lists
     titles: Lists
@@ -230,6 +222,19 @@ class TriGraph:
     def sentences_in(self, passages: Int64) -> Int64:
         """Rows of the sentences of some passages, end to end."""
         return ranges(self.sentence_starts[passages], self.sentence_starts[passages + 1])
+
+    def mentioned_in(self, passages: Int64) -> tuple[Int64, Int64, Int64]:
+        """What some passages mention, and how often: in how many sentences, and once in the title.
+
+        Returns:
+            Positions in `passages`, ascending; the entities that each mentions, ascending; counts.
+        """
+        first, last = self.sentence_starts[passages], self.sentence_starts[passages + 1]
+        owners = np.arange(len(passages)).repeat(last - first)
+        sentence, entity = self.mentions.pairs(ranges(first, last))
+        titled, title = self.titles.pairs(passages)
+        pairs = np.concatenate([owners[sentence], titled]), np.concatenate([entity, title])
+        return counted(*pairs, len(self))
 
     def sentences_with(self, entity: int) -> Int64:
         """Rows of the sentences that mention an entity, ascending."""
@@ -298,7 +303,7 @@ class FilteredGraph:
         return rows, np.bincount(owners, minlength=size)
 
 
-def counted(owners: Int64, items: Int64, size: int) -> tuple[Int64, Int64, Int64]:
+def counted(owners: Int64, items: Numbers, size: int) -> tuple[Int64, Int64, Int64]:
     """Each pair of an owner and an item below `size` once, ascending, and how often it occurs."""
     bits = max(size - 1, 1).bit_length()  # shifting takes a tenth of the time of dividing
     pairs = owners << bits | items
@@ -369,21 +374,18 @@ def assemble(
     n = max(len(corpus), 1)
     titled_pairs = distinct(numbers.title_entity * n + numbers.title_passage)
     title_entity, title_passage = np.divmod(titled_pairs, n)
-    passage, mentioned, counts = counted(
-        np.concatenate([corpus.sentence_passage[sentence].astype(np.int64), title_passage]),
+    mentioned, passage, _ = counted(
         np.concatenate([entity, title_entity]),
-        size,
+        np.concatenate([corpus.sentence_passage[sentence].astype(np.int64), title_passage]),
+        n,
     )
-    by_entity, by_title = (np.argsort(each, kind="stable") for each in (mentioned, title_passage))
-    entities = PlainLists.from_owners(passage, mentioned, len(corpus))
-    passages = PlainLists.from_owners(mentioned[by_entity], passage[by_entity], size)
+    passages = PlainLists.from_owners(mentioned, passage, size)
+    by_title = np.argsort(title_passage, kind="stable")
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
         degrees=np.diff(passages.starts).astype(np.int32),
         passages=passages,
-        entities=entities,
-        counts=replace(entities, items=counts.astype(np.min_scalar_type(counts.max(initial=0)))),
         mentions=PlainLists.from_owners(sentence, entity, len(corpus.sentence_passage)),
         titled=PlainLists.from_owners(title_entity, title_passage, size),
         titles=PlainLists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),

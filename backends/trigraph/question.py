@@ -309,13 +309,13 @@ class InMemory:
     def edges(self, passages: Int64) -> Edges:
         """See `PassageSource`."""
         graph = self._graph
-        passage, entity = graph.entities.pairs(passages)
+        passage, entity, counts = graph.mentioned_in(passages)
         title_passage, title_entity = graph.titles.pairs(passages)
         return Edges(
             passages,
             passage,
-            entity.astype(np.int64),
-            graph.counts.pairs(passages)[1].astype(np.float64),
+            entity,
+            counts.astype(np.float64),
             title_passage,
             title_entity.astype(np.int64),
         )

@@ -10,7 +10,6 @@ Entities of the base keep their numbers, and those that are new follow, so nothi
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -50,7 +49,6 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
     is_phrase[entities] = tail.is_phrase & ~is_named[entities]
     degrees = np.pad(remaining.degrees, new)
     degrees[entities] += tail.degrees
-    rows = partial(_of_rows, two.passages)
 
     def by_entity(lists: Lists) -> PlainLists:
         """The tail's rows of each entity, with the numbers of both together."""
@@ -62,11 +60,9 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
         is_phrase=is_phrase,
         degrees=degrees,
         passages=_of_entities(two.passages, base.passages, by_entity(tail.passages)),
-        entities=rows(base.entities, _renumbered(tail.entities, entities)),
-        counts=rows(base.counts, tail.counts),
         mentions=_of_rows(two.sentences, base.mentions, _renumbered(tail.mentions, entities)),
         titled=_of_entities(two.passages, base.titled, by_entity(tail.titled)),
-        titles=rows(base.titles, _renumbered(tail.titles, entities)),
+        titles=_of_rows(two.passages, base.titles, _renumbered(tail.titles, entities)),
         owners=two.owners,
         names=TailedTrie(remaining.names, tail.names, entities),
         display_names=TailedNames(len(keys), remaining, tail, entities),
@@ -75,7 +71,7 @@ def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> Tr
 
 def _without_deleted(base: TriGraph, deleted: Int64) -> TriGraph:
     """A base whose degrees and names leave out some passages; its lists still have them."""
-    _, entity = base.entities.pairs(deleted)
+    _, entity, _ = base.mentioned_in(deleted)
     degrees = base.degrees.copy()
     np.subtract.at(degrees, entity, 1)
     dead = entity[degrees[entity] == 0]

@@ -21,8 +21,8 @@ CorpusOf = Callable[..., Corpus]
 def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
     """How often each passage mentions each entity, by id and key, as each method says it."""
     dense = counts_of(graph, corpus)
-    row, entity = graph.entities.pairs(np.arange(len(corpus)))
-    assert dense[row, entity].tolist() == graph.counts.pairs(np.arange(len(corpus)))[1].tolist()
+    row, entity, count = graph.mentioned_in(np.arange(len(corpus)))
+    assert dense[row, entity].tolist() == count.tolist()
     assert np.count_nonzero(dense[:, : len(graph)]) == len(row)
     owner, rows = graph.passages.pairs(np.arange(len(graph)))
     assert sorted(zip(rows, owner, strict=True)) == sorted(zip(row, entity, strict=True))

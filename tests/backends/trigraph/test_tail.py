@@ -116,7 +116,8 @@ def content(graph: TriGraph) -> dict[str, Any]:
             sorted(
                 (keys[e], count)
                 for e, count in zip(
-                    graph.entities.one(row).tolist(), graph.counts.one(row).tolist(), strict=True
+                    *(each.tolist() for each in graph.mentioned_in(np.array([row]))[1:]),
+                    strict=True,
                 )
             )
             for row in rows
@@ -135,15 +136,15 @@ def links(graph: TriGraph, text: str, hidden: Sequence[str] = ()) -> list[tuple[
 def check_consistent(graph: TriGraph) -> None:
     """All lists say the same, whichever is asked, and how many items."""
     every, rows = np.arange(len(graph)), np.arange(len(graph.titles))
-    for by_entity, by_row in ((graph.passages, graph.entities), (graph.titled, graph.titles)):
-        pairs = by_entity.pairs(every), by_row.pairs(rows)
+    row_of_each, mentioned, _ = graph.mentioned_in(rows)
+    by_row = (row_of_each, mentioned), graph.titles.pairs(rows)
+    for by_entity, pairs_by_row in zip((graph.passages, graph.titled), by_row, strict=True):
+        pairs = by_entity.pairs(every), pairs_by_row
         assert sorted(zip(*pairs[0], strict=True)) == sorted(
             (e, row) for row, e in zip(*pairs[1], strict=True)
         )
-    mentioned = zip(*graph.mentions.pairs(np.arange(len(graph.mentions))), strict=True)
-    assert {(graph.owners[s], e) for s, e in mentioned} <= {
-        *zip(*graph.entities.pairs(rows), strict=True)
-    }
+    in_sentences = zip(*graph.mentions.pairs(np.arange(len(graph.mentions))), strict=True)
+    assert {(graph.owners[s], e) for s, e in in_sentences} <= {*zip(*by_row[0], strict=True)}
     for lists in (getattr(graph, name) for name in LISTS):
         chosen = np.array([*range(len(lists))][::-2], np.int64)
         owners, items = lists.pairs(chosen)
