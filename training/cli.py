@@ -44,7 +44,7 @@ GeneratorUrl = Annotated[str, option(_GENERATOR, envvar="WYE_GENERATOR__URL")]
 GeneratorModel = Annotated[str, option("Its model.", envvar="WYE_GENERATOR__MODEL")]
 _PRESET = (
     "A published system: ea-graphrag, linearrag, clue-rag or zoom-rag. `wye train` with "
-    "ea-graphrag takes the paper's recipe for --success, --features, --simple, --elsewhere and "
+    "ea-graphrag takes the paper's recipe for the label, --features, --simple, --elsewhere and "
     "--latency-weight."
 )
 Preset = Annotated[str | None, unset(_PRESET)]
@@ -56,10 +56,6 @@ _WEIGHT = (
     "ten times as much at `fast`."
 )
 Weight = Annotated[float, option(_WEIGHT, min=0)]
-Latency = Annotated[float | None, unset("Highest mean latency, in milliseconds.")]
-Share = Annotated[
-    float | None, unset("Highest share of questions for which the graph runs.", min=0, max=1)
-]
 
 
 def register(
@@ -212,14 +208,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         index: Index = None,
         name: Annotated[str, option("Name of the router.")] = "router",
         models: Annotated[Path, option("Folder that routers are written to.")] = Path("models"),
-        success: Annotated[
-            str,
-            option(
-                "What is learned: graph-helps, whether the better of fusion and steps ranks "
-                "higher than the simple route and completes the evidence; or all-gold@5, which of "
-                "the simple route and the graph alone has all evidence among the first five."
-            ),
-        ] = "graph-helps",
         write_questions: Annotated[
             int | None,
             unset(
@@ -243,8 +231,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         ] = None,
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
-        max_latency_ms: Latency = None,
-        max_graph_share: Share = None,
         arms: Annotated[
             Path | None,
             unset(
@@ -266,7 +252,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             ),
         ] = False,
         cache: Cache = CACHE,
-        seed: Annotated[int, option("Seed of folds, bootstrap and written questions.")] = 0,
     ) -> None:
         """Train a router on judged questions, and write it with its card.
 
@@ -290,22 +275,17 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             raise FitError("Learn from what? Give --questions.")
         if write_questions is not None:
             model = generator_url, generator_model
-            _write_questions(
-                settings, questions, model, write_questions, seed=seed, progress=progress()
-            )
+            _write_questions(settings, questions, model, write_questions, progress())
             return
         sources = [parse_source(text, settings.index) for text in questions]
         if relevance:
             _fit_relevance(settings, sources, models / f"relevance-{name}")
             return
         choices = Choices(
-            success=success,
-            among=columns_named(features),
-            recipe=RouterRecipe(unfamiliar=UNFAMILIAR),
+            recipe=RouterRecipe(among=columns_named(features), unfamiliar=UNFAMILIAR),
             simple=None if simple is None else route_named(simple),
-            goal=ThresholdObjective(latency_weight, max_latency_ms, max_graph_share),
+            goal=ThresholdObjective(latency_weight),
             elsewhere=elsewhere,
-            seed=seed,
         )
         if settings.preset == EA_GRAPHRAG:
             choices = published(choices)
@@ -329,8 +309,6 @@ def _write_questions(
     folders: list[str],
     endpoint: tuple[str, str],
     count: int,
-    *,
-    seed: int,
     progress: "Progress",
 ) -> None:
     from wye.router.session import Session
@@ -342,7 +320,7 @@ def _write_questions(
     key = os.environ.get("WYE_GENERATOR__KEY", "")
     model = JudgeClient(*endpoint, key, longest=ANSWER_TOKENS)
     with Session.open(settings, settings.index) as session, model:
-        writer = QuestionWriter(Path(folders[0]), session.snapshot, model, seed)
+        writer = QuestionWriter(Path(folders[0]), session.snapshot, model)
         writer.write(count, progress)
     typer.echo(str(writer))
 
@@ -433,8 +411,13 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         ] = None,
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
-        max_latency_ms: Latency = None,
-        max_graph_share: Share = None,
+        max_latency_ms: Annotated[
+            float | None, unset("Highest mean latency, in milliseconds.")
+        ] = None,
+        max_graph_share: Annotated[
+            float | None,
+            unset("Highest share of questions for which the graph runs.", min=0, max=1),
+        ] = None,
         index: Index = None,
         cache: Cache = CACHE,
     ) -> None:

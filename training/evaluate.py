@@ -111,7 +111,6 @@ def evaluate(
     *,
     k: int = DEPTH,
     batch: int = 32,
-    resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Ask every question over every route, and score the answers.
@@ -132,7 +131,7 @@ def evaluate(
     version = next((reply.version for run in runs for reply in run.replies.values()), 0)
     by_name = {run.name: run.values for run in runs}
     pairs = [(later, earlier) for earlier, later in combinations(by_name, 2)]
-    means, differences = compare(by_name, pairs, MEASURES, resamples=resamples)
+    means, differences = compare(by_name, pairs, MEASURES)
     return Evaluation(dataset, version, depth, batch, tuple(runs), means, differences)
 
 

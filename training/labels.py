@@ -25,7 +25,6 @@ HELPS = "graph-helps"
 """Success: the better of fusion and steps ranks higher, and completes the evidence."""
 ALL_GOLD = "all-gold@5"
 """Success, as published: all relevant passages are among the first five."""
-SUCCESSES = (HELPS, ALL_GOLD)
 MARGIN = 1e-6
 """Smaller differences in nDCG@10 count as none."""
 
@@ -57,7 +56,7 @@ class Disagreement:
         if not len(self):
             return (
                 "The arms never disagree, so there is nothing to route; add harder and easier "
-                "questions, or choose another --success.",
+                "questions.",
             )
         reasons = []
         if len(self) < ENOUGH:

@@ -159,9 +159,9 @@ def interval(values: Float64, means: Float64) -> Interval:
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def mean_interval(values: Float64, seed: int = 0) -> Interval:
+def mean_interval(values: Float64) -> Interval:
     """The mean of `values` (n,) with its interval."""
-    return interval(values, resampled_means(values[:, None], seed=seed)[:, 0])
+    return interval(values, resampled_means(values[:, None])[:, 0])
 
 
 def compare(

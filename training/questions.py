@@ -9,7 +9,7 @@ again.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -80,28 +80,24 @@ class Chain:
         return f"{self.kind}-{_digest(*self.passages)}"
 
 
-def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
-    """Yield single passages and pairs in turn, each once, in an order that the seed decides.
+def candidates(snapshot: Snapshot) -> Iterator[Chain]:
+    """Yield single passages and pairs in turn, each once, in the order of a digest.
 
     A pair shares a name of the graph that few passages have. Pairs come first in which the name
     is the title of the second passage.
     """
-
-    def order(key: str) -> str:
-        return _digest(str(seed), key)
-
-    singles = (Chain((id_,)) for id_ in sorted(snapshot.corpus.ids, key=order))
-    for pair in zip_longest(singles, _bridges(snapshot, order)):
+    singles = (Chain((id_,)) for id_ in sorted(snapshot.corpus.ids, key=_order))
+    for pair in zip_longest(singles, _bridges(snapshot)):
         yield from (chain for chain in pair if chain is not None)
 
 
-def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
+def _bridges(snapshot: Snapshot) -> Iterator[Chain]:
     graph, corpus = snapshot.graph.graph, snapshot.corpus
     titles = np.bincount(graph.titled.pairs(np.arange(len(graph)))[0], minlength=len(graph))
     narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
     entities = np.flatnonzero(narrow).tolist()
-    for entity in sorted(entities, key=lambda row: (not titles[row], order(graph.keys[row]))):
-        rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: order(corpus.ids[r]))
+    for entity in sorted(entities, key=lambda row: (not titles[row], _order(graph.keys[row]))):
+        rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: _order(corpus.ids[r]))
         titled = graph.titled.one(entity).tolist()
         last = titled[0] if titled else rows[0]
         first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]
@@ -133,13 +129,13 @@ def fault_of(question: str, answer: str, name: str, passage: str) -> str:
 class QuestionWriter:
     """Has a model write questions, and keeps them in a folder."""
 
-    def __init__(self, folder: Path, snapshot: Snapshot, model: JudgeClient, seed: int = 0) -> None:
+    def __init__(self, folder: Path, snapshot: Snapshot, model: JudgeClient) -> None:
         """Read what earlier runs left in the folder.
 
         Raises:
             DatasetError: The folder has questions that no run wrote, or a broken line.
         """
-        self._folder, self._snapshot, self._model, self._seed = folder, snapshot, model, seed
+        self._folder, self._snapshot, self._model = folder, snapshot, model
         self.replies = _lines(folder / REPLIES)
         self.questions = _lines(folder / QUERIES)
         for line in self.questions:
@@ -183,7 +179,7 @@ class QuestionWriter:
         done = {line["id"] for line in self.replies} | {line["_id"] for line in self.questions}
         earlier = {words(line["text"]) for line in self.questions}
         useless = 0
-        for chain in candidates(self._snapshot, self._seed):
+        for chain in candidates(self._snapshot):
             if len(self.questions) >= count:
                 return
             texts = [
@@ -258,6 +254,10 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         with write_atomically(path) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
     return [row for _, row in read_objects(path)]
+
+
+def _order(key: str) -> str:
+    return _digest("0", key)
 
 
 def _digest(*texts: str) -> str:

@@ -30,7 +30,7 @@ from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import QUALITY, Interval, mean_interval, write_json
 from wye.training.replay import TRAINING_SPLITS
-from wye.training.thresholds import Front, Outcome, front, keeps, scores_of
+from wye.training.thresholds import Front, Outcome, front, scores_of
 
 METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
 CROSSFIT, TEST, ALL = "train and dev, cross-fitted", "test", "all"
@@ -92,7 +92,7 @@ class Report:
     """The numbers of a training run; no question is quoted.
 
     Attributes:
-        facts: What made the router: `schema_id`, `command`, `versions` and `seconds`.
+        facts: What made the router: `schema_id`, `command` and `versions`.
         data: Dataset -> numbers of questions; see `count_questions`.
         calibration: Set of questions -> calibration over those with a label.
         auc: AUC of cross-fitted scores, for labels above 0.
@@ -132,7 +132,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
     teacher = None
     if (trees := fitted.crossfit.trees) is not None:
         behind = losses(logits, labels) - losses(trees[known], labels)
-        teacher = mean_interval(behind, choices.seed)
+        teacher = mean_interval(behind)
     left_out: list[dict[str, Any]] = []
     if fitted.unseen is not None and (scored := ~np.isnan(fitted.unseen)).any():
         scores = scores_of(fitted.unseen[scored])
@@ -147,7 +147,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, 
         teacher=teacher,
         complexity=complexity(questions, fitted.crossfit.logits),
         left_out=left_out,
-        cross_fitted=mean_interval(outcomes.quality[np.arange(len(codes)), codes], choices.seed),
+        cross_fitted=mean_interval(outcomes.quality[np.arange(len(codes)), codes]),
         fixed=questions.fixed(fitted.policy.simple),
         front=front(outcomes, choices.goal),
         evaluation=evaluation,
@@ -194,7 +194,6 @@ def metrics(report: Report) -> dict[str, Any]:
                 "fusion": fitted.questions.fusion,
                 "quality": QUALITY,
             },
-            "recipe": fitted.recipe,
             "features": fitted.scorer.names,
             "policy": fitted.policy,
             "solutions": fitted.solutions,
@@ -217,26 +216,24 @@ def write_report(folder: Path, report: Report) -> None:
 def verdict(report: Report) -> tuple[bool, str] | None:
     """Whether the router is better than always taking fusion on the test splits, and why, in words.
 
-    If fusion does not keep the goal's bounds, the simple route is compared instead. None without
-    test splits.
+    None without test splits.
     """
     if (evaluation := report.evaluation) is None:
         return None
-    choices, simple = report.fitted.choices, report.fitted.policy.simple
-    rival = Route.FUSION if keeps(report.fixed[str(Route.FUSION)], choices.goal) else simple
-    always = f"always {rival}"
+    always = f"always {Route.FUSION}"
     delta = evaluation.differences[always][QUALITY]
     # A router may be meant to save time; the goal's weight says what saved time is worth.
     auto_ms, rival_ms = evaluation.latency_ms[AUTO], evaluation.latency_ms[always]
-    bought = choices.goal.latency_weight * (rival_ms - auto_ms)
+    bought = report.fitted.choices.goal.latency_weight * (rival_ms - auto_ms)
     better = delta.low + max(bought, 0.0) > 0  # better answers may take longer
     word = "Better" if delta.low > 0 else "Worse" if delta.high < 0 else "Not better"
     says = f"{word} than {always}: {QUALITY} {gain_spread(delta)} on the test split."
     if bought:
         says += f" A question takes {auto_ms:.1f} ms on average instead of {rival_ms:.1f}."
     if not better:
-        says += f" Do not use this router; use {rival} instead."
-    shares = zip((*routes(simple), Route.STEPS), evaluation.shares[AUTO], strict=True)
+        says += " Do not use this router; use fusion instead."
+    taken = *routes(report.fitted.policy.simple), Route.STEPS
+    shares = zip(taken, evaluation.shares[AUTO], strict=True)
     if constant := [str(route) for route, share in shares if share == 1]:
         says += f" It sends every question to {constant[0]}, which needs no router."
     return better, says

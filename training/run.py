@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from wye.backends.types import Progress
-from wye.featurizer.analyser import Stopwatch
 from wye.router.evidence import COLUMNS, stages
 from wye.router.model_files import TrainedRouter, save_router
 from wye.router.scorer import AttentionMlp
@@ -48,7 +47,6 @@ class TrainingRun:
             cache: Folder of replays and features, which later runs use again.
             remote: Remote arms; None without any.
         """
-        self.clock = Stopwatch()
         self._settings, self._sources, self._choices = settings, sources, choices
         self._cache, self._progress = cache, progress
         self._replays = Replays(settings, cache / "replays", progress, remote)
@@ -79,34 +77,30 @@ class TrainingRun:
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
         )
-        with self.clock.stage("replay of train and dev"):
-            replays = [
-                replay
-                for split in TRAINING_SPLITS
-                for replay in self._replays.training(self._sources, split)
-            ]
+        replays = [
+            replay
+            for split in TRAINING_SPLITS
+            for replay in self._replays.training(self._sources, split)
+        ]
         questions = self._evaluation_set(replays)
         disagreement = self._compared(questions)
         say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
         disagreement.require_both()
-        with self.clock.stage("training"):
-            try:
-                return fit(questions, disagreement, self._choices, self._progress())
-            except FitError as error:  # the warnings may explain it
-                raise FitError(" ".join([str(error), *disagreement.warnings])) from error
+        try:
+            return fit(questions, disagreement, self._choices, self._progress())
+        except FitError as error:  # the warnings may explain it
+            raise FitError(" ".join([str(error), *disagreement.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> Summary | None:
         """Evaluate the router on the test splits; None without any."""
         # The only place that reads test questions.
-        with self.clock.stage(f"replay of {TEST}"):
-            replays = self._replays.final(self._sources, TEST)
+        replays = self._replays.final(self._sources, TEST)
         if not replays:
             return None
         questions = self._evaluation_set(replays)
-        with self.clock.stage("evaluation"):
-            scores = scores_of(fitted.scorer.logits(questions.features))
-            systems = run_systems(questions, scores, fitted.policy)
-            return summarise(systems, questions, scores, self._compared(questions))
+        scores = scores_of(fitted.scorer.logits(questions.features))
+        systems = run_systems(questions, scores, fitted.policy)
+        return summarise(systems, questions, scores, self._compared(questions))
 
     def write(
         self, fitted: Fitted, evaluation: Summary | None, models: Path, name: str
@@ -123,7 +117,7 @@ class TrainingRun:
         versions = {"python": platform.python_version()}
         versions |= {package: version(package) for package in _PACKAGES}
         facts = {"schema_id": schema_id, "command": command, "versions": versions}
-        report = make_report(fitted, evaluation, {**facts, "seconds": self.clock.seconds})
+        report = make_report(fitted, evaluation, facts)
         solution, choices = fitted.solution, fitted.choices
         router = TrainedRouter(
             scorer=fitted.scorer,
@@ -151,9 +145,8 @@ class TrainingRun:
         return folder, report
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
-        deciding, folder = stages(self._choices.among or COLUMNS), self._cache / "features"
-        with self.clock.stage("features"):
-            return EvaluationSet.load(replays, folder, self._settings, deciding)
+        deciding = stages(self._choices.recipe.among or COLUMNS)
+        return EvaluationSet.load(replays, self._cache / "features", self._settings, deciding)
 
     def _compared(self, questions: EvaluationSet) -> Disagreement:
         # The graph is compared with the best route without it, or with one arm, as published.

@@ -150,9 +150,7 @@ class Retuned:
     gain: Interval
 
 
-def retune(
-    tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True, seed: int = 0
-) -> Retuned:
+def retune(tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True) -> Retuned:
     """Solve thresholds on replayed questions.
 
     The solution is the cheapest of the pairs that these questions cannot tell from the best, so it
@@ -161,7 +159,6 @@ def retune(
 
     Args:
         elsewhere: Whether the thresholds must also hold for questions unlike these.
-        seed: Seed of the bootstrap.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -174,7 +171,7 @@ def retune(
     thresholds = replace(solution.thresholds, steps=current.steps)
     codes = np.stack([bands(outcomes.scores, pair) for pair in (current, thresholds)])
     old, new = outcomes.quality[np.arange(len(outcomes)), codes]
-    changed, gain = int((codes[0] != codes[1]).sum()), mean_interval(new - old, seed)
+    changed, gain = int((codes[0] != codes[1]).sum()), mean_interval(new - old)
     return Retuned(replace(solution, thresholds=thresholds), before, stays, changed, gain)
 
 

@@ -44,7 +44,6 @@ def report_of(fitted: Fitted, evaluation: Summary | None) -> Report:
     facts = {
         "schema_id": "9f2c",
         "command": "wye train --questions one --questions other",
-        "seconds": {"training": 1.25},
         "versions": {"wye": "0.1.0"},
     }
     return make_report(fitted, evaluation, facts)

@@ -21,7 +21,6 @@ from wye.training.report import (
     verdict,
     write_report,
 )
-from wye.training.thresholds import ThresholdObjective
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +69,6 @@ def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Re
     assert found is not None
     assert "It sends every question to graph, which needs no router." in found[1]
     assert verdict(unjudged) is None
-
-
-def test_where_fusion_is_too_slow_the_simple_route_is_the_rival(report: Report) -> None:
-    goal = ThresholdObjective(max_graph_share=0.0)
-    choices = replace(report.fitted.choices, goal=goal)
-    found = verdict(replace(report, fitted=replace(report.fitted, choices=choices)))
-    assert found is not None
-    assert f"than always {report.fitted.policy.simple}: " in found[1]
 
 
 def test_the_same_report_is_the_same_bytes_and_no_setting_stays_changed(

@@ -116,9 +116,9 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
 
 def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: Wye) -> None:
     before = sorted(trained.models.rglob("*"))
-    code, out, err = wye(*trained.train("--simple", "dense", "--success", "all-gold@5"))
+    code, out, err = wye(*trained.train("--preset", "ea-graphrag"))
     assert (code, out) == (2, "")
-    assert "the graph arm is better: always taking it loses nothing here. Add questions" in err
+    assert "The arms never disagree, so there is nothing to route; add harder and easier" in err
     assert sorted(trained.models.rglob("*")) == before
     few = write_town(tmp_path / "few", streets=4)
     code, out, err = wye(*trained.train("--simple", "lexical", "--name", "few", dataset=few))
@@ -129,7 +129,7 @@ def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: W
 
 def test_mistakes_are_one_sentence(trained: Place, tmp_path: Path, wye: Wye) -> None:
     for more, says in (
-        (["--success", "luck"], "There is no success 'luck'; use one of graph-helps, all-gold@5"),
+        (["--features", "luck"], "There are no features 'luck'; use one of text, syntax, all"),
         (["--simple", "graph"], "'graph' cannot be the simple route; use dense"),
         (["--questions", str(tmp_path / "missing")], "There is no folder"),
         (["--name", "../up"], "A model cannot be called '../up'"),

@@ -15,7 +15,7 @@ from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import CrossFit, Pool, crossfit, fit_scorer, leave_datasets_out
-from wye.training.labels import ALL_GOLD, HELPS, SUCCESSES, Disagreement
+from wye.training.labels import ALL_GOLD, HELPS, Disagreement
 from wye.training.thresholds import (
     FUSION,
     GRAPH,
@@ -59,25 +59,19 @@ class Choices:
 
     Attributes:
         success: What counts as success on a question; see `wye.training.labels`.
-        among: Names of the features that the scorer may use; None for all.
-        recipe: The scorer's hyper-parameters; `among` replaces its own.
+        recipe: The scorer's hyper-parameters.
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
     """
 
     success: str = HELPS
-    among: tuple[str, ...] | None = None
     recipe: RouterRecipe = field(default_factory=RouterRecipe)
     simple: Route | None = None
     goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     elsewhere: bool = True
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.success not in SUCCESSES:
-            names = ", ".join(SUCCESSES)
-            raise FitError(f"There is no success '{self.success}'; use one of {names}.")
         if self.simple is not None and self.simple not in SIMPLE_ROUTES:
             raise FitError(
                 f"'{self.simple}' cannot be the simple route; use {', '.join(SIMPLE_ROUTES)}."
@@ -89,8 +83,7 @@ def published(choices: Choices) -> Choices:
     return replace(
         choices,
         success=ALL_GOLD,
-        among=FEATURE_NAMES,
-        recipe=RouterRecipe(hidden=(256, 128, 64), pieces=0, taught=0.0),
+        recipe=RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0),
         simple=Route.DENSE,
         goal=replace(choices.goal, latency_weight=0.0, least_share=LEAST_SHARE),
         elsewhere=False,
@@ -123,7 +116,6 @@ class Fitted:
     questions: EvaluationSet
     disagreement: Disagreement
     scorer: Scorer
-    recipe: RouterRecipe
     crossfit: CrossFit
     unseen: Float64 | None
     policy: Policy
@@ -156,8 +148,8 @@ def fit(
         FitError: One arm always wins in a fold, or no thresholds keep the bounds.
     """
     pool, names = pool_of(questions, disagreement), questions.names
-    recipe = replace(choices.recipe, among=choices.among)
-    crossfitted = crossfit(pool, names, recipe, seed=choices.seed, progress=progress)
+    recipe = choices.recipe
+    crossfitted = crossfit(pool, names, recipe, progress)
     scorer = fit_scorer(
         pool, names, recipe, temperature=crossfitted.temperature, bias=crossfitted.bias
     )
@@ -201,7 +193,6 @@ def fit(
         questions,
         disagreement,
         scorer,
-        recipe,
         crossfitted,
         unseen,
         Policy(

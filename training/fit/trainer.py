@@ -158,7 +158,7 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     if examples.one_sided:
         raise FitError(
             f"On all {len(examples)} questions to learn from the same arm wins; add questions that "
-            "the other one answers better, or another success metric."
+            "the other one answers better."
         )
     columns = select(examples, names, k=recipe.features, among=recipe.among)
     selected = examples.features[:, columns]
@@ -246,8 +246,6 @@ def crossfit(
     pool: Pool,
     names: Sequence[str],
     recipe: RouterRecipe,
-    *,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> CrossFit:
     """Score each question by a scorer that learned from the other folds, and calibrate the scores.
@@ -262,7 +260,7 @@ def crossfit(
     Raises:
         FitError: A scorer would see labels of one kind only.
     """
-    fold = divide(pool, FOLDS, seed)
+    fold = divide(pool, FOLDS, seed=0)
     held = [fold == number for number in range(FOLDS)]
     parts = [_prepare(pool, ~rows, names, recipe) for rows in held]
     labelled = pool.labels >= 0

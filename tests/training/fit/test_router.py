@@ -111,10 +111,10 @@ def test_the_published_recipe_takes_three_routes_by_quality_alone(training: Labe
     fusion = load_settings(preset="ea-graphrag").fusion
     recipe = published(Choices())
     assert recipe.success == "all-gold@5"
-    assert (recipe.among, recipe.simple) == (FEATURE_NAMES, Route.DENSE)
+    assert (recipe.recipe.among, recipe.simple) == (FEATURE_NAMES, Route.DENSE)
     assert (recipe.elsewhere, recipe.recipe.unfamiliar, recipe.goal.latency_weight) == (False, 0, 0)
     # By a scorer that is quick to fit, on columns that the questions have.
-    quick = replace(recipe, recipe=QUICK, among=None)
+    quick = replace(recipe, recipe=QUICK)
     fitted = fit(replace(training[0], fusion=fusion), training[1], quick)
     assert min(fitted.solution.outcome.shares) >= LEAST_SHARE
     assert fitted.policy.thresholds.steps == 0
