@@ -28,6 +28,7 @@ from wye.backends.readers.records import (
     Ids,
     OnBad,
     RefusedError,
+    read_json,
     read_lines,
     read_parquet,
     refuse,
@@ -54,9 +55,10 @@ ROWS = (*LINES, ".csv", ".xlsx", ".mbox")
 """Extensions of files with several documents."""
 _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
     .sh .sql .swift .ts .tsx"""
-TEXTS = (*PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", ".json", *_CODE.split())
+JSON = ".json"
+TEXTS = (*PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", *_CODE.split())
 """Extensions of files that are read as text."""
-SUFFIXES = tuple(dict.fromkeys((".txt", ".md", *PROSE, *READERS, *LINES, *TEXTS)))
+SUFFIXES = tuple(dict.fromkeys((".txt", ".md", *PROSE, *READERS, *LINES, JSON, *TEXTS)))
 """Extensions of supported files, also for uploads."""
 PARQUET = ".parquet"
 """Also supported, except for uploads."""
@@ -276,7 +278,7 @@ class DocumentSource:
         try:
             with file.here() as path, open_regular(path) as content:
                 if file.suffix in LINES:
-                    yield from read_lines(content, note, of_record, encoding, file.name)
+                    yield from read_lines(content, note, of_record, ahead.options, file.name)
                 elif file.suffix == PARQUET:
                     yield from read_parquet(content, note, of_record)
                 elif file.suffix in self._texts:
@@ -286,7 +288,7 @@ class DocumentSource:
                     yield once(document, advice=_ONE_FOLDER)
                 else:
                     drafts = ahead.drafts(position, content)
-                    if file.suffix in ROWS:
+                    if file.suffix in (*ROWS, JSON):
                         # The ids of its rows begin like this.
                         ids.claim(f"{file.name}:…", file.path, _ONE_FOLDER)
                     for draft in drafts:
@@ -329,6 +331,8 @@ class _Ahead:
 
     def drafts(self, position: int, content: BinaryIO) -> Iterator[Draft]:
         """The documents of the file at a position, which is open; see `Sandbox.read`."""
+        if self._files[position].suffix == JSON:
+            return read_json(content.read(), self._files[position].name, self.options)
         if position not in self._drafts and self._is_small(position):
             self._read_on(position)
         if position in self._drafts:

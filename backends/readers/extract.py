@@ -29,6 +29,8 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
     ".html": (markup.html, "lxml.etree"),
     ".htm": (markup.html, "lxml.etree"),
+    ".vtt": (markup.subtitles, "html"),
+    ".srt": (markup.subtitles, "html"),
     ".csv": (tables.csv, "csv"),
     ".xlsx": (tables.xlsx, "openpyxl"),
     ".pdf": (office.pdf, "pypdf"),

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from html import unescape
 from typing import Any, BinaryIO
 
 from wye.backends.readers.decode import decoded, encoding_of_mark
@@ -312,3 +313,28 @@ def _is_unseen(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
         return True
     is_hidden = "hidden" in element.attrib or element.get("aria-hidden") == "true"
     return is_hidden or _INVISIBLE.search(element.get("style") or "") is not None
+
+
+_CUE = re.compile(r"[\d:]+:\d\d[.,]\d+ +-->")
+_SPEAKER = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
+_TAG = re.compile(r"</?[^>]*>")
+
+
+def subtitles(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
+    """What is said in a transcript with times (WebVTT or SubRip), a line for each cue.
+
+    Raises:
+        BadFileError: It has no cue, or is too long.
+    """
+    text, note = decoded(file.read(), options.encoding)
+    lines: list[str] = []
+    for block in re.split(r"\n\s*\n", text):
+        rows = block.strip().splitlines()
+        cue = next((n for n, row in enumerate(rows[:2]) if _CUE.match(row)), None)
+        if cue is not None:
+            words = _SPEAKER.sub(r"\1: ", " ".join(rows[cue + 1 :]))
+            line = one_line(unescape(_TAG.sub("", words)))
+            lines += [line] if line not in lines[-1:] else []  # captions that roll repeat it
+    if not any(lines):
+        raise BadFileError("has no cue, as in `00:00:01.000 --> 00:00:04.000`")
+    yield replace(document(((ROW, line) for line in lines), limits), note=note)

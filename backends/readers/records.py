@@ -1,13 +1,13 @@
-"""Documents that are lines of JSON or rows of Parquet, their ids, and lines that give none."""
+"""Documents that are JSON or rows of Parquet, their ids, and lines that give none."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path, PurePath
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -15,7 +15,8 @@ from pyarrow import parquet
 from wye.backends.documents import document_of, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.readers.decode import decoded, utf8_lines
-from wye.backends.readers.drafts import ROW, BadFileError, Draft
+from wye.backends.readers.drafts import DEFAULT, ROW, BadFileError, Draft, Options
+from wye.backends.readers.tables import as_text, documents_of_rows
 from wye.backends.text import FUNCTION_WORDS
 from wye.backends.types import Passage
 
@@ -152,28 +153,117 @@ def read_lines(
     file: Iterable[bytes],
     on_bad: OnBad,
     once: Callable[[Passage], Passage],
-    encoding: str = "",
+    options: Options = DEFAULT,
     name: str = "",
 ) -> Iterator[Passage]:
     """One document per line of JSON.
 
+    If the first line has neither a text nor an `_id`, as in an export, the lines are rows of a
+    table; see `documents_of_rows`.
+
     Args:
-        name: The file's name. The id of a line without one begins with it, as that of a table's
-            row does; without a name such a line is refused.
-        encoding: Of lines that are not Unicode.
         once: Refuses a document whose id another one has, with a `SourceError`.
+        name: The file's name. The id of a line without one begins with it, as that of a table's
+            row does; without a name such a line is refused, and so is a table.
 
     Raises:
+        BadFileError: The table lacks a column that the options name.
         OSError: The file cannot be read.
     """
-    for number, line in numbered_lines(utf8_lines(file, encoding)):
+    parsed = _parsed(utf8_lines(file, options.encoding), on_bad)
+    first = next(parsed, None)
+    records = chain([] if first is None else [first], parsed)
+    if name and first and _is_export(first[1]):
+        while rows := [*islice(records, _ROWS_AT_ONCE)]:
+            for draft in _rows(rows, options):
+                try:
+                    yield once(document_of(draft, name))
+                except SourceError as error:
+                    on_bad(BadLine("", draft.line, str(error)))
+        return
+    for number, record in records:
         try:
-            record = parse_json(line)
-            if name and isinstance(record, dict) and record.get("_id", record.get("id")) is None:
-                record = {**record, "_id": f"{name}:{number}"}
-            yield once(parse_record(record))
+            lacks_id = isinstance(record, dict) and record.get("_id", record.get("id")) is None
+            own_id = {"_id": f"{name}:{number}"} if name and lacks_id else {}
+            yield once(parse_record({**record, **own_id} if isinstance(record, dict) else record))
         except SourceError as error:
             on_bad(BadLine("", number, str(error)))
+
+
+_ROWS_AT_ONCE = 10_000
+"""Rows of a table of JSON that are in memory, and by which its columns are told apart."""
+_MOST_COLUMNS = 256
+
+
+def _parsed(lines: Iterable[bytes], on_bad: OnBad) -> Iterator[tuple[int, object]]:
+    """Number and value of each line that is JSON."""
+    for number, line in numbered_lines(lines):
+        try:
+            yield number, parse_json(line)
+        except SourceError as error:
+            on_bad(BadLine("", number, str(error)))
+
+
+def _is_export(record: object) -> bool:
+    return isinstance(record, dict) and record.keys().isdisjoint(("_id", "text"))
+
+
+def read_json(content: bytes, name: str, options: Options = DEFAULT) -> Iterator[Draft]:
+    """The rows of a JSON file that has a list of objects; else one document with its text.
+
+    The file is such a list, or has one beside plain values.
+
+    Raises:
+        BadFileError: It is in no known encoding, or lacks a column that the options name.
+    """
+    try:
+        value = parse_json(content.removeprefix(_BYTE_ORDER_MARK))
+    except SourceError:  # in another encoding, or with comments, as settings have them
+        value = None
+    beside: Mapping[str, object] = {}
+    if isinstance(value, dict):
+        key = next((key for key, each in value.items() if _is_table(each)), None)
+        beside = {other: each for other, each in value.items() if other != key}
+        is_plain = not any(isinstance(each, list | dict) for each in beside.values())
+        value = value.get(key) if is_plain else None
+    if _is_table(value):
+        labels = {key: each for key, each in beside.items() if each and isinstance(each, str)}
+        yield from _rows([*enumerate(value, 1)], options, labels)
+    else:
+        text, note = decoded(content, options.encoding)
+        if not text.strip():
+            raise BadFileError("is empty")
+        yield Draft(PurePath(name).name, [(ROW, line) for line in text.splitlines()], note=note)
+
+
+def _is_table(value: object) -> TypeGuard[list[dict[str, object]]]:
+    """Whether a value is a list of objects of much the same form."""
+    if not isinstance(value, list) or not value or not all(isinstance(e, dict) for e in value):
+        return False
+    return len({key for each in value for key in each}) <= _MOST_COLUMNS
+
+
+def _rows(
+    rows: Sequence[tuple[int, object]], options: Options, labels: Mapping[str, str] = {}
+) -> Iterator[Draft]:
+    """A row for each object with its number in the file; `labels` are of all."""
+    cells = [(number, dict(_flat(row) if isinstance(row, dict) else ())) for number, row in rows]
+    columns = [*dict.fromkeys(chain.from_iterable(row for _, row in cells))]
+    lines = [(number, [row.get(column, "") for column in columns]) for number, row in cells]
+    options = replace(options, has_header=True)
+    yield from documents_of_rows([(0, columns), *lines], options, labels)
+
+
+def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Name and text of each value, those of nested objects by the names of both."""
+    for key, each in value.items():
+        if isinstance(each, dict):
+            yield from _flat(each, f"{prefix}{key} ")
+        elif isinstance(each, list):
+            is_plain = not any(isinstance(item, list | dict) for item in each)
+            yield f"{prefix}{key}", ", ".join(map(as_text, each)) if is_plain else json.dumps(each)
+        else:
+            yield f"{prefix}{key}", as_text(each)
 
 
 def read_parquet(

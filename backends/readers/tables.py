@@ -145,7 +145,7 @@ def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
     values: dict[tuple[int, int], str] = {}  # of the first cells of merged ones
     rows = []
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        cells = [_as_text(value) for value in row]
+        cells = [as_text(value) for value in row]
         for left, right, top in merged.get(number, ()):
             cells += [""] * (right - len(cells))
             value = values.setdefault((top, left), cells[left])
@@ -159,8 +159,8 @@ def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
     return rows
 
 
-def _as_text(value: object) -> str:
-    """The value of a cell as it is read."""
+def as_text(value: object) -> str:
+    """The value of a cell, or in JSON, as it is read."""
     if value is None:
         return ""
     if isinstance(value, bool):

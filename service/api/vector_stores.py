@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
+from wye.backends.sources import JSON, TEXTS
 from wye.backends.store.documents import Removal, StoredDocument
 from wye.backends.types import Metadata, Passage, Ranking
 from wye.router.fusion import fuse
@@ -216,9 +217,10 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
     file = await file_of(staged, body.file_id)
     metadata = clean_metadata(body.attributes)
     with staged.content(file).open("rb") as content:
+        uploads = await service.reader.read(content, file.filename, texts=(*TEXTS, JSON))
         documents = (
             with_metadata(replace(upload, id=file.id, document=file.id), metadata)
-            for upload in await service.reader.read(content, file.filename)
+            for upload in uploads
         )
         passages = cut(documents, None, service.settings.documents)
         outcome = await service.writers[target.name].store(passages, partial(departure, request))

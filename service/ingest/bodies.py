@@ -16,9 +16,9 @@ from starlette.datastructures import FormData, UploadFile
 from wye.backends.documents import clean_metadata, document_of, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Options
-from wye.backends.readers.records import BadLine, Ids, read_lines, text_document
+from wye.backends.readers.records import BadLine, Ids, read_json, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.sources import LINES, ROWS, TEXTS
+from wye.backends.sources import JSON, LINES, ROWS, TEXTS
 from wye.backends.types import Passage
 from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, json_values
@@ -90,10 +90,12 @@ class FileReader:
         """
         suffix = suffix_of(name)
         if suffix in LINES:
-            return _lines(file, name, skipped, options.encoding)
+            return _lines(file, name, skipped, options)
         _refuse_empty(file, name)
         if suffix in texts:
             return _text(file, name, options.encoding)
+        if suffix == JSON:
+            return _documents(_json(file, name, options), name, skipped)
         try:
             with self._room.reserve():
                 async with self._slots:
@@ -143,8 +145,17 @@ def _documents(drafts: Iterable[Draft], name: str, skipped: list[str] | None) ->
         raise bad_file(name, str(error)) from error
 
 
+def _json(file: BinaryIO, name: str, options: Options) -> Iterator[Draft]:
+    """The rows of a JSON file, or its text."""
+    content = file.read()
+    if len(content) > MOST_VALUES and json_values(content) > MOST_VALUES:
+        many = f"has more than {MOST_VALUES:,} values"
+        raise bad_file(name, f"{many}; send it as .jsonl, with an object on each line")
+    yield from read_json(content, name, options)
+
+
 def _lines(
-    file: BinaryIO, name: str, skipped: list[str] | None = None, encoding: str = ""
+    file: BinaryIO, name: str, skipped: list[str] | None = None, options: Options = DEFAULT
 ) -> Iterator[Passage]:
     """The documents of a file with a JSON object on each line."""
 
@@ -171,7 +182,10 @@ def _lines(
     _refuse_empty(file, name)
     file_name = "" if name == _BODY else name
     once = partial(Ids().once, source=name)
-    yield from read_lines(bounded(), refuse, once, encoding, file_name)
+    try:
+        yield from read_lines(bounded(), refuse, once, options, file_name)
+    except BadFileError as error:
+        raise bad_file(name, str(error)) from error
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -273,9 +287,8 @@ async def _form(form: FormData, reader: FileReader) -> SentDocuments:
     for upload, result in zip(uploads, results, strict=True):
         try:
             result.name = path_name(upload.filename, reading.as_text)
-            if suffix_of(result.name) in texts and (upload.size or 0) > (
-                _BYTES_PER_CHARACTER * characters
-            ):
+            is_read_whole = suffix_of(result.name) in (*texts, JSON)
+            if is_read_whole and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
                 raise bad_file(result.name, f"has more than {characters:,} characters; split it")
             streams.append(
                 await reader.read(upload.file, result.name, result.skipped, reading.options, texts)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wye.backends.readers.drafts import HEADER, ROW, BadFileError, Draft, Limits
-from wye.backends.readers.markup import front_matter, html, markdown
+from wye.backends.readers.markup import front_matter, html, markdown, subtitles
 
 Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
 LIMITS = Limits(characters=10_000)
@@ -190,3 +190,23 @@ def test_no_bytes_are_a_fault(reader: Reader, data: st.DataObject) -> None:
         assert str(error).strip()  # noqa: PT017 - either is right
         return
     assert all(text.strip() for _, text in draft.blocks)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WEBVTT\n\nNOTE made by a machine\n\n1\n00:01.000 --> 00:04.000 align:start\n"
+        "<v Ada Falk>The node costs <i>450 &amp; VAT</i>\na month.</v>\n\n"
+        "00:04.000 --> 00:06.000\nThanks.\n\n00:06.000 --> 00:07.000\nThanks.\n",
+        "1\r\n00:00:01,000 --> 00:00:04,000\r\nAda Falk: The node costs 450 & VAT a month.\r\n"
+        "\r\n2\r\n00:00:04,000 --> 00:00:06,000\r\nThanks.\r\n",
+    ],
+)
+def test_subtitles_without_their_times(text: str) -> None:
+    draft = read(subtitles, text)
+    assert draft.blocks == [(ROW, "Ada Falk: The node costs 450 & VAT a month."), (ROW, "Thanks.")]
+
+
+def test_a_file_without_a_cue_is_no_subtitles() -> None:
+    with pytest.raises(BadFileError, match="has no cue"):
+        read(subtitles, "WEBVTT\n\nNOTE nobody spoke")

@@ -330,3 +330,16 @@ def test_a_form_that_breaks_off_is_refused_as_a_whole(client: TestClient) -> Non
     for whole in (FORM + b"--x--\r\n", FORM + b"--x--"):
         reply = client.post("/v1/documents", content=whole, headers=kind)
         assert reply.json()["documents"] == ["a.txt", "b.txt"]
+
+
+def test_a_table_of_json_is_rows(client: TestClient) -> None:
+    rows = b'[{"host": "web-1", "ip": "10.0.0.1"}, {"host": "web-2", "ip": "10.0.0.2"}]'
+    assert send(client, "hosts.json", rows)[0] == 201
+    assert client.get("/v1/documents/hosts.json:2").json()["title"] == "web-2"
+    assert send(client, "db.jsonl", b'{"host": "db-1", "ip": "10.0.0.3"}\n')[0] == 201
+    row = client.get("/v1/documents/db.jsonl:1").json()
+    assert (row["title"], row["passages"][0]["text"]) == ("db-1", "ip: 10.0.0.3")
+    status, why = send(client, "long.json", b"[" + b"1," * 100_000 + b"1]")
+    assert (status, "send it as .jsonl" in why) == (422, True)
+    status, why = send(client, "hosts.json", rows, text_column="what")
+    assert (status, "has no column" in why) == (422, True)
