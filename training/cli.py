@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -219,7 +219,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         generator_url: GeneratorUrl = "",
         generator_model: GeneratorModel = "",
         features: Annotated[
-            str,
+            Literal["text", "syntax", "all"],
             option(
                 "Features of the scorer: text, of the text arms' hits, which needs no parse; "
                 "syntax, the question's structure alone; or all."
@@ -227,7 +227,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         ] = "text",
         preset: Preset = None,
         simple: Annotated[
-            str | None, unset("Simple route: dense, lexical or hybrid. Default: the best.")
+            Literal["dense", "lexical", "hybrid"] | None,
+            unset("Simple route: dense, lexical or hybrid. Default: the best."),
         ] = None,
         elsewhere: Elsewhere = True,
         latency_weight: Weight = LATENCY_WEIGHT,
@@ -261,9 +262,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         from wye.router.model_files import require_name
         from wye.router.presets import EA_GRAPHRAG
         from wye.router.settings import load_settings
-        from wye.router.types import route_named
+        from wye.router.types import Route
         from wye.training.data import parse_source
-        from wye.training.fit.router import UNFAMILIAR, Choices, columns_named, published
+        from wye.training.fit.router import FEATURES, UNFAMILIAR, Choices, published
         from wye.training.fit.scorers import RouterRecipe
         from wye.training.remote import RemoteAnswers
         from wye.training.run import TrainingRun
@@ -282,8 +283,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             _fit_relevance(settings, sources, models / f"relevance-{name}")
             return
         choices = Choices(
-            recipe=RouterRecipe(among=columns_named(features), unfamiliar=UNFAMILIAR),
-            simple=None if simple is None else route_named(simple),
+            recipe=RouterRecipe(among=FEATURES[features], unfamiliar=UNFAMILIAR),
+            simple=Route(simple) if simple else None,
             goal=ThresholdObjective(latency_weight),
             elsewhere=elsewhere,
         )

@@ -1,5 +1,6 @@
 """What is written of a training run: metrics.json, a card and two figures; and the verdict."""
 
+import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 
 from wye.backends.files import plain
 from wye.backends.types import Float64, Int64
@@ -15,7 +18,6 @@ from wye.router.policy import FOLLOWED_BELOW, SURE, bands, routes
 from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.figures import as_svg, front_figure, reliability_figure
 from wye.training.fit.calibration import Reliability, losses, reliability
 from wye.training.fit.router import Fitted
 from wye.training.held_out import (
@@ -85,6 +87,20 @@ _LABELS = {
     ALL_GOLD: "1 if only the graph has all relevant passages among the first five, 0 if only the "
     "simple arm has",
 }
+INK = "#7f7f80"
+BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    **{f"{item}.color": INK for item in ("text", "xtick", "ytick")},
+    **{f"axes.{item}color": INK for item in ("edge", "label", "title")},
+}
+_SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
+_BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+"""Drops date and version, so that only numbers change the bytes."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +227,56 @@ def write_report(folder: Path, report: Report) -> None:
         (RELIABILITY, reliability_figure(report.calibration)),
     ):
         (folder / name).write_text(as_svg(figure), encoding="utf-8")
+
+
+@mpl.rc_context(_STYLE)
+def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
+    """The mean label against the score, in bins of equal size."""
+    figure = Figure(figsize=(4.2, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
+        score, outcome = curve.score, curve.outcome
+        axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
+    axes.set(xlabel="mean score", ylabel="mean label")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.legend(loc="upper left")
+    return figure
+
+
+@mpl.rc_context(_STYLE)
+def front_figure(
+    front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
+) -> Figure:
+    """The Pareto front, with the chosen thresholds and each of the fixed routes."""
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
+    # A route that no thresholds take is far off, and would squeeze the front.
+    routes = {name: outcome for name, outcome in fixed.items() if any(outcome.shares)}
+    for (name, outcome), marker in zip(routes.items(), "s^D", strict=False):
+        axes.plot(outcome.mean_ms, outcome.quality, marker, color=GREY, label=f"always {name}")
+    point = chosen.mean_ms, chosen.quality
+    axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")
+    axes.set(xlabel="mean latency, ms", ylabel=measure)
+    axes.legend(loc="lower right")
+    return figure
+
+
+def as_png(figure: Figure) -> bytes:
+    """PNG on a white background, which is readable anywhere."""
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=110, facecolor="white")
+    return written.getvalue()
+
+
+@mpl.rc_context(_SVG)
+def as_svg(figure: Figure) -> str:
+    """SVG; equal numbers give equal bytes."""
+    written = io.StringIO()
+    figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
+    svg = written.getvalue()
+    return svg[svg.index("<svg") :]
 
 
 def verdict(report: Report) -> tuple[bool, str] | None:

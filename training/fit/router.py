@@ -11,7 +11,6 @@ from wye.router.policy import SURE, Policy
 from wye.router.scorer import Scorer
 from wye.router.types import Route, Thresholds
 from wye.training.data import respell
-from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import CrossFit, Pool, crossfit, fit_scorer, leave_datasets_out
@@ -39,18 +38,8 @@ UNFAMILIAR = 0.01
 """Share of the questions that count as unlike all others."""
 LEAST_SHARE = 0.1
 """Share of the questions that each of EA-GraphRAG's three routes must have at least."""
-_FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
-
-
-def columns_named(features: str) -> tuple[str, ...] | None:
-    """The columns of a named set, "text", "syntax" or "all"; None for all columns.
-
-    Raises:
-        FitError: The name is unknown.
-    """
-    if features not in _FEATURES:
-        raise FitError(f"There are no features '{features}'; use one of {', '.join(_FEATURES)}.")
-    return _FEATURES[features]
+FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
+"""Named sets of columns that a scorer may use; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +59,6 @@ class Choices:
     simple: Route | None = None
     goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     elsewhere: bool = True
-
-    def __post_init__(self) -> None:
-        if self.simple is not None and self.simple not in SIMPLE_ROUTES:
-            raise FitError(
-                f"'{self.simple}' cannot be the simple route; use {', '.join(SIMPLE_ROUTES)}."
-            )
 
 
 def published(choices: Choices) -> Choices:
