@@ -184,7 +184,6 @@ def starts_like_a_name(token: str) -> bool:
 
 # Chinese characters and Japanese kana are written without spaces, so each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_UNSPACED_WORD = re.compile(rf"[{_UNSPACED}]")
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 
 # Makes blanks of all that is in no word of a folded ASCII text, a tenth of the time of _WORD.
