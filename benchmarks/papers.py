@@ -39,7 +39,7 @@ from wye.router.session import ModelCache, Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
 from wye.training.data import Dataset, contains_any, read_dataset, words
-from wye.training.fit.scorers import RouterRecipe
+from wye.training.fit.router import PUBLISHED
 from wye.training.fit.trainer import Pool, fit_scorer
 from wye.training.labels import MARGIN
 from wye.training.measures import ALL_EVIDENCE
@@ -427,12 +427,11 @@ def routers(data: JudgedIndex) -> dict[str, Router]:
         return lambda texts: logistic(np.asarray(model.decision_function(inputs(texts))))
 
     by_name = {name: learned(name) for name in CLASSIFIERS}
-    recipe = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
     texts = [text for of_split, _ in known for text in of_split]
     labels = np.array([label for _, of_split in known for label in of_split], np.float64)
     groups, stakes = np.full(len(texts), data.dataset.name), np.ones(len(texts))
     pool = Pool(columns(texts), labels, groups, stakes, np.array(texts, np.str_))
-    scorer = fit_scorer(pool, FEATURE_NAMES, recipe)
+    scorer = fit_scorer(pool, FEATURE_NAMES, PUBLISHED)
     by_name["EA-GraphRAG's network"] = lambda texts: scorer.scores(columns(texts))
     by_name["the router that ships"] = shipped
     return by_name

@@ -266,6 +266,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         from wye.training.data import parse_source
         from wye.training.fit.router import FEATURES, UNFAMILIAR, Choices, published
         from wye.training.fit.scorers import RouterRecipe
+        from wye.training.markdown import show
+        from wye.training.relevance import fit_for_user
         from wye.training.remote import RemoteAnswers
         from wye.training.run import TrainingRun
         from wye.training.thresholds import ThresholdObjective
@@ -280,7 +282,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             return
         sources = [parse_source(text, settings.index) for text in questions]
         if relevance:
-            _fit_relevance(settings, sources, models / f"relevance-{name}")
+            folder = models / f"relevance-{name}"
+            show(fit_for_user(settings, sources, folder))
+            typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
         choices = Choices(
             recipe=RouterRecipe(among=FEATURES[features], unfamiliar=UNFAMILIAR),
@@ -298,7 +302,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
                 _ask_arms(remote, sources, progress(), yes=yes)
                 choices = _weighed_for(remote, choices)
-            run = TrainingRun(settings, sources, choices, cache, progress, remote=remote)
+            run = TrainingRun(settings, sources, choices, cache, progress, remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
             for warning in fitted.disagreement.warnings:
                 typer.echo(f"Warning: {warning}", err=True)
@@ -324,14 +328,6 @@ def _write_questions(
         writer = QuestionWriter(Path(folders[0]), session.snapshot, model)
         writer.write(count, progress)
     typer.echo(str(writer))
-
-
-def _fit_relevance(settings: "Settings", sources: "Sequence[QuestionSource]", folder: Path) -> None:
-    from wye.training.markdown import show
-    from wye.training.relevance import fit_for_user
-
-    show(fit_for_user(settings, sources, folder))
-    typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
 
 
 def _ask_arms(

@@ -168,8 +168,6 @@ def compare(
     values: Mapping[str, Float64],
     pairs: Sequence[tuple[str, str]],
     measures: Sequence[str],
-    *,
-    resamples: int = RESAMPLES,
 ) -> tuple[Means, Differences]:
     """Means of every system and paired differences, with intervals from the same resamples.
 
@@ -182,7 +180,7 @@ def compare(
     """
     # Differences are resampled directly, so those of equal systems are exactly 0.
     columns = np.hstack([*values.values(), *(values[one] - values[other] for one, other in pairs)])
-    means = resampled_means(columns, resamples=resamples)
+    means = resampled_means(columns)
     intervals = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
     cells = [
         dict(zip(measures, intervals[start : start + len(measures)], strict=True))

@@ -4,6 +4,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,28 +29,26 @@ from wye.training.thresholds import scores_of
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
+@dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """One run over some sources."""
+    """One run over some sources.
 
-    def __init__(
-        self,
-        settings: Settings,
-        sources: Sequence[QuestionSource],
-        choices: Choices,
-        cache: Path,
-        progress: Callable[[], Progress],
-        *,
-        remote: RemoteAnswers | None = None,
-    ) -> None:
-        """Prepare a run.
+    Attributes:
+        cache: Folder of replays and features, which later runs use again.
+        remote: Remote arms; None without any.
+    """
 
-        Args:
-            cache: Folder of replays and features, which later runs use again.
-            remote: Remote arms; None without any.
-        """
-        self._settings, self._sources, self._choices = settings, sources, choices
-        self._cache, self._progress = cache, progress
-        self._replays = Replays(settings, cache / "replays", progress, remote)
+    settings: Settings
+    sources: Sequence[QuestionSource]
+    choices: Choices
+    cache: Path
+    progress: Callable[[], Progress]
+    remote: RemoteAnswers | None = None
+
+    @property
+    def replays(self) -> Replays:
+        """Replays of the sources, by split."""
+        return Replays(self.settings, self.cache / "replays", self.progress, self.remote)
 
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
         """Train on the train and dev splits; no test split is read.
@@ -64,14 +63,14 @@ class TrainingRun:
                 a split.
         """
         count = 0
-        for source in self._sources:
+        for source in self.sources:
             for split in filter(source.has, TRAINING_SPLITS):
                 dataset = source.read(split)
                 count += len(dataset.questions)
                 if warning := lacking(dataset, source.index):
                     say(f"Warning: {warning}")
         if not count:
-            names = ", ".join(source.name for source in self._sources)
+            names = ", ".join(source.name for source in self.sources)
             raise FitError(f"None of {names} has a train or a dev split; add qrels/train.tsv.")
         say(
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
@@ -80,21 +79,21 @@ class TrainingRun:
         replays = [
             replay
             for split in TRAINING_SPLITS
-            for replay in self._replays.training(self._sources, split)
+            for replay in self.replays.training(self.sources, split)
         ]
         questions = self._evaluation_set(replays)
         disagreement = self._compared(questions)
         say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")
         disagreement.require_both()
         try:
-            return fit(questions, disagreement, self._choices, self._progress())
+            return fit(questions, disagreement, self.choices, self.progress())
         except FitError as error:  # the warnings may explain it
             raise FitError(" ".join([str(error), *disagreement.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> Summary | None:
         """Evaluate the router on the test splits; None without any."""
         # The only place that reads test questions.
-        replays = self._replays.final(self._sources, TEST)
+        replays = self.replays.final(self.sources, TEST)
         if not replays:
             return None
         questions = self._evaluation_set(replays)
@@ -113,7 +112,7 @@ class TrainingRun:
         Raises:
             ModelFileError: The name cannot be that of a folder.
         """
-        command, schema_id = command_line(sys.argv), schema_of(self._settings)
+        command, schema_id = command_line(sys.argv), schema_of(self.settings)
         versions = {"python": platform.python_version()}
         versions |= {package: version(package) for package in _PACKAGES}
         facts = {"schema_id": schema_id, "command": command, "versions": versions}
@@ -145,13 +144,13 @@ class TrainingRun:
         return folder, report
 
     def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
-        deciding = stages(self._choices.recipe.among or COLUMNS)
-        return EvaluationSet.load(replays, self._cache / "features", self._settings, deciding)
+        deciding = stages(self.choices.recipe.among or COLUMNS)
+        return EvaluationSet.load(replays, self.cache / "features", self.settings, deciding)
 
     def _compared(self, questions: EvaluationSet) -> Disagreement:
         # The graph is compared with the best route without it, or with one arm, as published.
-        success = self._choices.success
-        simple = self._choices.simple or (Route.DENSE if success == ALL_GOLD else Route.HYBRID)
+        success = self.choices.success
+        simple = self.choices.simple or (Route.DENSE if success == ALL_GOLD else Route.HYBRID)
         return compared(questions, simple, success)
 
 

@@ -38,6 +38,8 @@ UNFAMILIAR = 0.01
 """Share of the questions that count as unlike all others."""
 LEAST_SHARE = 0.1
 """Share of the questions that each of EA-GraphRAG's three routes must have at least."""
+PUBLISHED = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
+"""EA-GraphRAG's own recipe, as far as it is published."""
 FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
 """Named sets of columns that a scorer may use; None for all."""
 
@@ -62,11 +64,11 @@ class Choices:
 
 
 def published(choices: Choices) -> Choices:
-    """The choices with EA-GraphRAG's own recipe, as far as it is published."""
+    """The choices with `PUBLISHED`, and the label, routes and thresholds that go with it."""
     return replace(
         choices,
         success=ALL_GOLD,
-        recipe=RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0),
+        recipe=PUBLISHED,
         simple=Route.DENSE,
         goal=replace(choices.goal, latency_weight=0.0, least_share=LEAST_SHARE),
         elsewhere=False,

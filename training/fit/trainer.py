@@ -73,14 +73,8 @@ class Pool:
         return others & ~np.isin(self.keys, self.keys[~others])
 
 
-def select(
-    examples: Pool,
-    names: Sequence[str],
-    *,
-    k: int = 85,
-    among: Sequence[str] | None = None,
-) -> Int64:
-    """(d,) columns of the k features with the highest mutual information with the label, rising.
+def select(examples: Pool, names: Sequence[str], recipe: RouterRecipe) -> Int64:
+    """(d,) columns of the features with the highest mutual information with the label, rising.
 
     Constant features and duplicates of another one (equal z-scores, up to sign) are left out first.
     Of features with equal information the first is kept.
@@ -90,8 +84,7 @@ def select(
 
     Args:
         examples: Labelled questions, whose labels differ.
-        k: Most features to keep, at least 1.
-        among: Names of features that may be kept; None for all.
+        recipe: Says how many features may be kept, and which.
 
     Raises:
         FitError: No feature varies.
@@ -100,7 +93,7 @@ def select(
     varies = np.ptp(examples.features, axis=0) > 0
     first: dict[bytes, int] = {}
     for column in np.flatnonzero(varies).tolist():
-        if among is None or names[column] in among:
+        if recipe.among is None or names[column] in recipe.among:
             first.setdefault(_fingerprint(examples.features[:, column]), column)
     if not first:
         raise FitError("No feature varies over the training questions; nothing can be learned.")
@@ -110,7 +103,7 @@ def select(
     information = mutual_info_classif(
         values, classes, discrete_features=_countable(values), random_state=0
     )
-    selected: Int64 = columns[np.sort(np.argsort(-information, kind="stable")[:k])]
+    selected: Int64 = columns[np.sort(np.argsort(-information, kind="stable")[: recipe.features])]
     return selected
 
 
@@ -160,7 +153,7 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
             f"On all {len(examples)} questions to learn from the same arm wins; add questions that "
             "the other one answers better."
         )
-    columns = select(examples, names, k=recipe.features, among=recipe.among)
+    columns = select(examples, names, recipe)
     selected = examples.features[:, columns]
     standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
     weights = examples.stakes / examples.stakes.mean()
