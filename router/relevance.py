@@ -59,6 +59,7 @@ _OF_ANY_ANSWER = frozenset(
 _HOW = frozenset({"far", "fast", "high", "long", "often", "old", "soon", "wide"})
 """Words that ask for a measure, which an answer gives without them."""
 _ASKS_MEANING = re.compile(r"\b(?:mean|means|meant|meaning|stands? for|what(?: i|')s that)\b", re.I)
+_YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
 _FEW_WORDS = 2
 """A question with so many words beside its names asks for one thing about them."""
 _NEAR = 0.3
@@ -262,7 +263,8 @@ class Evidence:
             while one of the first passages has all of its words, and is answered where it is codes
             alone and one has them.
         most: Answerability at most: a question is called absent where the first passages have none
-            of its codes, which the wording would have put there, or say nothing beside its names.
+            of its codes, which the wording would have put there, lack a year that it names, or say
+            nothing beside its names.
     """
 
     def __init__(
@@ -323,6 +325,8 @@ class Evidence:
         nearest = np.fmax.reduce(cosines[:FIRST]) - furthest
         is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
         is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
+        written = "".join([*whole[:FIRST], *ranking.ranking.ids(FIRST)])
+        is_strange |= any(year not in written for year in _YEAR.findall(ranking.question))
         is_strange |= _lacks_what_is_asked(ranking, terms, first, is_name, nearest)
         self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
@@ -400,6 +404,7 @@ def _lacks_what_is_asked(
         for word in (*words_before_stemming(piece), *filter(_MARKS.count, piece[-1]))
     ]
     holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
+    held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
     is_named = is_name.copy()
     is_row = bool(holders[0] and cells_of(texts[0][1]))
     for before, number in reversed([*pairwise(order)] if is_row else []):
@@ -410,6 +415,8 @@ def _lacks_what_is_asked(
     asked = [n for n in beside if terms[n].isalpha() and terms[n] not in _HOW]
     if not asked or _ASKS_MEANING.search(ranking.question):
         return False
+    # One whose title is in a passage with the names: "the phone of the keeper of K-17".
+    holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
     is_short = len(beside) <= _FEW_WORDS
     if is_row:
         return is_short and not has_term[holders, asked[0]].any()

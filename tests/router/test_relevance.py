@@ -87,7 +87,9 @@ def test_evidence_is_what_terms_say(question: str, texts: list[tuple[str, str]])
     np.testing.assert_allclose(column(found, "coverage"), shares)
     np.testing.assert_allclose(column(found, "title"), titles)
     together = len(set().union(*held[:FIRST])) / len(wanted) if wanted else 0.0
-    np.testing.assert_allclose(of_answer(found, "together"), together)
+    has_forms = any(len(term) > 3 for term in wanted)  # words in other forms count, too
+    assert of_answer(found, "together") >= together - 1e-9
+    assert has_forms or of_answer(found, "together") == pytest.approx(together)
     assert math.isnan(of_answer(found, "cosine"))
     assert math.isnan(of_answer(found, "sentence"))
 
@@ -158,8 +160,16 @@ def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
         ("Hall", "AHU-13."),
     ]
     assert believed("Which room does AHU-12 serve?", texts) < ABSTAIN_BELOW
-    for question in ("Which room does AHU-11 serve?", "What are AHU-12 and AHU13?", "Since 1999?"):
+    for question in ("Which room does AHU-11 serve?", "What are AHU-12 and AHU13?", "Since 400?"):
         assert believed(question, texts) > SURE_FROM
+
+
+def test_a_question_about_a_year_that_no_first_passage_has_is_called_absent() -> None:
+    texts = [("Budget 2031", "The harbour gets 4,000 euros."), ("Fares", "From 2030-04 it is 5.")]
+    absent = ("Budget of the harbour in 2029?", "fares from 2030 to 2032")
+    here = ("Budget of the harbour in 2031?", "Fares 2030", "Season 2029/30?")
+    assert all(believed(question, texts) < ABSTAIN_BELOW for question in absent)
+    assert all(believed(question, texts) > SURE_FROM for question in here)
 
 
 ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
@@ -181,6 +191,7 @@ ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
         ("What is Amira Holt's extension?", [], False),
         ("What does Amira Holt stand for?", [], False),
         ("How old is Amira Holt on that day?", [], False),
+        ("Which car has Amira Holt?", [("DECT", "Their car is red.")], False),
     ],
 )
 def test_what_the_row_that_is_asked_about_does_not_say_is_absent(
