@@ -33,6 +33,7 @@ from wye.router.evidence import (
 )
 from wye.router.fusion import FusionSettings, fuse_text
 from wye.router.policy import may_have_plan
+from wye.router.routes import TEXT_ARMS
 from wye.router.types import FURTHER, ArmResults, Route
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 LONGEST_STEPPED = 40
 """Most tokens of a question that goes in steps: each of its up to 10 searches is as long."""
 
-TEXT_ARMS = (Route.DENSE, Route.LEXICAL)
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
 """Arms that start from the names in a question."""
 _UNKNOWN = np.zeros(0, np.float32)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wye.backends.documents import is_row_id
 from wye.backends.numerics import logistic
 from wye.backends.types import Float64, Int64, Ranking
 from wye.featurizer.analyser import token_count
@@ -176,10 +177,10 @@ def follows_names(route: Route, share_at_hand: float, text: Ranking) -> bool:
     Args:
         route: The route that the score chose; not the graph.
         share_at_hand: See `evidence.share_at_hand`.
-        text: The text arms' first hits. The id of a row of a file has a colon.
+        text: The text arms' first hits.
     """
     is_little = route == Route.FUSION and share_at_hand < FOLLOWED_BELOW
-    return is_little or ":" in "".join(text.ids(FIRST_PASSAGES))
+    return is_little or any(map(is_row_id, text.ids(FIRST_PASSAGES)))
 
 
 def in_steps(reason: str, *, has_plan: bool) -> str:

@@ -25,7 +25,8 @@ class Route(StrEnum):
     ZOOM = "zoom"
 
 
-ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
+TEXT_ARMS = (Route.DENSE, Route.LEXICAL)
+ARMS = (*TEXT_ARMS, Route.GRAPH)
 """The single arms that fusion uses."""
 
 FURTHER = (Route.CLUE, Route.ZOOM)

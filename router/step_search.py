@@ -20,8 +20,9 @@ from wye.backends.types import Float32, Query, Ranking
 from wye.featurizer.encoder import EncodedText, unit
 from wye.featurizer.plan import filled
 from wye.featurizer.types import Span
-from wye.router.batch import TEXT_ARMS, Batch
+from wye.router.batch import Batch
 from wye.router.fusion import fuse_all, fuse_text, numbered
+from wye.router.routes import TEXT_ARMS
 from wye.router.types import ArmResults, Route
 from wye.router.wording import without_namesakes
 

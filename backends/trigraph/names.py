@@ -386,6 +386,7 @@ def defining_names(
     whole = {key for title in titles for key in title_keys(title)}
     names_of: list[list[str]] = []
     shared: dict[str, set[str]] = defaultdict(set)
+    people: dict[str, set[frozenset[str]]] = defaultdict(set)
     columns: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for row, (title, document, text) in enumerate(zip(titles, documents, texts, strict=True)):
         keys = dict.fromkeys(map(entity_key, title_parts(title)))
@@ -400,7 +401,9 @@ def defining_names(
             key = entity_key(name)
             if len(key) > 2 and name[0].isupper():
                 names.append(key)
-                shared[key].update((document, *_TWO))
+                people[key].add(
+                    frozenset(_HONORIFIC.sub("", title).casefold().replace(",", "").split())
+                )
     tables_with_keys = set()
     for (table, label), column in columns.items():
         values = [value if label else value.replace(" ", "") for _, value in column]
@@ -410,14 +413,15 @@ def defining_names(
                 for key in (*([entity_key(value)] if label else ()), *day_keys(value)):
                     names_of[row].append(key)
                     shared[key].add(documents[row])
+    # A name that two people share is none; how many rows are about one person says nothing.
     return [
-        tuple(key for key in dict.fromkeys(names) if len(shared[key]) <= MOST_DOCUMENTS)
+        tuple(
+            key
+            for key in dict.fromkeys(names)
+            if len(shared[key]) <= MOST_DOCUMENTS and len(people[key]) <= 1
+        )
         for names in names_of
     ]
-
-
-_TWO = ("\0first", "\0second")
-"""Count like documents, so that a single name that two people share is none."""
 
 
 def day_keys(text: str) -> list[str]:
