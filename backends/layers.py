@@ -78,9 +78,7 @@ class LayeredRows(Generic[_Value]):
     def __len__(self) -> int:
         return len(self.layers)
 
-    def __getitem__(self, rows: slice | Int32 | Int64) -> NDArray[_Value]:
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(len(self)))
+    def __getitem__(self, rows: Int32 | Int64) -> NDArray[_Value]:
         return self.by_layer(rows, lambda layer, layer_rows: layer[layer_rows])
 
     def by_layer(

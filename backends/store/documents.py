@@ -213,9 +213,8 @@ def record_files(folder: Path, files: Mapping[str, str], removed: Collection[str
     Raises:
         OSError: The file cannot be written.
     """
-    known = {id_: file for id_, file in read_files(folder).items() if id_ not in removed} | {
-        **files
-    }
+    known = {id_: file for id_, file in read_files(folder).items() if id_ not in removed}
+    known |= files
     with write_atomically(folder / _FILES) as file:
         parquet.write_table(pa.table({"id": [*known], "file": [*known.values()]}), file)
 

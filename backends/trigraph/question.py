@@ -308,9 +308,8 @@ class InMemory:
 
     def edges(self, passages: Int64) -> Edges:
         """See `PassageSource`."""
-        graph = self._graph
-        passage, entity, counts = graph.mentioned_in(passages)
-        title_passage, title_entity = graph.titles.pairs(passages)
+        passage, entity, counts = self._graph.mentioned_in(passages)
+        title_passage, title_entity = self._graph.titles.pairs(passages)
         return Edges(
             passages,
             passage,

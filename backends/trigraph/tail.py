@@ -10,7 +10,6 @@ Entities of the base keep their numbers, and those that are new follow, so nothi
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -31,9 +30,6 @@ from wye.backends.trigraph.graph import (
 from wye.backends.trigraph.names import Link, NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int64
-
-_Pairs = Callable[[Int64], tuple[Int64, Numbers]]
-"""As `Lists.pairs`."""
 
 
 def with_tail(two: TwoCorpora, base: TriGraph, settings: AssemblySettings) -> TriGraph:
@@ -89,9 +85,9 @@ def _renumbered(lists: Lists, entities: Int64) -> PlainLists:
 class TailedLists:
     """Lists of two layers together, made when they are read."""
 
-    def __init__(self, size: int, base: _Pairs, tail: _Pairs) -> None:
-        """Have so many lists, of which each layer gives a part."""
-        self._size, self._both = size, (base, tail)
+    def __init__(self, size: int, pairs: Callable[[Int64], tuple[Int64, Numbers]]) -> None:
+        """Have so many lists, of which a function gives what `Lists.pairs` does."""
+        self._size, self._pairs = size, pairs
 
     def __len__(self) -> int:
         """See `Lists`."""
@@ -99,28 +95,28 @@ class TailedLists:
 
     def one(self, which: int) -> Numbers:
         """See `Lists`."""
-        return self.pairs(np.array([which], np.int64))[1]
+        return self._pairs(np.array([which], np.int64))[1]
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """See `Lists`."""
-        (owners, items), (tail_owners, added) = (part(chosen) for part in self._both)
-        if not len(added):
-            return owners, items
-        owners, items = np.concatenate([owners, tail_owners]), np.concatenate([items, added])
-        ascending = np.lexsort((items, owners))
-        return owners[ascending], items[ascending]
+        return self._pairs(chosen)
 
 
 def _of_rows(rows: Layers, base: Lists, tail: Lists) -> TailedLists:
     """What is listed for each row of two layers, such as the entities of sentences."""
 
-    def part(lists: Lists, chosen: Int64, *, added: bool) -> tuple[Int64, Numbers]:
-        is_added, row = rows.split(chosen)
-        of_layer = np.flatnonzero(is_added == added)
-        owners, items = lists.pairs(row[of_layer])
-        return of_layer[owners], items
+    def pairs(chosen: Int64) -> tuple[Int64, Numbers]:
+        is_added, of_layer = rows.split(chosen)
+        of_base, of_tail = np.flatnonzero(~is_added), np.flatnonzero(is_added)
+        owners, items = base.pairs(of_layer[of_base])
+        if not len(of_tail):
+            return owners, items
+        tail_owners, tail_items = tail.pairs(of_layer[of_tail])
+        owners = np.concatenate([of_base[owners], of_tail[tail_owners]])
+        by_owner = np.argsort(owners, kind="stable")
+        return owners[by_owner], np.concatenate([items, tail_items])[by_owner]
 
-    return TailedLists(len(rows), partial(part, base, added=False), partial(part, tail, added=True))
+    return TailedLists(len(rows), pairs)
 
 
 def _of_entities(rows: Layers, base: Lists, tail: Lists) -> TailedLists:
@@ -130,13 +126,21 @@ def _of_entities(rows: Layers, base: Lists, tail: Lists) -> TailedLists:
     own rows, for its own entities, which are numbered first.
     """
 
-    def remaining(chosen: Int64) -> tuple[Int64, Numbers]:
+    def pairs(chosen: Int64) -> tuple[Int64, Numbers]:
         of_base = np.flatnonzero(chosen < len(base))
         owners, base_rows = base.pairs(chosen[of_base])
         numbers = rows.numbers[base_rows]
-        return of_base[owners[numbers >= 0]], numbers[numbers >= 0]
+        is_left = numbers >= 0
+        owners, numbers = of_base[owners[is_left]], numbers[is_left]
+        tail_owners, added = tail.pairs(chosen)
+        if not len(added):
+            return owners, numbers
+        owners = np.concatenate([owners, tail_owners])
+        numbers = np.concatenate([numbers, added])
+        ascending = np.lexsort((numbers, owners))
+        return owners[ascending], numbers[ascending]
 
-    return TailedLists(len(tail), remaining, tail.pairs)
+    return TailedLists(len(tail), pairs)
 
 
 class TailedTrie(NameTrie):

@@ -285,5 +285,5 @@ def test_what_cannot_be_answered_is_refused() -> None:
 def test_building_and_searching_leave_the_number_of_threads_as_it_was() -> None:
     before = faiss.omp_get_max_threads()
     retriever = DenseRetriever(ids_of(100), unit(np.random.default_rng(11), 100, 16), COMPRESSED)
-    retriever.search(questions(retriever.vectors[:2]), 3)
+    retriever.search(questions(retriever.vectors[np.arange(2)]), 3)
     assert faiss.omp_get_max_threads() == before

@@ -154,7 +154,7 @@ def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
         Passage("d", "Dee", "[Dee] likes [Eve]."),
     ]
     graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
-    query = Query("Where was the husband of Ada born?", graph.corpus.vectors[:1][0])
+    query = Query("Where was the husband of Ada born?", graph.corpus.vectors[np.arange(1)][0])
     arm = ClueRetriever(graph, ClueSettings(units=False))
     (result,) = arm.search([query], 3)
     explanation = arm.explain(query, result)

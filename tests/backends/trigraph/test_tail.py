@@ -136,8 +136,7 @@ def links(graph: TriGraph, text: str, hidden: Sequence[str] = ()) -> list[tuple[
 def check_consistent(graph: TriGraph) -> None:
     """All lists say the same, whichever is asked, and how many items."""
     every, rows = np.arange(len(graph)), np.arange(len(graph.titles))
-    row_of_each, mentioned, _ = graph.mentioned_in(rows)
-    by_row = (row_of_each, mentioned), graph.titles.pairs(rows)
+    by_row = graph.mentioned_in(rows)[:2], graph.titles.pairs(rows)
     for by_entity, pairs_by_row in zip((graph.passages, graph.titled), by_row, strict=True):
         pairs = by_entity.pairs(every), pairs_by_row
         assert sorted(zip(*pairs[0], strict=True)) == sorted(
@@ -151,6 +150,8 @@ def check_consistent(graph: TriGraph) -> None:
         assert [lists.one(which).tolist() for which in chosen.tolist()] == [
             items[owners == position].tolist() for position in range(len(chosen))
         ]
+    in_rows = [[graph.keys[e] for e in graph.mentions.one(s)] for s in range(len(graph.mentions))]
+    assert in_rows == [*map(sorted, in_rows)], "what is first decides a tie"
     assert graph.degrees.tolist() == [len(graph.passages.one(e)) for e in every.tolist()]
     assert [graph.keys.find(key) for key in graph.keys] == every.tolist()
 
