@@ -300,8 +300,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 asker = stack.enter_context(open_arms(arms))
                 file = cache / "remote" / "answers.jsonl"
                 remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
-                _ask_arms(remote, sources, progress(), yes=yes)
-                choices = _weighed_for(remote, choices)
+                choices = _ask_arms(remote, sources, choices, progress(), yes=yes)
             run = TrainingRun(settings, sources, choices, cache, progress, remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
             for warning in fitted.disagreement.warnings:
@@ -331,12 +330,20 @@ def _write_questions(
 
 
 def _ask_arms(
-    remote: "RemoteAnswers", sources: "Sequence[QuestionSource]", progress: "Progress", *, yes: bool
-) -> None:
+    remote: "RemoteAnswers",
+    sources: "Sequence[QuestionSource]",
+    choices: "Choices",
+    progress: "Progress",
+    *,
+    yes: bool,
+) -> "Choices":
     """Ask remote arms what is missing in the cache, once the user agreed to it.
 
     Args:
         yes: Agree to the calls without being asked; those of no known price may cost too.
+
+    Returns:
+        The choices with a latency weight that fits these arms' calls, unless the user gave one.
     """
     splits = ("train", "dev", "test")
     datasets = (source.read(split) for source in sources for split in splits if source.has(split))
@@ -349,13 +356,6 @@ def _ask_arms(
     remote.collect(missing, progress)
     if failures := remote.failures():
         typer.echo(failures, err=True)
-
-
-def _weighed_for(remote: "RemoteAnswers", choices: "Choices") -> "Choices":
-    """Choices with a latency weight that fits these arms' calls, unless the user gave one.
-
-    Prints the weight, and what a call's price counts as.
-    """
     goal, usual = choices.goal, ""
     if goal.latency_weight == LATENCY_WEIGHT:
         goal = replace(goal, latency_weight=remote.usual_weight)

@@ -24,7 +24,7 @@ from wye.router.remote import (
     fuse_remote,
     remote_ranking,
 )
-from wye.training.data import Dataset, Question, keep_line, readable_lines
+from wye.training.data import Dataset, keep_line, readable_lines
 from wye.training.replay import RemoteReplay, Replay, digest
 
 CALLS = 0.01
@@ -129,19 +129,13 @@ class RemoteAnswers:
         """Add the remote arms to a replay of our own; questions without their answers go."""
         replayed = []
         for row in replay.questions:
-            answers = self._answers_to(row.question)
-            if answers is not None:
+            keys = {arm.name: _key(arm, row.question.text) for arm in self._asker.arms}
+            if self._answers.keys() >= {*keys.values()}:
+                answers = {name: self._answers[key] for name, key in keys.items()}
                 (ranking,) = fuse_text([row.run.results], self._fusion, DEPTH)
                 remote = self._remote(ranking, answers, by_scores=by_scores)
                 replayed.append(replace(row, remote=remote, run=replace(row.run, steps=None)))
         return replace(replay, questions=tuple(replayed))
-
-    def _answers_to(self, question: Question) -> dict[str, ArmAnswer] | None:
-        """Every arm's answer; None if one is missing."""
-        keys = {arm.name: _key(arm, question.text) for arm in self._asker.arms}
-        if not self._answers.keys() >= {*keys.values()}:
-            return None
-        return {name: self._answers[key] for name, key in keys.items()}
 
     def _remote(
         self, top: Ranking, answers: Mapping[str, ArmAnswer], *, by_scores: bool

@@ -26,16 +26,9 @@ def test_questions_keep_the_order_of_their_file(tmp_path: Path) -> None:
     assert dataset.name == tmp_path.name
 
 
-def test_a_header_is_optional(tmp_path: Path) -> None:
-    assert read_dataset(folder(tmp_path, qrels="q1\tp\t1\n"), "test").judgements == {"q1": {"p": 1}}
-
-
-def test_only_judged_questions_are_asked(tmp_path: Path) -> None:
-    dataset = read_dataset(folder(tmp_path, qrels="q2\tp1\t1\n"), "test")
-    assert [question.id for question in dataset.questions] == ["q2"]
-
-
-def test_a_question_without_gold_is_left_out_and_named(tmp_path: Path) -> None:
+def test_a_question_without_gold_is_left_out_and_named_and_a_header_is_optional(
+    tmp_path: Path,
+) -> None:
     dataset = read_dataset(folder(tmp_path, qrels="q1\tp1\t0\nq2\tp1\t1\n"), "test")
     assert dataset.without_gold == ("q1",)
     assert list(dataset.judgements) == ["q2"]
