@@ -268,7 +268,7 @@ def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Flo
 AMONG_ROWS = -1.5
 """Added to the logit of the graph's weight where all first passages of the text arms are rows of
 tables. A row's title is unique and says little: a walk from it finds the row itself, not what else
-is said of the thing. From -1 to -5 `demo_work` and three other folders gain alike."""
+is said of the thing. From -1 to -4 `demo_work` and three other folders gain alike."""
 
 
 def _share_of_rows(results: ArmResults) -> float:
