@@ -44,7 +44,6 @@ _LETTERS_PER_WORD = 16
 
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _CHUNK_ID = re.compile(r"#[0-9]{4,}\Z")
-_ROW_ID = re.compile(r"\.(?:csv|json|xlsx):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,11 +413,6 @@ def _section(
 def is_chunk_id(id_: str) -> bool:
     """Whether an id ends like that of a chunk."""
     return _CHUNK_ID.search(id_) is not None
-
-
-def is_row_id(id_: str) -> bool:
-    """Whether an id is that of a row of a table, as in "stores/ropes.csv:12"."""
-    return _ROW_ID.search(id_) is not None
 
 
 def _windows(paragraph: str) -> Iterator[str]:

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from wye.backends.documents import is_row_id
 from wye.backends.numerics import distinct
-from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
+from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source, is_row_id
 from wye.router.errors import FusionError, SettingsError
 from wye.router.evidence import FIRST_PASSAGES, log_share, signals
 from wye.router.routes import TEXT_ARMS

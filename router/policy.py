@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from wye.backends.documents import is_row_id
 from wye.backends.numerics import logistic
-from wye.backends.types import Float64, Int64, Ranking
+from wye.backends.types import Float64, Int64, Ranking, is_row_id
 from wye.featurizer.analyser import token_count
 from wye.featurizer.plan import LONG
 from wye.featurizer.plan_phrases import MAKERS, OFFICES
