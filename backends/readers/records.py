@@ -205,7 +205,7 @@ def _parsed(lines: Iterable[bytes], on_bad: OnBad) -> Iterator[tuple[int, object
 
 
 def _is_export(record: object) -> bool:
-    return isinstance(record, dict) and record.keys().isdisjoint(("_id", "text"))
+    return isinstance(record, dict) and bool(record) and record.keys().isdisjoint(("_id", "text"))
 
 
 def read_json(content: bytes, name: str, options: Options = DEFAULT) -> Iterator[Draft]:
@@ -238,9 +238,9 @@ def read_json(content: bytes, name: str, options: Options = DEFAULT) -> Iterator
 
 def _is_table(value: object) -> TypeGuard[list[dict[str, object]]]:
     """Whether a value is a list of objects of much the same form."""
-    if not isinstance(value, list) or not value or not all(isinstance(e, dict) for e in value):
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return False
-    return len({key for each in value for key in each}) <= _MOST_COLUMNS
+    return 0 < len({key for each in value for key in each}) <= _MOST_COLUMNS
 
 
 def _rows(
@@ -250,6 +250,9 @@ def _rows(
     cells = [(number, dict(_flat(row) if isinstance(row, dict) else ())) for number, row in rows]
     columns = [*dict.fromkeys(chain.from_iterable(row for _, row in cells))]
     lines = [(number, [row.get(column, "") for column in columns]) for number, row in cells]
+    if not columns:
+        yield from (Draft(line=number, error="text is empty") for number, _ in rows)
+        return
     options = replace(options, has_header=True)
     yield from documents_of_rows([(0, columns), *lines], options, labels)
 

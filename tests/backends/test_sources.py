@@ -95,6 +95,16 @@ def test_lines_of_an_export_are_rows(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("content", ['[{"a": {}}, {"a": []}, {}]', '{"a": {}}\n{"a": []}\n{}'])
+def test_rows_without_a_value_are_named(tmp_path: Path, content: str) -> None:
+    suffix = ".jsonl" if "\n" in content else ".json"
+    passages, bad = read(write(tmp_path / f"x{suffix}", content))
+    assert (passages, [(each.line, each.reason) for each in bad]) == (
+        [],
+        [(number, "text is empty") for number in (1, 2, 3)],
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -109,6 +119,7 @@ def test_lines_of_an_export_are_rows(tmp_path: Path) -> None:
         ('{"a": [1, 2],\n "b": [{"c": 3}]}', [("x.json", "x.json", None)]),
         ('// a comment\n{"a": 1}', [("x.json", "x.json", None)]),
         ("[1, 2]", [("x.json", "x.json", None)]),
+        ("[{}]", [("x.json", "x.json", None)]),
     ],
 )
 def test_a_list_of_objects_in_a_json_file_is_a_table(
