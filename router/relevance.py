@@ -22,7 +22,7 @@ from itertools import chain, filterfalse, pairwise
 import numpy as np
 
 from wye.backends.files import canonical_json
-from wye.backends.notations import Code, notations
+from wye.backends.notations import Code
 from wye.backends.numerics import logistic
 from wye.backends.text import (
     cells_of,
@@ -37,7 +37,7 @@ from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
-from wye.router.wording import read_wording
+from wye.router.wording import having, read_wording
 
 FIRST = 5
 """How many of the first passages are searched for an answer."""
@@ -303,7 +303,7 @@ class Evidence:
             [scores, ranks, share, added, left, about, cosines, _named_above(heads, bodies), hops]
         )
         codes = read_wording(ranking.question).codes
-        has_code = _having(codes, texts)
+        has_code = having(codes, texts)
         is_codes = _is_only_codes(ranking.question, terms, codes)
         self.has_codes: Mask = np.atleast_1d(has_code.all(axis=1) & is_codes)
         has_all = terms and has_term[:FIRST].all(axis=1).any()
@@ -345,19 +345,6 @@ def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -
         return False  # an ordinary word
     of_codes = {term for code in codes for term in content_terms(code.text)}
     return bool(codes) and of_codes.issuperset(terms)
-
-
-def _having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
-    """(n, c) which passages have which codes, as a word or as their parts in a row."""
-    has = np.zeros((len(texts), len(codes)), bool)
-    for row, pair in enumerate(texts if codes else ()):
-        words = words_before_stemming(text := "\n".join(pair))
-        known, in_order = {*words, *notations(text)}, f" {' '.join(words)} "
-        has[row] = [
-            not known.isdisjoint(code.keys) or f" {' '.join(code.parts)} " in in_order
-            for code in codes
-        ]
-    return has
 
 
 def _has_form(term: str, text: str) -> bool:

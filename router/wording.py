@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import Code, codes_in, phrases
-from wye.backends.text import content_terms, entity_key, title_keys, without_request
+from wye.backends.notations import Code, codes_in, notations, phrases
+from wye.backends.text import (
+    content_terms,
+    entity_key,
+    title_keys,
+    without_request,
+    words_before_stemming,
+)
 from wye.backends.types import Int64, Mask, Passage, RankedHit, Ranking, Source
 from wye.router.errors import QuestionError
 
@@ -181,6 +187,19 @@ def rows_with(code: Code, arms: "Snapshot") -> Int64:
         for part in parts[1:]:
             rows = np.intersect1d(rows, lexical.rows_with(part))
     return rows
+
+
+def having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
+    """(n, c) which passages have which codes, as a word or as their parts in a row."""
+    has = np.zeros((len(texts), len(codes)), bool)
+    for row, pair in enumerate(texts if codes else ()):
+        words = words_before_stemming(text := "\n".join(pair))
+        known, in_order = {*words, *notations(text)}, f" {' '.join(words)} "
+        has[row] = [
+            not known.isdisjoint(code.keys) or f" {' '.join(code.parts)} " in in_order
+            for code in codes
+        ]
+    return has
 
 
 def sources_of(hit: RankedHit, ranking: Ranking) -> tuple[Source, ...]:

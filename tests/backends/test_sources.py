@@ -72,69 +72,6 @@ def test_lines_without_an_id_are_named_by_file_and_line(tmp_path: Path) -> None:
     )
 
 
-def test_lines_of_an_export_are_rows(tmp_path: Path) -> None:
-    write(
-        path := tmp_path / "tickets.jsonl",
-        '{"id": "T-1", "summary": "No network", "by": {"name": "Ada", "tags": ["lan", 2]}}',
-        "nonsense",
-        '{"id": "T-2", "summary": "No sound", "closed": true, "text": "The jack was loose."}',
-        "[]",
-    )
-    passages, bad = read(path)
-    assert [(each.id, each.title, each.text) for each in passages] == [
-        ("tickets.jsonl:T-1", "", "id: T-1; summary: No network; by name: Ada; by tags: lan, 2"),
-        (
-            "tickets.jsonl:T-2",
-            "",
-            "The jack was loose.\n\nid: T-2; summary: No sound; closed: true",
-        ),
-    ]
-    assert [(each.line, each.reason) for each in bad] == [
-        (2, "not JSON: Expecting value at column 1"),
-        (4, "text is empty"),
-    ]
-
-
-@pytest.mark.parametrize("content", ['[{"a": {}}, {"a": []}, {}]', '{"a": {}}\n{"a": []}\n{}'])
-def test_rows_without_a_value_are_named(tmp_path: Path, content: str) -> None:
-    suffix = ".jsonl" if "\n" in content else ".json"
-    passages, bad = read(write(tmp_path / f"x{suffix}", content))
-    assert (passages, [(each.line, each.reason) for each in bad]) == (
-        [],
-        [(number, "text is empty") for number in (1, 2, 3)],
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (
-            '[{"host": "web-1", "ip": "10.0.0.1"}, {"host": "web-2", "disk": {"tb": 2}}]',
-            [("x.json:1", "web-1", "ip: 10.0.0.1"), ("x.json:2", "web-2", "disk tb: 2")],
-        ),
-        (
-            '\ufeff{"source": "stock", "at": 5, "items": [{"item": "Bolt", "price": 2.5}]}',
-            [("x.json:1", "Bolt", "price: 2.5; source: stock")],
-        ),
-        ('{"a": [1, 2],\n "b": [{"c": 3}]}', [("x.json", "x.json", None)]),
-        ('// a comment\n{"a": 1}', [("x.json", "x.json", None)]),
-        ("[1, 2]", [("x.json", "x.json", None)]),
-        ("[{}]", [("x.json", "x.json", None)]),
-    ],
-)
-def test_a_list_of_objects_in_a_json_file_is_a_table(
-    tmp_path: Path, content: str, expected: list[tuple[str, str, str | None]]
-) -> None:
-    passages, bad = read(write(tmp_path / "x.json", content))
-    text = content.removeprefix("\ufeff")
-    assert [(each.id, each.title, each.text) for each in passages] == [
-        (id_, title, text if words is None else words) for id_, title, words in expected
-    ]
-    assert bad == []
-    (whole,) = DocumentSource(tmp_path / "x.json", [".json"]).passages()
-    assert (whole.id, whole.text) == ("x.json", text)
-
-
 @pytest.mark.parametrize(
     ("bad_line", "reason"),
     [
