@@ -33,7 +33,7 @@ Tensors = Mapping[str, Float32]
 
 POOLINGS = ("mean", "cls")
 # OpenVINO prepares each new shape, which takes milliseconds once and over a megabyte for good. So
-# texts are padded to a multiple of this many tokens: that makes 32 shapes instead of 256.
+# texts are padded to a multiple of this many tokens: that makes 32 lengths instead of 256.
 MULTIPLE = 8
 # Texts of one padded length are computed in one call, which reads the weights once for all of
 # them. Beyond this many tokens, padding included, a larger call is no faster.

@@ -325,8 +325,8 @@ class Evidence:
         nearest = np.fmax.reduce(cosines[:FIRST]) - furthest
         is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
         is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
-        written = "".join([*whole[:FIRST], *ranking.ranking.ids(FIRST)])
-        is_strange |= any(year not in written for year in _YEAR.findall(ranking.question))
+        written = (*whole[:FIRST], *ranking.ranking.ids(FIRST))
+        is_strange |= any(year not in " ".join(written) for year in _YEAR.findall(ranking.question))
         is_strange |= _lacks_what_is_asked(ranking, terms, first, is_name, nearest)
         self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
