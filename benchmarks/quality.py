@@ -27,10 +27,7 @@ RECORDED = Path(__file__).with_name("quality.json")
 MEASURED = ("nDCG@10", "R@5", "Success@1")
 SHOWN = (*MEASURED, "without graph", "in steps", "ms")
 WITHOUT_GRAPH = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
-SYSTEMS = {
-    **{str(route): Ask(route, DEPTH) for route in USUAL},
-    **{f"auto {point}": Ask(Route.AUTO, DEPTH, point=point) for point in ("fast", "quality")},
-}
+SYSTEMS = {str(route): Ask(route, DEPTH) for route in USUAL}
 ALL = "all"
 
 Figures = dict[str, dict[str, dict[str, float]]]

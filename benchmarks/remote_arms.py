@@ -133,7 +133,7 @@ async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> 
     baseline: Float64 | None = None
     for name, fields in {
         "always asked": {"route": "fusion"},
-        "auto, balanced": {"point": "balanced"},
+        "auto": {"route": "auto"},
         "never asked": {"route": "hybrid"},
     }.items():
         replies = await ask_all(url, texts, args.clients, deadline_ms=deadline, **fields)

@@ -22,7 +22,7 @@ class RequestLogError(RouterError):
 
 
 class PolicyError(RouterError, ValueError):
-    """Thresholds out of order, a score out of range, or a budget that cannot be applied."""
+    """Thresholds out of order, or a score out of range."""
 
 
 class FeatureError(RouterError):

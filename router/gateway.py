@@ -102,12 +102,11 @@ class Gateway:
             questions: Each with at least one word.
 
         Raises:
-            QuestionError: A question is empty, k is below 1, there is no such operating point,
-                `duplicates` is no choice, or `min_relevance` is set where no relevance is known.
+            QuestionError: A question is empty, k is below 1, `duplicates` is no choice,
+                or `min_relevance` is set where no relevance is known.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
             ModelFileError: The router is needed, and missing or made for other features.
-            PolicyError: No route can meet the latency.
         """
         replies: list[Reply] = []
         for batch in self.begin(questions, ask):
@@ -155,10 +154,9 @@ class Gateway:
         """Decide which route `search` would take for each question with `Route.AUTO`.
 
         Raises:
-            QuestionError: A question is empty, or there is no such operating point.
+            QuestionError: A question is empty.
             FilterError: The filter is not well formed.
             ModelFileError: The router is missing or made for other features.
-            PolicyError: No route can meet the latency.
         """
         check(questions)
         arms = self.arms.for_batch()
@@ -277,14 +275,13 @@ class _Pipeline:
     def _decide(self) -> list[Decision]:
         """Score the questions, compare the scores with the thresholds, and look for plans."""
         batch, ask = self.batch, self.ask
-        model, positions = batch.models.router.at(ask.point), range(len(self.questions))
+        model, positions = batch.models.router, range(len(self.questions))
         may_step = model.policy.thresholds.steps > 0
         features = batch.columns(model.needs, trees=ask.explain, may_step=may_step)
         with batch.stage("routing", positions):
             decisions = model.decide(
                 features,
                 nested=[*map(is_nested, batch.questions)],
-                max_latency_ms=ask.max_latency_ms,
                 explain=ask.explain,
             )
         planned = [row for row, decision in enumerate(decisions) if decision.planned]
@@ -372,9 +369,9 @@ class _Pipeline:
         return {position: stepped[batch.questions[position]] for position in positions}
 
     def _is_late(self) -> bool:
-        """Whether the time budget is spent."""
-        budget = self.ask.max_latency_ms
-        return budget is not None and 1000 * (perf_counter() - self.start) > budget
+        """Whether no further step may begin."""
+        limit = self.ask.step_ms
+        return limit is not None and 1000 * (perf_counter() - self.start) > limit
 
     def replies(self, answers: Mapping[int, StepsResult]) -> dict[int, Reply]:
         """Order rankings by the questions' wording, judge them, and make replies of them."""

@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -185,8 +185,6 @@ def _policy_text(policy: Policy, notes: Mapping[str, Any]) -> bytes:
             **({"router": policy.router} if policy.router else {}),
             **asdict(thresholds),
             "simple": str(policy.simple),
-            "latency_ms": {str(route): ms for route, ms in policy.latency_ms.items()},
-            "points": {name: [*astuple(point)] for name, point in policy.points.items()},
             "notes": notes,
         }
     )
@@ -199,9 +197,7 @@ def _parse_policy(data: bytes, path: Path) -> Policy:
         return Policy(
             Thresholds(float(low), float(high), float(steps)),
             Route(content["simple"]),
-            {Route(name): float(ms) for name, ms in content["latency_ms"].items()},
             str(content.get("router") or ""),
-            {n: Thresholds(*map(float, t)) for n, t in content.get("points", {}).items()},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(

@@ -1,13 +1,13 @@
-"""Decides which route a question takes: by a score, two thresholds, a time budget and its words.
+"""Decides which route a question takes: by a score, two thresholds and its words.
 
 `RoutingModel` is the router that serves and is evaluated; all other functions are pure.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from wye.backends.types import Float64, Int64, Ranking, is_row_id
 from wye.featurizer.analyser import token_count
 from wye.featurizer.plan import LONG
 from wye.featurizer.plan_phrases import MAKERS, OFFICES
-from wye.router.errors import PolicyError, QuestionError
+from wye.router.errors import PolicyError
 from wye.router.evidence import FIRST_PASSAGES, asks_corpus, share_at_hand
 from wye.router.explain import Explainer, contributions
 from wye.router.scorer import UNKNOWN, Scorer
@@ -48,102 +48,40 @@ _NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyBudget:
-    """How long an answer may take.
-
-    Attributes:
-        estimates: Estimated time of each route in ms.
-    """
-
-    max_latency_ms: float
-    estimates: Mapping[Route, float]
-
-    def __post_init__(self) -> None:
-        if not self.max_latency_ms > 0:
-            raise PolicyError(
-                f"max_latency_ms is {self.max_latency_ms}; give a number of milliseconds above 0."
-            )
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """How scores become routes; `wye tune` writes it, a person reviews it.
 
     Attributes:
-        latency_ms: Median time of each route in the replay, in ms. If a route is missing, budgets
-            are refused.
         router: Name and version of the router whose scores it is for, "name/v1"; "" if not known.
-        points: Operating points: further thresholds by name, for better or for faster answers.
     """
 
     thresholds: Thresholds
     simple: Route = Route.DENSE
-    latency_ms: Mapping[Route, float] = field(default_factory=dict)
     router: str = ""
-    points: Mapping[str, Thresholds] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         routes(self.simple)
 
-    def at(self, point: str) -> Thresholds:
-        """The thresholds of an operating point.
 
-        Raises:
-            QuestionError: There is no such point.
-        """
-        if point not in self.points:
-            points = ", ".join(self.points) or "none; `wye train` solves some"
-            raise QuestionError(f"There is no operating point '{point}'; this router has {points}.")
-        return self.points[point]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A route and the reason for it.
-
-    Attributes:
-        reason: "score", "plan: …", "unfamiliar: …" or "budget: …" in words.
-    """
-
-    route: Route
-    reason: str
-
-
-def decide(
-    score: float,
-    thresholds: Thresholds,
-    *,
-    simple: Route = Route.DENSE,
-    budget: LatencyBudget | None = None,
-) -> Choice:
+def decide(score: float, thresholds: Thresholds, *, simple: Route = Route.DENSE) -> Route:
     """Decide which route a question takes.
 
     The order is simple route, fusion, graph. The choice never moves down when the score rises, and
     never up when a threshold rises.
 
-    A budget moves the choice to the nearest route in that order which fits. If fusion does not fit
-    and both of its neighbours do, scores from the middle of the band upwards go to graph. If
-    nothing fits, the fastest route is taken.
-
     Raises:
-        PolicyError: The score is not from 0 to 1, or the budget lacks an estimate.
+        PolicyError: The score is not from 0 to 1.
     """
     if not 0 <= score <= 1:
         raise PolicyError(f"The score is {score}; a score is a number from 0 to 1.")
-    order = routes(simple)
-    band = int(bands(np.array([score]), thresholds)[0])
-    if budget is None:
-        return Choice(order[band], SCORE)
-    upwards = score >= (thresholds.low + thresholds.high) / 2
-    return _within(budget, order, band, upwards=upwards)
+    return routes(simple)[int(bands(np.array([score]), thresholds)[0])]
 
 
 def may_take_steps(
-    choice: Choice,
+    route: Route,
     score: float,
     share_at_hand: float,
     thresholds: Thresholds,
-    budget: LatencyBudget | None = None,
     *,
     nested: bool = False,
 ) -> bool:
@@ -153,18 +91,14 @@ def may_take_steps(
     plan needs a parse, which would cost more than a surely simple question is worth.
 
     Args:
-        choice: The choice by the score, or fusion for an unfamiliar question.
+        route: The route by the score, or fusion for an unfamiliar question.
         share_at_hand: See `evidence.share_at_hand`; NaN if not known.
-        budget: Steps do not fit a budget that lacks their estimate.
         nested: Whether its words nest descriptions (`is_nested`). Few questions to
             learn from do so without a name, so a low score says little about them.
     """
-    if choice.reason not in {SCORE, UNFAMILIAR}:
+    if route not in {Route.FUSION, Route.GRAPH} and score <= SURE and not nested:
         return False
-    if choice.route not in {Route.FUSION, Route.GRAPH} and score <= SURE and not nested:
-        return False
-    fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
-    return fits and (thresholds.steps == 1 or share_at_hand < thresholds.steps)
+    return thresholds.steps == 1 or share_at_hand < thresholds.steps
 
 
 def follows_names(route: Route, share_at_hand: float, text: Ranking) -> bool:
@@ -212,28 +146,6 @@ def routes(simple: Route) -> tuple[Route, Route, Route]:
     return simple, Route.FUSION, Route.GRAPH
 
 
-def _within(
-    budget: LatencyBudget, order: tuple[Route, Route, Route], band: int, *, upwards: bool
-) -> Choice:
-    missing = [route for route in order if route not in budget.estimates]
-    if missing:
-        raise PolicyError(
-            f"The latency is unknown for {', '.join(missing)}; leave max_latency_ms out, or use a "
-            "router whose thresholds file has it."
-        )
-    times = [budget.estimates[route] for route in order]
-    limit = budget.max_latency_ms
-    estimate = f"{order[band]} takes about {times[band]:g} ms"
-    if times[band] <= limit:
-        return Choice(order[band], SCORE)
-    fits = [other for other in range(3) if times[other] <= limit]
-    if not fits:
-        fastest = min(range(3), key=lambda other: (times[other], other))
-        return Choice(order[fastest], f"budget: no route fits {limit:g} ms, this is the fastest")
-    nearest = min(fits, key=lambda other: (abs(other - band), -other if upwards else other))
-    return Choice(order[nearest], f"budget: {estimate}, {limit:g} ms are allowed")
-
-
 def nearest_change(
     score: float, thresholds: Thresholds, simple: Route = Route.DENSE
 ) -> Change | None:
@@ -245,11 +157,11 @@ def nearest_change(
         The change to the nearer threshold, to the higher one if both are equally near; None if
         every score takes the same route.
     """
-    here = decide(score, thresholds, simple=simple).route
+    here = decide(score, thresholds, simple=simple)
     changes: list[Change] = []
     for threshold in (thresholds.high, thresholds.low):
         for reached in _past(threshold, score):
-            route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple).route
+            route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple)
             if 0 < reached < 1 and route != here:
                 logits = _logit(threshold) - _logit(score)
                 changes.append(Change(route, threshold, threshold - score, logits))
@@ -324,22 +236,11 @@ class RoutingModel:
         changed.policy = policy
         return changed
 
-    def at(self, point: str) -> "RoutingModel":
-        """The same scorer with the thresholds of an operating point; "" for those in use.
-
-        Raises:
-            QuestionError: There is no such point.
-        """
-        if not point:
-            return self
-        return self.with_policy(replace(self.policy, thresholds=self.policy.at(point)))
-
     def decide(
         self,
         features: Float64,
         *,
         nested: Sequence[bool] | None = None,
-        max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
         """Decide a route for each question, with the same bits alone and in a batch.
@@ -347,17 +248,12 @@ class RoutingModel:
         Args:
             features: (n, width) float64, in the order of the featurizer's names.
             nested: (n,) whether each question's words nest descriptions; None if not known.
-            max_latency_ms: Time budget of an answer in ms.
             explain: Whether to add contributions and the nearest change.
 
         Raises:
             FeatureError: The scorer cannot take these features.
-            PolicyError: The budget is not above 0, or latencies are not known.
         """
         policy = self.policy
-        budget = (
-            None if max_latency_ms is None else LatencyBudget(max_latency_ms, policy.latency_ms)
-        )
         scorer, thresholds = self.scorer, policy.thresholds
         inputs = scorer.inputs(features)
         is_known = scorer.knows(inputs)
@@ -368,19 +264,19 @@ class RoutingModel:
         for row, share in enumerate(at_hand.tolist()):
             logit, score = float(logits[row]), float(scores[row])
             is_nested = nested is not None and nested[row]
-            choice = decide(score, thresholds, simple=policy.simple, budget=budget)
-            if choice.reason == SCORE and not is_known[row]:
-                choice = Choice(Route.FUSION, UNFAMILIAR)
+            route, reason = decide(score, thresholds, simple=policy.simple), SCORE
+            if not is_known[row]:
+                route, reason = Route.FUSION, UNFAMILIAR
             decision = Decision(
-                choice.route,
+                route,
                 score,
                 logit,
                 thresholds,
-                choice.reason,
+                reason,
                 self.name,
                 simple=policy.simple,
                 planned=thresholds.steps > 0
-                and may_take_steps(choice, score, share, thresholds, budget, nested=is_nested),
+                and may_take_steps(route, score, share, thresholds, nested=is_nested),
             )
             if explain and is_known[row]:
                 baseline, values = self._explainer.attribute(inputs[row], logit)

@@ -422,9 +422,8 @@ def decide_without_index(
     """Decide the route of each question, by a router that uses features of the question alone.
 
     Raises:
-        QuestionError: A question is empty, or there is no such operating point.
+        QuestionError: A question is empty.
         ModelFileError: The router also uses signals of a corpus.
-        PolicyError: No route can meet the latency.
     """
     check(questions)
     if model.asks_corpus:
@@ -435,9 +434,7 @@ def decide_without_index(
     trees = ask.explain or not TREE_FEATURES.isdisjoint(model.needs)
     syntaxes = analyser.syntax_of(parses, trees=trees)
     features = without_corpus(syntax_matrix(syntaxes, model.needs))
-    decisions = model.at(ask.point).decide(
-        features, max_latency_ms=ask.max_latency_ms, explain=ask.explain
-    )
+    decisions = model.decide(features, explain=ask.explain)
     if not ask.explain:
         return decisions
     return [

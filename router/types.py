@@ -44,9 +44,8 @@ class Ask:
             excludes takes no part.
         explain: Whether to explain the router's decision, the graph's ranking where the graph is
             run, and which sentences gave the names of steps.
-        max_latency_ms: Time budget in ms where the router chooses; no further step begins after it.
+        step_ms: No further step of the route of steps begins after so many ms; None for no limit.
         min_relevance: Drop hits whose probability of being relevant is lower, 0 to 1.
-        point: Operating point of the router, such as "fast"; "" for the thresholds in use.
         text_only: Answer by hybrid where the router chooses fusion, the graph or steps, because a
             remote arm is the graph. The reply still has the router's decision.
         duplicates: "fold" for near-duplicates of a hit behind all others, "keep" to leave them
@@ -57,9 +56,8 @@ class Ask:
     k: int = 5
     filter: object | None = None
     explain: bool = False
-    max_latency_ms: float | None = None
+    step_ms: float | None = None
     min_relevance: float = 0.0
-    point: str = ""
     text_only: bool = False
     duplicates: str = ""
 
@@ -262,7 +260,7 @@ class Decision:
         score: s, from 0 to 1; None if nothing was scored.
         logit: Calibrated logit, s = 1 / (1 + exp(-logit)); None if nothing was scored.
         thresholds: Thresholds that the score was compared with; None if nothing was scored.
-        reason: "score", "plan: …", "forced", "unfamiliar: …", "budget: …" or "degraded: …".
+        reason: "score", "plan: …", "forced", "unfamiliar: …" or "degraded: …".
         model: Name and version of the router, "name/v1"; "" if nothing was scored.
         contributions: The baseline, then features by descending weight; they add up to the logit.
             Empty without `Ask.explain`.

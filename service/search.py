@@ -198,11 +198,10 @@ class Searcher:
 
         One that fails does not affect the others, and is answered by dense search if possible.
         """
-        params, limit = search.params, search.params.max_latency_ms
+        params, limit = search.params, None
         if search.route == Route.STEPS:
             # Half of the time left, so that a step that is under way ends before the deadline.
-            half = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
-            limit = half if limit is None else min(half, limit)
+            limit = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
         # A batch of the route `steps` is small enough to finish at once, and a question that is
         # alone delays no other.
         at_once = search.route != Route.AUTO or len(entries) == 1
@@ -211,7 +210,7 @@ class Searcher:
         iterator, started = iter(entries), perf_counter()
         try:
             texts = [entry.item.text for entry in entries]
-            ask = replace(params, route=search.route, max_latency_ms=limit)
+            ask = replace(params, route=search.route, step_ms=limit)
             for part in search.session.gateway.begin(texts, ask):
                 batch = [*islice(iterator, len(part.replies) + len(part.in_steps))]
                 in_steps = part.finish(part.in_steps) if at_once else {}

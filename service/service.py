@@ -268,7 +268,6 @@ class Service:
                 "route": str(reply.route),
                 "k": params.k,
                 "filter": params.filter,
-                "max_latency_ms": params.max_latency_ms,
                 "decision": plain(reply.decision),
                 "passages": [hit.id for hit in reply.ranking.hits],
                 "index_version": reply.version,

@@ -51,11 +51,7 @@ Preset = Annotated[str | None, unset(_PRESET)]
 Elsewhere = Annotated[
     bool, option("Whether the thresholds must also hold for questions unlike these.")
 ]
-_WEIGHT = (
-    "Quality given up for a millisecond less on average, at the point `balanced`; 0 at `quality`, "
-    "ten times as much at `fast`."
-)
-Weight = Annotated[float, option(_WEIGHT, min=0)]
+Weight = Annotated[float, option("Quality given up for a millisecond less on average.", min=0)]
 
 
 def register(
@@ -433,8 +429,8 @@ def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         retuned = retune(tuning, goal, elsewhere=elsewhere)
         show(as_markdown(tuning, retuned))
         if retuned.stays and out is None:
-            typer.echo("Nothing is written; --out FILE writes them with latencies measured here.")
+            typer.echo("Nothing is written; --out FILE writes them.")
             return
         path = out or THRESHOLDS
-        save_retuned(path, tuning, retuned, goal, elsewhere=elsewhere)
+        save_retuned(path, tuning, retuned, goal)
         typer.echo(f"Wrote {path}. Review it, then use it with WYE_ROUTER__THRESHOLDS={path}")

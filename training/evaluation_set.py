@@ -175,14 +175,13 @@ class EvaluationSet:
         return quality
 
     def latency_ms(
-        self, route: Route, *, routed: bool = True, parsed: Mask | None = None, priced: bool = True
+        self, route: Route, *, routed: bool = True, parsed: Mask | None = None
     ) -> Float64:
         """(n,) milliseconds that a route takes.
 
         Args:
             routed: Whether a router decided, whose stages count too.
             parsed: (n,) which questions are parsed to see whether they have a plan; None for none.
-            priced: Whether the price of remote arms counts, as time.
         """
         decided = self.deciding if routed else ()
         stages = {*decided, *_reading(route), *stages_of(route)}
@@ -201,7 +200,7 @@ class EvaluationSet:
             asks = route not in SIMPLE_ROUTES
             for row, reply in enumerate(remote):
                 if reply is not None:
-                    latencies[row] = text[row] + asks * (reply.ms + priced * reply.price_ms)
+                    latencies[row] = text[row] + asks * (reply.ms + reply.price_ms)
         return latencies
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
@@ -279,18 +278,6 @@ class EvaluationSet:
             )
             for code, route in enumerate((simple, Route.FUSION, Route.GRAPH, Route.STEPS))
         }
-
-    def median_latency_ms(self, simple: Route) -> dict[Route, float]:
-        """Median milliseconds of each route, as replayed one question at a time.
-
-        Steps are timed over the questions with a plan, and left out if there are none.
-        """
-        routes = (simple, Route.FUSION, Route.GRAPH)
-        times = {route: self.latency_ms(route, priced=False) for route in routes}
-        planned = self.latency_ms(Route.STEPS)[self.planned]
-        if len(planned):
-            times[Route.STEPS] = planned
-        return {route: round(float(np.median(ms)), 2) for route, ms in times.items()}
 
     def outcomes(
         self, scores: Float64, simple: Route, steps: float = 0.0, *, timed: bool = True

@@ -74,9 +74,6 @@ def run_systems(
         )
         for route in ALWAYS
     }
-    for point, pair in policy.points.items():
-        if pair != thresholds:
-            systems[f"{AUTO} {point}"] = routed(questions.codes(scores, pair))
     systems[AUTO] = routed(questions.codes(scores, thresholds))
     systems[ORACLE] = routed(values[:, :, MEASURES.index(QUALITY)].argmax(axis=0))
     return systems

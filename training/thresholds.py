@@ -41,11 +41,9 @@ CUTS, FRONT_CUTS = 1000, 400
 """Most cuts to consider: a table of all pairs of 1,000 cuts takes 8 MB, of 30,000 it takes 7 GB."""
 SLACK = 1e-9
 """Tolerance of comparisons, since the order in which numbers are added changes their last bits."""
-POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 10.0}
-"""Operating point -> factor on the latency weight."""
 MAX_LOSS = 0.005
 """How much mean quality thresholds may lose against always taking fusion, on any dataset that the
-router was not trained on; twice that at an operating point where latency counts more."""
+router was not trained on."""
 
 
 def scores_of(logits: Float64) -> Float64:
@@ -302,18 +300,6 @@ def _close(
     error = np.sqrt(np.maximum(square - mean**2, 0) / n)
     result: Table = mean <= errors * error + SLACK * max(1.0, float(np.abs(values).max()))
     return result
-
-
-def solve_points(
-    replay: RouteOutcomes, goal: ThresholdObjective, *, cautious: bool
-) -> dict[str, Thresholds]:
-    """Solve thresholds for each of `POINTS`, which weigh latency differently; see `solve`."""
-    points = {}
-    for name, by in POINTS.items():
-        loss = None if goal.max_loss is None else (1 + (by > 1)) * goal.max_loss
-        point_goal = replace(goal, latency_weight=by * goal.latency_weight, max_loss=loss)
-        points[name] = solve(replay, point_goal, cautious=cautious).thresholds
-    return points
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ from wye.training.thresholds import (
     outcome,
     scores_of,
     solve,
-    solve_points,
 )
 
 
@@ -105,19 +104,15 @@ class Tuning:
         path: Path,
         thresholds: Thresholds,
         notes: Mapping[str, Any] | None = None,
-        points: Mapping[str, Thresholds] | None = None,
     ) -> Policy:
-        """Write a thresholds file for review, with the replays' latencies.
+        """Write a thresholds file for review.
 
         Args:
             path: The file; an existing one is replaced.
             notes: Notes for the reviewer, beside the thresholds' outcome.
-            points: Operating points; None for the router's own.
         """
         current, result = self.model.policy, outcome(self.outcomes, thresholds)
-        times = self.evaluation_set.median_latency_ms(current.simple)
-        points = current.points if points is None else points
-        policy = Policy(thresholds, current.simple, times, self.model.name, points)
+        policy = Policy(thresholds, current.simple, self.model.name)
         facts = {
             "replays": [f"{r.dataset}, {r.split}" for r in self.evaluation_set.replays],
             "questions": len(self.evaluation_set),
@@ -207,15 +202,9 @@ def as_markdown(tuning: Tuning, retuned: Retuned) -> str:
     return "\n\n".join(blocks)
 
 
-def save_retuned(
-    path: Path, tuning: Tuning, retuned: Retuned, goal: ThresholdObjective, *, elsewhere: bool
-) -> None:
-    """Write solved thresholds with their operating points, whose thresholds of steps stay."""
-    policy, gain = tuning.model.policy, retuned.gain
-    points = {
-        name: replace(pair, steps=policy.points.get(name, policy.thresholds).steps)
-        for name, pair in solve_points(tuning.outcomes, goal, cautious=elsewhere).items()
-    }
+def save_retuned(path: Path, tuning: Tuning, retuned: Retuned, goal: ThresholdObjective) -> None:
+    """Write solved thresholds."""
+    gain = retuned.gain
     notes = {
         "max_mean_ms": goal.max_mean_ms,
         "max_graph_share": goal.max_graph_share,
@@ -223,4 +212,4 @@ def save_retuned(
         "questions that change route": retuned.changed,
         "interval of the change in quality": [gain.low, gain.high],
     }
-    tuning.save(path, retuned.solution.thresholds, notes, points)
+    tuning.save(path, retuned.solution.thresholds, notes)

@@ -42,9 +42,8 @@ class SearchOptions(TypedDict, total=False):
         filter: Filter on metadata, such as "year>=1850", or in JSON's form.
         collection: Name of a collection, needed where there are several.
         min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
-        max_latency_ms: Most time for an answer, if the router chooses the route.
         max_cost: Greatest cost of calls of remote arms.
-        point, duplicates: Operating point of the router; "fold" or "keep" for near-duplicates.
+        duplicates: "fold" or "keep" for near-duplicates.
         deadline_ms: Time for finding passages, after which the reply is an error.
         explain: Whether to say why the route was taken.
     """
@@ -54,9 +53,7 @@ class SearchOptions(TypedDict, total=False):
     filter: Mapping[str, Any] | str | None
     collection: str | None
     min_relevance: float
-    max_latency_ms: float | None
     max_cost: float | None
-    point: str
     duplicates: str
     deadline_ms: int | None
     explain: bool

@@ -82,7 +82,7 @@ class RouteValue(BaseModel):
         asked: The route that was requested.
         reason: What decided: `score`; `plan: …` if the question can be taken apart; `forced` if the
             request named the route; `unfamiliar: …` if the router learned from no question like it;
-            `budget: …` for a limit on time or cost; `degraded: …` if something failed or was late.
+            `budget: …` for a limit on cost; `degraded: …` if something failed or was late.
         score: Complexity of the question, from 0 to 1; null if it was not scored.
         summary: The reason in a sentence or two; with `explain` only.
         simple: The route for scores up to `low`; null if the question was not scored.

@@ -145,13 +145,6 @@ class DecisionFields(Strict):
 
     filter: Filter = None
     explain: StrictBool = False
-    max_latency_ms: Annotated[float | None, Field(gt=0, le=3_600_000), Exact] = None
-    """Time limit, in milliseconds, for the router's choice: if the route that the score asks for
-    usually takes longer, it takes a cheaper one, and `route.reason` says `budget`. The route
-    `steps` starts no further step after this time, and `degraded` says so."""
-    point: Annotated[str, Field(max_length=40)] = ""
-    """Thresholds for `auto`, by operating point: `quality`, `balanced` or `fast`; empty for those
-    in use."""
     deadline_ms: DeadlineMs = None
 
     def params(self, collection: str, route: Route) -> SearchParams:

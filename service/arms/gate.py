@@ -78,10 +78,7 @@ class _Query:
         advance = await self.budget.take(price) if self.budget is not None and price else None
         if advance is not None:
             self.limits[PER_DAY] = advance[0]
-        params, limit = self.params, usable(self.seconds)
-        if params.max_latency_ms is not None:
-            limit = min(limit, params.max_latency_ms / 1000)
-        seconds = self.started + limit - monotonic()
+        params, seconds = self.params, self.started + usable(self.seconds) - monotonic()
         skipped, searches = {}, []
         for arm in arms:
             reason = arm.over_budget(self.limits)

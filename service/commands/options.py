@@ -41,20 +41,6 @@ PortOption = Annotated[
     int | None,
     typer.Option(min=0, max=65535, help="Port to serve on. Default: 8000."),
 ]
-LatencyOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="MS",
-        help="Time budget of an answer in ms, if the router chooses the route.",
-    ),
-]
-PointOption = Annotated[
-    str,
-    typer.Option(
-        help="Operating point of the router: quality, balanced or fast. Default: the thresholds "
-        "in use.",
-    ),
-]
 PresetOption = Annotated[
     str | None,
     typer.Option(

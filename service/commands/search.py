@@ -14,8 +14,6 @@ from wye.service.commands.options import (
     FilterOption,
     IndexOption,
     JsonOption,
-    LatencyOption,
-    PointOption,
     PresetOption,
     QuestionArgument,
     RouteOption,
@@ -52,12 +50,10 @@ def search(
     route: RouteOption = "auto",
     k: Annotated[int, typer.Option("-k", "--top-k", help="Number of passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
-    max_latency_ms: LatencyOption = None,
     min_relevance: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Omit passages less likely to be relevant than this."),
     ] = 0.0,
-    point: PointOption = "",
     preset: PresetOption = None,
     duplicates: Annotated[str, typer.Option(help="`keep` near-duplicates in place.")] = "",
     explain: Annotated[
@@ -75,10 +71,8 @@ def search(
         "k": k,
         "route": route,
         "filter": filter,
-        "max_latency_ms": max_latency_ms,
         "min_relevance": min_relevance,
         "explain": explain,
-        "point": point,
         "duplicates": duplicates,
     }
     if url is not None:
@@ -175,8 +169,6 @@ def route(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each feature adds to the score.")
     ] = False,
-    max_latency_ms: LatencyOption = None,
-    point: PointOption = "",
     preset: PresetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -198,7 +190,6 @@ def route(
 
     questions = questions_of(question)
     check(questions, k=1)
-    params: dict[str, Any] = {"explain": explain, "point": point}
     settings = load_settings(index=index, preset=preset)
     with messages().status("Loading the models"):
         if settings.router.route != Route.AUTO:
@@ -213,11 +204,11 @@ def route(
                     questions,
                     models.analyser(settings.analyser),
                     open_router(settings, models),
-                    Ask(max_latency_ms=max_latency_ms, **params),
+                    Ask(explain=explain),
                 )
         else:
             with wye.open(settings.index, settings=settings) as opened:
-                decisions = opened.route_many(questions, max_latency_ms=max_latency_ms, **params)
+                decisions = opened.route_many(questions, explain=explain)
     if as_json:
         values = [plain(decision_value(decision, explain=explain)) for decision in decisions]
         rows = zip(questions, values, strict=True)

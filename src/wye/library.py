@@ -155,10 +155,8 @@ class Index:
         k: int = 5,
         route: str = Route.AUTO,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
-        max_latency_ms: float | None = None,
         min_relevance: float = 0.0,
         explain: bool = False,
-        point: str = "",
         duplicates: str = "",
     ) -> Hits:
         """Find passages for a question.
@@ -170,12 +168,8 @@ class Index:
                 "auto" the router chooses.
             filter: A metadata filter, such as "year>=1800", or parsed JSON in the form of OpenAI's
                 vector stores.
-            max_latency_ms: Latency limit for the router's choice; the route steps takes no further
-                step after it.
             min_relevance: Leave out hits with a lower probability of relevance, 0 to 1.
             explain: Whether to explain the route and the ranking.
-            point: Operating point of the router: "quality", "balanced" or "fast"; "" for the
-                thresholds in use.
             duplicates: "fold" for near-duplicates of a hit behind all others, "keep" for each in
                 its place; "" for what the settings say.
 
@@ -188,10 +182,8 @@ class Index:
             k=k,
             route=route,
             filter=filter,
-            max_latency_ms=max_latency_ms,
             min_relevance=min_relevance,
             explain=explain,
-            point=point,
             duplicates=duplicates,
         )[0]
 
@@ -203,10 +195,8 @@ class Index:
         k: int = 5,
         route: str = Route.AUTO,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
-        max_latency_ms: float | None = None,
         min_relevance: float = 0.0,
         explain: bool = False,
-        point: str = "",
         duplicates: str = "",
     ) -> list[Hits]:
         """As `search` for several questions at once: the same hits, in less time."""
@@ -215,10 +205,8 @@ class Index:
             route_named(route),
             k,
             filter,
-            max_latency_ms=max_latency_ms,
             min_relevance=min_relevance,
             explain=explain,
-            point=point,
             duplicates=duplicates,
         )
         replies = session.gateway.search(_several(questions), ask)
@@ -226,35 +214,18 @@ class Index:
         passages = session.snapshot.passages(sorted(ids)) if ids else {}
         return [hits_of(reply, passages, explain=explain) for reply in replies]
 
-    def route(
-        self,
-        question: str,
-        *,
-        max_latency_ms: float | None = None,
-        explain: bool = True,
-        point: str = "",
-    ) -> Decision:
+    def route(self, question: str, *, explain: bool = True) -> Decision:
         """Which route `search` would take, and what each feature of the question adds to its score.
 
         Raises:
             Error: An empty question, or a router that is missing.
         """
-        return self.route_many(
-            [question], max_latency_ms=max_latency_ms, explain=explain, point=point
-        )[0]
+        return self.route_many([question], explain=explain)[0]
 
     @_errors()
-    def route_many(
-        self,
-        questions: Sequence[str],
-        *,
-        max_latency_ms: float | None = None,
-        explain: bool = True,
-        point: str = "",
-    ) -> list[Decision]:
+    def route_many(self, questions: Sequence[str], *, explain: bool = True) -> list[Decision]:
         """As `route` for several questions at once."""
-        ask = Ask(max_latency_ms=max_latency_ms, explain=explain, point=point)
-        return self._opened().gateway.decide(_several(questions), ask)
+        return self._opened().gateway.decide(_several(questions), Ask(explain=explain))
 
     @_errors()
     def keep_derived(self) -> None:

@@ -80,8 +80,6 @@ def routers() -> Iterator[Claim]:
         ("always graph", "graph", " | | "),
         ("always fusion", "fusion", " | | "),
         ("always steps", "steps", " | | "),
-        ("`auto` `fast`", "auto fast", shares),
-        ("`auto` `quality`", "auto quality", shares),
         ("**`auto`**", "auto", shares),
     ):
         row = f"{{nDCG@10}} | {{R@5}} | {{Success@1}}{taken} | {{ms}}".replace(

@@ -200,7 +200,7 @@ def _about(writes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Name, address and body: filters, numbers of passages, budgets, answers, and mistakes."""
+    """Name, address and body: filters, numbers of passages, answers, and mistakes."""
     opens = "Which bridge opened first?"
     sea = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
     year = {"type": "lt", "key": "year", "value": 1850}
@@ -241,16 +241,6 @@ def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dic
         )
         ask(f"answer, {route}", "answer", question=sea, route=route)
         ask(f"not explained, {route}", "retrieve", question=opens, route=route)
-    for limit in (0.001, 30, 40, 3_600_000):
-        # One without a plan: how many steps are taken in time, a busy machine decides.
-        ask(
-            f"max_latency_ms {limit}",
-            "retrieve",
-            question=opens,
-            max_latency_ms=limit,
-            explain=True,
-        )
-        ask(f"route in {limit}", "route", question=opens, max_latency_ms=limit, explain=True)
     for row in questions[::10]:
         ask(f"answer {row['id']}", "answer", question=row["text"])
         ask(f"route {row['id']}", "route", question=row["text"])
@@ -269,7 +259,6 @@ def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dic
     ask("misspelt", "retrieve", question=sea, rout="dense")
     ask("no such filter", "retrieve", question=sea, filter={"type": "like", "key": "topic"})
     ask("no such collection", "retrieve", question=sea, collection="elsewhere")
-    ask("no time", "retrieve", question=sea, max_latency_ms=0)
     return made
 
 

@@ -265,17 +265,16 @@ class ByLength(RoutingModel):
         features: Float64,
         *,
         nested: Sequence[bool] | None = None,
-        max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
         self.seen.append(features)
         scores = self.score(features)
         borders = self.policy.thresholds
-        reason = f"{max_latency_ms} {explain}"
+        reason = f"{explain}"
         inner = nested or [False] * len(scores)
         apart = [s > borders.low or own for s, own in zip(scores, inner, strict=True)]
         return [
-            Decision(decide(s, borders).route, s, 0.0, borders, reason, planned=planned)
+            Decision(decide(s, borders), s, 0.0, borders, reason, planned=planned)
             for s, planned in zip(scores, (borders.steps > 0 and one for one in apart), strict=True)
         ]
 

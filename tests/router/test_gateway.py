@@ -97,11 +97,11 @@ def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms:
 def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes(
     arms: FakeArms,
 ) -> None:
-    found = gateway(arms).decide(BOTH, Ask(max_latency_ms=9, explain=True))
+    found = gateway(arms).decide(BOTH, Ask(explain=True))
     assert arms.asked == []
-    replies = gateway(arms).search(BOTH, Ask(Route.AUTO, 1, max_latency_ms=9, explain=True))
+    replies = gateway(arms).search(BOTH, Ask(Route.AUTO, 1, explain=True))
     assert found == [reply.decision for reply in replies]
-    assert found[0].reason == "9 True"
+    assert found[0].reason == "True"
     assert gateway(arms).decide([]) == []
 
 
@@ -264,8 +264,7 @@ def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> N
     with pytest.raises(ModelFileError, match="Name its index with --index DIR or WYE_INDEX"):
         decide_without_index(["one"], words, ByCorpus())
     assert words.calls == []
-    found = decide_without_index(BOTH, words, ByLength(), Ask(max_latency_ms=9))
-    assert found == gateway(arms).decide(BOTH, Ask(max_latency_ms=9))
+    assert decide_without_index(BOTH, words, ByLength()) == gateway(arms).decide(BOTH)
     assert decide_without_index([], words, ByLength()) == []
     with pytest.raises(QuestionError, match="Question 2 is empty"):
         decide_without_index(["one", " "], words, ByLength())
@@ -364,7 +363,7 @@ def test_among_rows_names_are_followed_without_a_plan_whatever_the_score(
 
 def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
     _planned(monkeypatch)
-    (reply,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, max_latency_ms=1e-9))
+    (reply,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, step_ms=1e-9))
     assert (reply.ranking.degraded, reply.searches) == (OUT_OF_TIME, 0)
     (fused,) = gateway(arms).search(["who that"], Ask(Route.FUSION, 2))
     assert [hit.id for hit in reply.ranking.hits] == [hit.id for hit in fused.ranking.hits]

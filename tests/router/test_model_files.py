@@ -23,7 +23,7 @@ from wye.router.scorer import Scorer
 from wye.router.types import Route, Thresholds
 
 NAMES = tuple(f"f{column}" for column in range(10))
-SAVED_POLICY = Policy(Thresholds(1 / 3, 2 / 3), Route.LEXICAL, {Route.GRAPH: 12.5})
+SAVED_POLICY = Policy(Thresholds(1 / 3, 2 / 3), Route.LEXICAL)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_thresholds_file_is_read_by_itself(folder: Path, tmp_path: Path) -> No
     assert read_policy(folder / "thresholds.json") == SAVED_POLICY
     path = tmp_path / "mine.json"
     path.write_text('{"low": 0.1, "high": 0.5, "simple": "lexical", "latency_ms": {"graph": 9}}')
-    assert read_policy(path) == Policy(Thresholds(0.1, 0.5), Route.LEXICAL, {Route.GRAPH: 9.0})
+    assert read_policy(path) == Policy(Thresholds(0.1, 0.5), Route.LEXICAL)
 
 
 def test_name_and_version_are_read_without_the_other_files(folder: Path) -> None:
@@ -102,8 +102,8 @@ def test_name_and_version_are_read_without_the_other_files(folder: Path) -> None
         ({"low": None}, "not a thresholds file"),
         ({"simple": "graph"}, "not run the graph"),
         ({"simple": "sparse"}, "sparse"),
-        ({"latency_ms": {"graph": "fast"}}, "fast"),
-        ({"latency_ms": []}, "not a thresholds file"),
+        ({"steps": "many"}, "many"),
+        ({"steps": []}, "not a thresholds file"),
     ],
 )
 def test_a_thresholds_file_that_makes_no_sense_is_refused(

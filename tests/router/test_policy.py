@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from wye.backends.numerics import logistic
 from wye.backends.types import Float64, RankedHit, Ranking
-from wye.router.errors import PolicyError, QuestionError
+from wye.router.errors import PolicyError
 from wye.router.policy import (
     FOLLOWED,
-    FORCED,
     PLAN,
     SURE,
     UNFAMILIAR,
-    Choice,
-    LatencyBudget,
     Policy,
     RoutingModel,
     decide,
@@ -45,16 +42,8 @@ def thresholds(draw: st.DrawFn) -> Thresholds:
     return Thresholds(low, high)
 
 
-@st.composite
-def budgets(draw: st.DrawFn) -> LatencyBudget | None:
-    if draw(st.booleans()):
-        return None
-    times = draw(st.lists(st.integers(1, 5), min_size=3, max_size=3))
-    return LatencyBudget(draw(st.integers(1, 6)), dict(zip(order, map(float, times), strict=True)))
-
-
-def place(choice: Choice) -> int:
-    return order.index(choice.route)
+def place(route: Route) -> int:
+    return order.index(route)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +58,11 @@ def test_ties_go_to_dense_at_the_low_threshold_and_to_graph_at_the_high_one(
 ) -> None:
     for route, values in scores.items():
         for value in values:
-            assert decide(value, Thresholds(low, high)) == Choice(route, "score")
+            assert decide(value, Thresholds(low, high)) == route
 
 
 def test_the_simple_route_is_a_choice() -> None:
-    assert decide(0.1, Thresholds(0.5, 0.9), simple=Route.LEXICAL).route == Route.LEXICAL
+    assert decide(0.1, Thresholds(0.5, 0.9), simple=Route.LEXICAL) == Route.LEXICAL
     for simple in (Route.GRAPH, Route.FUSION):
         with pytest.raises(PolicyError, match="not run the graph"):
             decide(0.1, Thresholds(0.5, 0.9), simple=simple)
@@ -81,55 +70,21 @@ def test_the_simple_route_is_a_choice() -> None:
             Policy(Thresholds(0.5, 0.9), simple)
 
 
-@given(score, score, thresholds(), budgets())
+@given(score, score, thresholds())
 def test_a_higher_score_never_takes_a_simpler_route(
-    one: float, other: float, borders: Thresholds, budget: LatencyBudget | None
+    one: float, other: float, borders: Thresholds
 ) -> None:
     low, high = sorted([one, other])
-    assert place(decide(low, borders, budget=budget)) <= place(decide(high, borders, budget=budget))
+    assert place(decide(low, borders)) <= place(decide(high, borders))
 
 
-@given(score, thresholds(), thresholds(), budgets())
+@given(score, thresholds(), thresholds())
 def test_higher_thresholds_never_take_a_less_simple_route(
-    value: float, one: Thresholds, other: Thresholds, budget: LatencyBudget | None
+    value: float, one: Thresholds, other: Thresholds
 ) -> None:
     raised = Thresholds(max(one.low, other.low), max(one.high, other.high))
     for lower in (one, other):
-        before, after = (decide(value, one, budget=budget) for one in (lower, raised))
-        assert place(after) <= place(before)
-
-
-@given(score, thresholds(), budgets())
-def test_a_budget_is_held_to_whenever_a_route_fits(
-    value: float, borders: Thresholds, budget: LatencyBudget | None
-) -> None:
-    choice = decide(value, borders, budget=budget)
-    free = decide(value, borders)
-    if budget is None:
-        assert choice == free
-        return
-    times = budget.estimates
-    if times[free.route] <= budget.max_latency_ms:
-        assert choice == free
-    else:
-        assert choice.reason.startswith("budget: ")
-        best = min(times.values())
-        assert times[choice.route] <= max(budget.max_latency_ms, best)
-
-
-def test_a_budget_takes_the_nearest_route_that_fits_and_says_so() -> None:
-    times = {Route.DENSE: 3.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}
-    fusion = "budget: fusion takes about 30 ms, 25 ms are allowed"
-    graph = "budget: graph takes about 20 ms, 10 ms are allowed"
-    none = "budget: no route fits 2 ms, this is the fastest"
-    for value, limit, route, said in (
-        (0.49, 25, Route.DENSE, fusion),
-        (0.5, 25, Route.GRAPH, fusion),
-        (0.9, 10, Route.DENSE, graph),
-        *((value, 2, Route.DENSE, none) for value in (0.1, 0.5, 0.9)),
-    ):
-        found = decide(value, Thresholds(0.4, 0.6), budget=LatencyBudget(limit, times))
-        assert found == Choice(route, said)
+        assert place(decide(value, raised)) <= place(decide(value, lower))
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -140,59 +95,31 @@ def test_what_makes_no_sense_is_refused() -> None:
     for value in (-0.1, 1.1, float("nan")):
         with pytest.raises(PolicyError, match="from 0 to 1"):
             decide(value, Thresholds(0, 1))
-    with pytest.raises(PolicyError, match="above 0"):
-        LatencyBudget(0, {})
-    with pytest.raises(PolicyError, match="fusion, graph"):
-        decide(0.5, Thresholds(0, 1), budget=LatencyBudget(1, {Route.DENSE: 1.0}))
-
-
-def test_operating_points_have_thresholds_of_their_own() -> None:
-    fast = Thresholds(0.4, 0.9)
-    policy = Policy(Thresholds(0.2, 0.9), points={"fast": fast})
-    assert policy.at("fast") == fast
-    with pytest.raises(QuestionError, match="no operating point 'slow'; this router has fast"):
-        policy.at("slow")
-    with pytest.raises(QuestionError, match="has none; `wye train` solves some"):
-        Policy(fast).at("fast")
 
 
 @pytest.mark.parametrize(
-    ("choice", "score", "named", "limit", "takes"),
+    ("route", "score", "named", "takes"),
     [
-        (Choice(Route.FUSION, SCORE), 0.5, 0.5, None, True),
-        (Choice(Route.GRAPH, SCORE), 0.8, 0.0, None, True),
-        (Choice(Route.DENSE, SCORE), 0.1, 0.0, None, True),
-        (Choice(Route.DENSE, SCORE), SURE, 0.0, None, False),  # not parsed
-        (Choice(Route.FUSION, SCORE), 0.5, 0.7, None, False),  # the border is of what is found
-        (Choice(Route.FUSION, SCORE), 0.5, math.nan, None, False),  # nobody looked
-        (Choice(Route.FUSION, UNFAMILIAR), 0.5, 0.0, None, True),
-        (Choice(Route.GRAPH, FORCED), 0.8, 0.0, None, False),
-        (Choice(Route.FUSION, SCORE), 0.5, 0.0, 50.0, True),
-        (Choice(Route.FUSION, SCORE), 0.5, 0.0, 49.0, False),
+        (Route.FUSION, 0.5, 0.5, True),
+        (Route.GRAPH, 0.8, 0.0, True),
+        (Route.DENSE, 0.1, 0.0, True),
+        (Route.DENSE, SURE, 0.0, False),  # not parsed
+        (Route.FUSION, 0.5, 0.7, False),  # the border is of what is found
+        (Route.FUSION, 0.5, math.nan, False),  # nobody looked
     ],
 )
 def test_steps_are_for_what_is_parsed_and_not_all_found(
-    choice: Choice, score: float, named: float, limit: float | None, takes: bool
+    route: Route, score: float, named: float, takes: bool
 ) -> None:
-    budget = None if limit is None else LatencyBudget(limit, {Route.STEPS: 50.0})
-    thresholds = Thresholds(0.3, 0.7, 0.7)
-    assert may_take_steps(choice, score, named, thresholds, budget) is takes
+    assert may_take_steps(route, score, named, Thresholds(0.3, 0.7, 0.7)) is takes
     everything = Thresholds(0.3, 0.7, 1.0)
-    assert may_take_steps(choice, score, 1.0, everything, None) is (
-        choice.reason != FORCED and score > SURE
-    )
+    assert may_take_steps(route, score, 1.0, everything) is (score > SURE)
 
 
 def test_nested_words_are_not_surely_simple() -> None:
-    thresholds, simple = Thresholds(0.3, 0.7, 0.7), Choice(Route.HYBRID, SCORE)
-    assert may_take_steps(simple, 0.0, 0.5, thresholds, nested=True)
-    assert not may_take_steps(simple, 0.0, 0.7, thresholds, nested=True)  # all is found
-    assert not may_take_steps(Choice(Route.HYBRID, FORCED), 0.0, 0.5, thresholds, nested=True)
-
-
-def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
-    choice, unknown = Choice(Route.FUSION, SCORE), LatencyBudget(1e6, {})
-    assert not may_take_steps(choice, 0.5, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)
+    thresholds = Thresholds(0.3, 0.7, 0.7)
+    assert may_take_steps(Route.HYBRID, 0.0, 0.5, thresholds, nested=True)
+    assert not may_take_steps(Route.HYBRID, 0.0, 0.7, thresholds, nested=True)  # all is found
 
 
 @pytest.mark.parametrize(
@@ -223,10 +150,10 @@ def test_a_threshold_of_steps_that_is_none_is_refused() -> None:
 @given(score, score, score)
 def test_no_smaller_move_changes_the_route(score: float, one: float, other: float) -> None:
     thresholds = Thresholds(min(one, other), max(one, other))
-    here = decide(score, thresholds).route
+    here = decide(score, thresholds)
     found = nearest_change(score, thresholds)
     grid = np.linspace(0.001, 0.999, 97).tolist()
-    elsewhere = [value for value in grid if decide(value, thresholds).route != here]
+    elsewhere = [value for value in grid if decide(value, thresholds) != here]
     if found is None:
         assert elsewhere == []
         return
@@ -234,7 +161,7 @@ def test_no_smaller_move_changes_the_route(score: float, one: float, other: floa
     assert target == pytest.approx(found.threshold)
     assert all(abs(value - score) >= abs(found.score) - 1e-12 for value in elsewhere)
     around = [math.nextafter(found.threshold, toward) for toward in (0, found.threshold, 1)]
-    assert found.route in {decide(value, thresholds).route for value in around}
+    assert found.route in {decide(value, thresholds) for value in around}
     assert found.route != here
     if 0 < score < 1:
         there = logistic(np.array([math.log(score / (1 - score)) + found.logit]))[0]
@@ -288,11 +215,7 @@ def test_long_texts_are_looked_through_in_no_time() -> None:
     assert time.thread_time() - start < 0.5
 
 
-POLICY = Policy(
-    Thresholds(0.4, 0.6),
-    Route.LEXICAL,
-    {Route.LEXICAL: 1.0, Route.FUSION: 30.0, Route.GRAPH: 20.0},
-)
+POLICY = Policy(Thresholds(0.4, 0.6), Route.LEXICAL)
 
 
 @pytest.fixture
@@ -332,15 +255,6 @@ def test_an_explained_decision_adds_up(model: RoutingModel, features: Float64) -
         assert decision.nearest_change.route != decision.route
 
 
-def test_a_budget(model: RoutingModel, features: Float64) -> None:
-    found = model.decide(features, max_latency_ms=5)
-    assert {decision.route for decision in found} == {Route.LEXICAL}
-    assert any(decision.reason.startswith("budget: ") for decision in found)
-    without = model.with_policy(Policy(Thresholds(0.4, 0.6)))
-    with pytest.raises(PolicyError, match="The latency is unknown"):
-        without.decide(features, max_latency_ms=5)
-
-
 def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64) -> None:
     other = model.with_policy(Policy(Thresholds(0, 0)))
     before, after = model.decide(features), other.decide(features)
@@ -350,17 +264,6 @@ def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64
 
 def test_no_question_no_decision(model: RoutingModel) -> None:
     assert model.decide(np.zeros((0, 10)), explain=True) == []
-
-
-def test_an_operating_point_moves_the_thresholds_alone(
-    model: RoutingModel, features: Float64
-) -> None:
-    everything = Thresholds(1.0, 1.0)
-    pointed = model.with_policy(replace(model.policy, points={"fast": everything}))
-    assert pointed.at("") is pointed
-    found = pointed.at("fast").decide(features)
-    assert {decision.route for decision in found} == {model.policy.simple}
-    assert [one.score for one in found] == [one.score for one in model.decide(features)]
 
 
 def test_an_unfamiliar_question_goes_to_fusion_and_says_so(

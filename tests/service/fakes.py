@@ -203,7 +203,7 @@ class Library(Session, Gateway):
     def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[BatchReplies]:
         route = ask.route
         self.batches.append((route, list(questions)))
-        self.allowed_ms.append(ask.max_latency_ms)
+        self.allowed_ms.append(ask.step_ms)
         if route == Route.AUTO and self.has_no_router:
             raise ModelFileError("There is no router model here; train one.")
         time.sleep(self.seconds.get(route, 0))
@@ -250,20 +250,17 @@ class Library(Session, Gateway):
     def decide(self, questions: Sequence[str], ask: Ask = Ask()) -> list[Decision]:  # noqa: B008
         if self.poison and any(self.poison in question for question in questions):
             raise RuntimeError("a question that breaks the router")
-        hasty = ask.max_latency_ms is not None and ask.max_latency_ms < 5
-        return [
-            self._decision(len(q.split()) / 10, hasty=hasty, explain=ask.explain) for q in questions
-        ]
+        return [self._decision(len(q.split()) / 10, explain=ask.explain) for q in questions]
 
-    def _decision(self, score: float, *, hasty: bool, explain: bool) -> Decision:
+    def _decision(self, score: float, *, explain: bool) -> Decision:
         low, high = self.thresholds.low, self.thresholds.high
         route = Route.GRAPH if score >= high else Route.FUSION if score > low else Route.DENSE
         return Decision(
-            Route.DENSE if hasty else route,
+            route,
             score,
             2.0,
             self.thresholds,
-            "budget: graph takes too long" if hasty else "score",
+            "score",
             "words/v1",
             (Contribution(BASELINE, 0.5), Contribution("words", 1.5, 10 * score))
             if explain

@@ -19,14 +19,12 @@ from wye.training.thresholds import (
     FUSION,
     GRAPH,
     MAX_LOSS,
-    POINTS,
     RouteOutcomes,
     Solution,
     ThresholdObjective,
     outcome,
     scores_of,
     solve,
-    solve_points,
 )
 
 STEPS = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
@@ -146,11 +144,11 @@ def fit(
     takes_steps = {NAMES_SIGNAL, SIDES_SIGNAL} <= set(scorer.names)
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
 
-    def stepping(thresholds: Thresholds, by: float = 1.0) -> Thresholds:
+    def stepping(thresholds: Thresholds) -> Thresholds:
         """The thresholds with the best one of steps beside them, if it can be decided."""
         if not takes_steps:
             return thresholds
-        weight, enough = by * goal.latency_weight, LEFT_OUT if choices.elsewhere else 0
+        weight, enough = goal.latency_weight, LEFT_OUT if choices.elsewhere else 0
         steps = solve_steps(questions, scores, thresholds.low, weight, enough)
         return replace(thresholds, steps=steps)
 
@@ -163,10 +161,6 @@ def fit(
         route: solve(each, goal, cautious=choices.elsewhere) for route, each in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    points = {
-        name: stepping(pair, POINTS[name])
-        for name, pair in solve_points(outcomes[route], goal, cautious=choices.elsewhere).items()
-    }
     route_outcomes = outcomes[route]
     if takes_steps:
         thresholds = stepping(solutions[route].thresholds)
@@ -180,9 +174,7 @@ def fit(
         scorer,
         crossfitted,
         unseen,
-        Policy(
-            solutions[route].thresholds, route, questions.median_latency_ms(route), points=points
-        ),
+        Policy(solutions[route].thresholds, route),
         solutions,
         route_outcomes,
     )

@@ -263,12 +263,6 @@ def test_every_feature_that_a_router_can_name_has_a_meaning(client: TestClient) 
     assert [row["group"] for row in rows if row["name"] == "seed_coverage"] == ["names"]
 
 
-def test_a_budget_is_told(client: TestClient) -> None:
-    body = client.post("/v1/retrieve", json={**LONG, "max_latency_ms": 2}).json()
-    assert (body["route"]["path"], body["route"]["reason"][:7]) == ("dense", "budget:")
-    assert body["degraded"] == ""
-
-
 def test_a_server_without_a_router_says_so(serve: Serve, library: Library) -> None:
     library.has_no_router = True
     client = serve(library)
@@ -320,7 +314,7 @@ def test_the_steps_of_a_question_are_told_where_it_is_explained(client: TestClie
         ("/v1/retrieve", {"k": "5"}),
         ("/v1/retrieve", {"k": True}),
         ("/v1/retrieve", {"deadline_ms": "500"}),
-        ("/v1/retrieve", {"max_latency_ms": True}),
+        ("/v1/retrieve", {"max_cost": True}),
         ("/v1/retrieve", {"explain": 1}),
         ("/v1/retrieve", {"explain": "true"}),
         ("/v1/route", {"explain": "yes"}),
@@ -353,7 +347,7 @@ def test_neither_a_text_nor_a_boolean_is_a_number(
 
 
 def test_what_may_be_left_out_may_be_null(client: TestClient) -> None:
-    nulls = dict.fromkeys(["deadline_ms", "max_latency_ms", "filter", "collection"])
+    nulls = dict.fromkeys(["deadline_ms", "max_cost", "filter", "collection"])
     body = {"question": "x", "route": "dense", "k": 2.0, **nulls}
     reply = client.post("/v1/retrieve", json=body)
     assert (reply.status_code, len(reply.json()["passages"])) == (200, 2)

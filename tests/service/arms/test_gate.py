@@ -173,7 +173,7 @@ def test_budgets_keep_it_out(gateway: Callable[..., TestClient], remote: Remote)
     assert (reply["route"]["path"], reply["degraded"], remote.asked) == ("graph", "", [])
     remote.mode = "slow"
     remote.seconds = 0.5
-    reply = ask(client, max_latency_ms=200)
+    reply = ask(client, deadline_ms=400)
     assert reply["missing"][0]["reason"].startswith("gave no answer within")
     reply = ask(client, SIMPLE, max_cost=0.0)
     assert (reply["missing"], reply["saved"]) == ([], 0.0)

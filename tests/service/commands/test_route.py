@@ -103,8 +103,6 @@ def test_a_router_that_asks_the_corpus_is_given_an_index(
     ("arguments", "says"),
     [
         (["route", " "], "The question is empty"),
-        (["route", "Who?", "--max-latency-ms", "5"], "The latency is unknown for lexical"),
-        (["route", "Who?", "--max-latency-ms", "0"], "give a number of milliseconds above 0"),
         (["route", "Who?", "--index", "missing"], "There is no index at"),
     ],
 )

@@ -156,7 +156,6 @@ FIELDS = st.sampled_from(
         "stream",
         "wye",
         "collection",
-        "max_latency_ms",
         "deadline_ms",
         "explain",
         "ranking_options",
