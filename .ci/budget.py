@@ -31,7 +31,7 @@ Budget = Mapping[str, Mapping[str, Any]]
 
 def part_of(name: str) -> str | None:
     """The part that a file counts to; None if it is not counted."""
-    top, _, _ = name.removeprefix("src/").partition("/")
+    top, _, _ = name.removeprefix("src/").replace("client/tests", "tests").partition("/")
     if name.endswith(".py"):
         return top if top in PARTS else OTHER
     is_console = name.startswith("service/ui/") and name.endswith((".js", ".css", ".html"))

@@ -283,17 +283,9 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
     return tensors, mapped
 
 
-def check_architecture(config: Mapping[str, Any], kinds: Sequence[str] = ()) -> None:
-    """Refuse a model that this module cannot compute.
-
-    Args:
-        config: The transformer's config.json.
-        kinds: Model types to accept; by default BERT and RoBERTa types.
-
-    Raises:
-        UnsupportedModelError: The model cannot be computed; says why.
-    """
-    for name, allowed in {**_ALLOWED, **({"model_type": kinds} if kinds else {})}.items():
+def check_architecture(config: Mapping[str, Any]) -> None:
+    """Refuse (`UnsupportedModelError`, says why) a config.json that this module cannot compute."""
+    for name, allowed in _ALLOWED.items():
         if config.get(name) not in allowed:
             raise UnsupportedModelError(f"its {name} is '{config.get(name)}'")
 

@@ -3,7 +3,6 @@
 `RoutingModel` is the router that serves and is evaluated; all other functions are pure.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from copy import copy
@@ -21,7 +20,7 @@ from wye.router.errors import PolicyError
 from wye.router.evidence import FIRST_PASSAGES, asks_corpus, share_at_hand
 from wye.router.explain import Explainer, contributions
 from wye.router.scorer import UNKNOWN, Scorer
-from wye.router.types import SCORE, Change, Decision, Route, Thresholds
+from wye.router.types import SCORE, Decision, Route, Thresholds
 
 FORCED = "forced"
 """The reason for a route that the caller or WYE_ROUTER__ROUTE names."""
@@ -146,43 +145,6 @@ def routes(simple: Route) -> tuple[Route, Route, Route]:
     return simple, Route.FUSION, Route.GRAPH
 
 
-def nearest_change(
-    score: float, thresholds: Thresholds, simple: Route = Route.DENSE
-) -> Change | None:
-    """The smallest change of the score that changes the route.
-
-    Scores of 0 and 1 cannot be reached, since no logit gives them.
-
-    Returns:
-        The change to the nearer threshold, to the higher one if both are equally near; None if
-        every score takes the same route.
-    """
-    here = decide(score, thresholds, simple=simple)
-    changes: list[Change] = []
-    for threshold in (thresholds.high, thresholds.low):
-        for reached in _past(threshold, score):
-            route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple)
-            if 0 < reached < 1 and route != here:
-                logits = _logit(threshold) - _logit(score)
-                changes.append(Change(route, threshold, threshold - score, logits))
-                break
-    return min(changes, key=lambda change: (abs(change.score), -change.score), default=None)
-
-
-def _past(threshold: float, score: float) -> list[float]:
-    """Scores to try for a move to a threshold: on it, and just beyond it."""
-    above, below = math.nextafter(threshold, math.inf), math.nextafter(threshold, -math.inf)
-    if threshold == score:
-        return [above, below]
-    return [threshold, above if threshold > score else below]
-
-
-def _logit(score: float) -> float:
-    if score <= 0:
-        return -math.inf
-    return math.log(score) - math.log1p(-score) if score < 1 else math.inf
-
-
 def may_have_plan(question: str) -> bool:
     """Whether a question may have a plan, judged by its words without a parse.
 
@@ -248,7 +210,7 @@ class RoutingModel:
         Args:
             features: (n, width) float64, in the order of the featurizer's names.
             nested: (n,) whether each question's words nest descriptions; None if not known.
-            explain: Whether to add contributions and the nearest change.
+            explain: Whether to add contributions.
 
         Raises:
             FeatureError: The scorer cannot take these features.
@@ -284,7 +246,6 @@ class RoutingModel:
                 decision = replace(
                     decision,
                     contributions=contributions(baseline, values, scorer.names, shown),
-                    nearest_change=nearest_change(score, thresholds, policy.simple),
                 )
             decisions.append(decision)
         return decisions

@@ -119,13 +119,20 @@ class RerankerSettings:
     """Which model reranks the texts that `clue` and the graph by facts start from.
 
     Attributes:
-        model: A folder with a cross-encoder, or the address of an API that has /rerank; empty for
-            none. In a server, other questions wait while it reads some 200 texts for one.
+        model: Address of an API that has /rerank; empty for none. In a server, other questions wait
+            while it reads some 200 texts for one.
         name: Name of the model at that address.
     """
 
     model: str = ""
     name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.model and not self.model.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"WYE_RERANKER__MODEL is '{self.model}'; give the address of an API that has "
+                "/rerank, as in http://127.0.0.1:8080."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,7 +307,7 @@ class Snapshot:
     def _scorer(self) -> TextScorer | None:
         settings = self._settings.reranker
         module = import_module("wye.router.text_scorer") if settings.model else None
-        return module.open_scorer(settings) if module else None
+        return module.EndpointScorer(settings.model, settings.name) if module else None
 
     def _base_lexical(self) -> LexicalRetriever:
         settings = self._settings.lexical

@@ -1,32 +1,18 @@
-"""Rerankers that score texts for a question: a model in a folder, or an endpoint."""
+"""A reranker that scores texts for a question, behind an HTTP API."""
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import httpx2
 import numpy as np
 
-from wye.backends.types import Float32, TextScorer
-from wye.featurizer.cross_encoder import CrossEncoder
+from wye.backends.types import Float32
 from wye.router.errors import RerankerError
-from wye.router.settings import RerankerSettings
 
 LONGEST_BODY = 1_000_000
 """Most bytes of a reply."""
 _SECONDS = 10.0
 """Longest wait for a reranker: in a server other questions wait as well."""
-
-
-def open_scorer(settings: RerankerSettings) -> TextScorer:
-    """The reranker that the settings name.
-
-    Raises:
-        ModelError: The folder is missing or damaged.
-    """
-    if settings.model.startswith(("http://", "https://")):
-        return EndpointScorer(settings.model, settings.name)
-    return CrossEncoder(Path(settings.model))
 
 
 class EndpointScorer:

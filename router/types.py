@@ -235,23 +235,6 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """The smallest move of the score that changes the route.
-
-    Attributes:
-        route: The route after the move.
-        threshold: The threshold to reach, or to pass if it still belongs to the present route.
-        score: Signed distance to move.
-        logit: The same distance on the scale of contributions.
-    """
-
-    route: Route
-    threshold: float
-    score: float
-    logit: float
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """Which route a question takes, and why.
 
@@ -264,8 +247,6 @@ class Decision:
         model: Name and version of the router, "name/v1"; "" if nothing was scored.
         contributions: The baseline, then features by descending weight; they add up to the logit.
             Empty without `Ask.explain`.
-        nearest_change: What would change the route that the score alone gives; None if no score
-            would, or without `Ask.explain`.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
             features use them; empty without `explain`.
         simple: The route of scores up to the low threshold; None if nothing was scored.
@@ -281,7 +262,6 @@ class Decision:
     reason: str
     model: str = ""
     contributions: tuple[Contribution, ...] = ()
-    nearest_change: Change | None = None
     trees: tuple[str, ...] = ()
     simple: Route | None = None
     summary: str = ""

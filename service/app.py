@@ -1,17 +1,21 @@
 """Builds the web app from the settings."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wye.router.session import ModelCache, Session
 from wye.service.api import (
@@ -29,15 +33,17 @@ from wye.service.api import (
 from wye.service.arms.file import read_arms
 from wye.service.collections import Collection
 from wye.service.http import problems
-from wye.service.http.edge import Edge, refuse_unknown
+from wye.service.http.edge import Edge, from_our_pages, refuse_unknown
 from wye.service.http.keys import refuse_open_server
-from wye.service.http.mcp import PATH as MCP
-from wye.service.http.mcp import McpEndpoint
 from wye.service.http.openapi import DESCRIPTION, ERRORS, TAGS, describe
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, index_folders
 
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
 CONSOLE = Path(__file__).parent / "ui"
+MCP = "/mcp"
 
 # Each group of addresses is a file in `service/api`; list a new one here.
 ROUTERS = (
@@ -142,6 +148,52 @@ class ConsoleFiles(StaticFiles):
         reply = await super().get_response(path, scope)
         reply.headers["cache-control"] = "no-cache"
         return reply
+
+
+class McpEndpoint:
+    """Answers requests of the Model Context Protocol, without sessions so that any worker can.
+
+    The protocol's library is imported with the first request: it takes a second of processor time
+    and 25 MB.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Create the endpoint; its tools send their requests to `app`."""
+        self._app = app
+        self._starting = asyncio.Lock()
+        self._manager: StreamableHTTPSessionManager | None = None
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; a `Problem` 403 for a foreign page's, to a server without keys."""
+        await from_our_pages(Request(scope))
+        async with self._starting:
+            if self._manager is None:
+                started: asyncio.Future[StreamableHTTPSessionManager] = asyncio.Future()
+                self._running = asyncio.create_task(self._run(started))
+                self._manager = await started
+        await self._manager.handle_request(scope, receive, send)
+
+    async def _run(self, started: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
+        """Keep the client and the manager open, in one task as the library requires."""
+        try:
+            tools = await asyncio.to_thread(import_module, "wye.service.mcp_tools")
+            client = tools.inside(self._app)
+            manager: StreamableHTTPSessionManager = tools.http_manager(client)
+            async with client, manager.run():
+                started.set_result(manager)
+                await self._stop.wait()
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def close(self) -> None:
+        """Close the client and the manager, if a request started them."""
+        self._stop.set()
+        if self._running is not None:
+            await self._running
 
 
 @asynccontextmanager

@@ -53,13 +53,6 @@ def show_decision(console: Console, decision: Decision) -> None:
     if decision.score is not None and (thresholds := decision.thresholds) is not None:
         scale = f"Simple up to {thresholds.low:.3f}, the graph from {thresholds.high:.3f} on."
         console.print(Text(scale, style="dim"))
-    if change := decision.nearest_change:
-        direction = "higher" if change.score > 0 else "lower"
-        sentence = (
-            f"A score {abs(change.score):.3f} {direction}, at {change.threshold:.3f}, would make "
-            f"it {change.route}."
-        )
-        console.print(Text(sentence, style="dim"))
     if decision.contributions:
         console.print(_contributions(decision.contributions))
 
@@ -206,7 +199,7 @@ def hits_json(replies: Sequence[Hits], *, explain: bool) -> str:
 
 def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
     """A decision as plain values; without `explain`, its details are None, as over HTTP."""
-    details = () if explain else ("contributions", "nearest_change", "trees", "plan")
+    details = () if explain else ("contributions", "trees", "plan")
     return {**asdict(decision), **dict.fromkeys(details)}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from wye.backends.trigraph.explanation import Explanation
-from wye.router.types import ChainStep, Change, Contribution, Route
+from wye.router.types import ChainStep, Contribution, Route
 
 _is_none = partial(is_, None)
 
@@ -92,7 +92,6 @@ class RouteValue(BaseModel):
             collection's thresholds at the time of scoring.
         model: Name and version of the router's model.
         contributions: What each feature added to the logit; with `explain` only.
-        nearest_change: The smallest move of the score that changes the route; with `explain` only.
         trees: Constituency trees in brackets, one for each sentence of a question that was scored;
             with `explain` only.
     """
@@ -106,7 +105,6 @@ class RouteValue(BaseModel):
     thresholds: dict[str, float] | None = None
     model: str = ""
     contributions: list[Contribution] | None = None
-    nearest_change: Change | None = None
     trees: list[str] | None = None
 
 

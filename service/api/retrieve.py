@@ -351,7 +351,6 @@ def route_value(
         simple=decision.simple,
         model=decision.model,
         contributions=list(decision.contributions) if params.explain else None,
-        nearest_change=decision.nearest_change,
         trees=list(decision.trees) if params.explain else None,
     )
 

@@ -27,7 +27,7 @@ FILES = {
 # These may lose anything, and gain or change nothing.
 DESCRIPTIONS = ("openapi.json.gz", "settings.json")
 # Keys that the product does not have any more; all else in a reply must be as it was.
-REMOVED = ("everywhere", "missing", "percentile", "reference", "short_answer")
+REMOVED = ("everywhere", "missing", "nearest_change", "percentile", "reference", "short_answer")
 NEED_NO_INDEX = ("features", "openapi", "settings")
 NO_INDEX = Path("nowhere")
 

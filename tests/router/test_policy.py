@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.numerics import logistic
 from wye.backends.types import Float64, RankedHit, Ranking
 from wye.router.errors import PolicyError
 from wye.router.policy import (
@@ -23,7 +22,6 @@ from wye.router.policy import (
     in_steps,
     is_nested,
     may_take_steps,
-    nearest_change,
     routes,
 )
 from wye.router.scorer import Familiarity, Scorer
@@ -147,49 +145,6 @@ def test_a_threshold_of_steps_that_is_none_is_refused() -> None:
         Thresholds(0.1, 0.2, 1.5)
 
 
-@given(score, score, score)
-def test_no_smaller_move_changes_the_route(score: float, one: float, other: float) -> None:
-    thresholds = Thresholds(min(one, other), max(one, other))
-    here = decide(score, thresholds)
-    found = nearest_change(score, thresholds)
-    grid = np.linspace(0.001, 0.999, 97).tolist()
-    elsewhere = [value for value in grid if decide(value, thresholds) != here]
-    if found is None:
-        assert elsewhere == []
-        return
-    target = score + found.score
-    assert target == pytest.approx(found.threshold)
-    assert all(abs(value - score) >= abs(found.score) - 1e-12 for value in elsewhere)
-    around = [math.nextafter(found.threshold, toward) for toward in (0, found.threshold, 1)]
-    assert found.route in {decide(value, thresholds) for value in around}
-    assert found.route != here
-    if 0 < score < 1:
-        there = logistic(np.array([math.log(score / (1 - score)) + found.logit]))[0]
-        assert there == pytest.approx(found.threshold, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("score", "change"),
-    [
-        (0.1, (Route.FUSION, 0.4, 0.3)),
-        (0.45, (Route.DENSE, 0.4, -0.05)),
-        (0.5, (Route.GRAPH, 0.6, 0.1)),
-        (0.9, (Route.FUSION, 0.6, -0.3)),
-    ],
-)
-def test_the_change_names_the_route_that_it_leads_to(
-    score: float, change: tuple[Route, float, float]
-) -> None:
-    found = nearest_change(score, Thresholds(0.4, 0.6))
-    assert found is not None
-    assert (found.route, found.threshold, round(found.score, 6)) == change
-
-
-@pytest.mark.parametrize("thresholds", [(1, 1), (0, 0), (0, 1)])
-def test_where_no_score_leads_elsewhere_there_is_no_change(thresholds: tuple[int, int]) -> None:
-    assert nearest_change(0.5, Thresholds(*thresholds)) is None
-
-
 @pytest.mark.parametrize(
     ("question", "nested"),
     [
@@ -243,7 +198,6 @@ def test_a_decision_can_be_replayed(model: RoutingModel, scorer: Scorer, feature
         assert (decision.reason, decision.model) == ("score", "test/v1")
         assert decision.thresholds == POLICY.thresholds
         assert decision.contributions == ()
-        assert decision.nearest_change is None
 
 
 def test_an_explained_decision_adds_up(model: RoutingModel, features: Float64) -> None:
@@ -251,8 +205,6 @@ def test_an_explained_decision_adds_up(model: RoutingModel, features: Float64) -
         assert decision.logit is not None
         total = math.fsum(part.logit for part in decision.contributions)
         assert total == pytest.approx(decision.logit, abs=1e-4)
-        assert decision.nearest_change is not None
-        assert decision.nearest_change.route != decision.route
 
 
 def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64) -> None:

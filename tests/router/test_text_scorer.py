@@ -14,11 +14,10 @@ import pytest
 import wye
 from tests.live import inside
 from wye.backends.papers.units import MOST_READ
-from wye.featurizer.errors import ModelError
-from wye.router.errors import RerankerError
+from wye.router.errors import RerankerError, SettingsError
 from wye.router.session import Session
 from wye.router.settings import RerankerSettings, load_settings
-from wye.router.text_scorer import LONGEST_BODY, EndpointScorer, open_scorer
+from wye.router.text_scorer import LONGEST_BODY, EndpointScorer
 from wye.router.types import Ask, Route
 from wye.service.app import build
 from wye.service.settings import load_settings as load_service_settings
@@ -99,9 +98,9 @@ def test_a_reply_that_is_none_is_refused(said: object, why: str) -> None:
         EndpointScorer(url, "").score("Which?", ["a", "b"])
 
 
-def test_a_folder_is_a_cross_encoder(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="No cross-encoder"):
-        open_scorer(RerankerSettings(str(tmp_path)))
+def test_anything_but_an_address_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="give the address of an API that has /rerank"):
+        RerankerSettings(str(tmp_path))
 
 
 @pytest.mark.parametrize(("route", "activation"), [(Route.CLUE, "eq5"), (Route.GRAPH, "facts")])

@@ -43,7 +43,6 @@ from wye.router.types import (
     Ask,
     Candidate,
     ChainStep,
-    Change,
     Contribution,
     Decision,
     Reply,
@@ -265,7 +264,6 @@ class Library(Session, Gateway):
             (Contribution(BASELINE, 0.5), Contribution("words", 1.5, 10 * score))
             if explain
             else (),
-            Change(Route.DENSE, low, low - score, -1.0) if explain else None,
             (TREE,) if explain else (),
             Route.DENSE,
             "How it is built speaks for the graph." if explain else "",

@@ -9,7 +9,6 @@ from wye.router.types import (
     BASELINE,
     Candidate,
     ChainStep,
-    Change,
     Contribution,
     Decision,
     Reply,
@@ -38,7 +37,6 @@ DECISION = Decision(
     "score",
     "router/v1",
     WHY,
-    Change(Route.FUSION, 0.5, -0.25, -1.1),
 )
 
 
@@ -53,7 +51,6 @@ def test_all_of_a_decision_is_shown() -> None:
     assert "route graph  score 0.750  router/v1" in text
     assert "Simple up to 0.250, the graph from 0.500 on." in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "A score 0.250 lower, at 0.500, would make it fusion." in text
     assert "more)" not in text
 
 

@@ -41,12 +41,6 @@ function rangesOf({ thresholds: { low, high }, simple }) {
   ].join(", ");
 }
 
-function changeOf(change) {
-  if (!change) return "No other score would change the route.";
-  const direction = change.score > 0 ? "higher" : "lower";
-  return `A score ${Math.abs(change.score).toFixed(3)} ${direction}, at ${change.threshold.toFixed(3)}, would make it ${change.route}.`;
-}
-
 // `opinion`: what the router makes of a question whose route was named, or {why} if it cannot say.
 function routeOf(route, opinion) {
   const scored = route.score === null ? opinion : route;
@@ -56,7 +50,6 @@ function routeOf(route, opinion) {
   if (typeof scored.score === "number" && scored.thresholds) {
     lines.push(
       el("p", { id: "score" }, "Score ", el("strong", {}, scored.score.toFixed(3)), ` of 1. The router takes ${rangesOf(scored)}.`),
-      el("p", { id: "change" }, changeOf(scored.nearest_change)),
       el("p", { class: "dim" }, `Model ${scored.model}`),
     );
   } else if (scored.why) lines.push(el("p", { class: "dim" }, `No score: ${scored.why}`));

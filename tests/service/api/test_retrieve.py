@@ -240,7 +240,6 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
             {"name": "(average question)", "logit": 0.5, "value": None},
             {"name": "words", "logit": 1.5, "value": 10.0},
         ],
-        "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
         "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
     }
     assert reply.headers["x-wye-score"] == "1.0000"

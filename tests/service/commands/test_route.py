@@ -53,7 +53,6 @@ def test_a_question_is_routed_without_an_index(wye: Wye) -> None:
     assert [part["name"] for part in parts] == [BASELINE, "words"]
     logit = sum(part["logit"] for part in parts)
     assert logit == pytest.approx(result["decision"]["logit"], abs=1e-4)
-    assert result["decision"]["nearest_change"]["route"] == "fusion"
 
 
 @pytest.mark.usefixtures("by_length")
@@ -73,8 +72,8 @@ def test_searching_takes_the_route_that_is_named(
 ) -> None:
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
     routed = json.loads(wye("route", "-", "--json")[1])
-    unasked = ("contributions", "nearest_change", "trees", "plan")
-    assert [one["decision"][name] for one in routed for name in unasked] == [None] * 8
+    unasked = ("contributions", "trees", "plan")
+    assert [one["decision"][name] for one in routed for name in unasked] == [None] * 6
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
     command = ("search", "-", "--index", index, "--route", "auto", "--json")
     replies = json.loads(wye(*command)[1])

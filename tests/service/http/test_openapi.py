@@ -81,7 +81,7 @@ def test_it_is_rendered_once_and_sent_once(logged: TestClient) -> None:
 def test_parts_that_are_dataclasses_are_described_field_by_field(logged: TestClient) -> None:
     parts = logged.get("/openapi.json").json()["components"]["schemas"]
     assert "Attributes:" not in str(parts)
-    for name in ("Explanation", "EntityNote", "Contribution", "Change"):
+    for name in ("Explanation", "EntityNote", "Contribution"):
         assert all("description" in field for field in parts[name]["properties"].values()), name
     assert parts["EntityNote"]["properties"]["bridge"]["description"].endswith("null for a seed.")
 
