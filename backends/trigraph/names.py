@@ -463,8 +463,7 @@ def title_parts(title: str) -> Iterator[str]:
     """The parts of a title that may be names by themselves."""
     head = title.partition(HEADING_JOINT)[0].strip()
     if _STEM.fullmatch(head) and (head.islower() or not head.replace("-", "").isalpha()):
-        code = _STEM_CODE.match(head)
-        if code:
+        if code := _STEM_CODE.match(head):
             yield code[0]
             head = head[code.end() :]
         yield " ".join(re.split(r"[-_]+", head)).strip()
@@ -473,14 +472,15 @@ def title_parts(title: str) -> Iterator[str]:
         if _ABBREVIATION.fullmatch(bracket[1]):
             yield bracket[1]
         head = head[: bracket.start()]
-    for part in _JOINT.split(_SECTION.split(head)[0]):
-        words = part.split()
-        if len(words) <= _MOST_WORDS and words[:1] not in (["A"], ["An"], ["a"], ["an"]):
+    whole, *sections = _SECTION.split(head)
+    for part in _JOINT.split(whole):
+        # "Paris - History" is a section of the page about Paris, not the page.
+        is_name = not sections and len(part.split()) <= _MOST_WORDS
+        if is_name and not part.startswith(("A ", "An ", "a ", "an ")):
             yield part
         for code in _CODE.finditer(part):
             if _ORDINAL.fullmatch(code[0]):
                 continue
             yield code[0]
-            rest = part[code.end() :].strip(" :-\u2013\u2014")
-            if not code.start() and rest:
+            if not code.start() and (rest := part[code.end() :].strip(" :-\u2013\u2014")):
                 yield rest

@@ -15,7 +15,7 @@ from wye.backends.trigraph.names import day_keys, defining_names, title_parts
         ("Report RX-21-3", ["Report RX-21-3", "RX-21-3"]),
         ("LH-16-marten", ["LH-16", "marten"]),
         ("spare-parts_list", ["spare parts list"]),
-        ("Ada Quist - Early life", ["Ada Quist"]),
+        ("Ada Quist - Early life", []),
         ("The Long Rain (film)", ["The Long Rain"]),
         ("Peut-\u00eatre", ["Peut-\u00eatre"]),
         ("Hut rules > 4. Stoves", ["Hut rules"]),
