@@ -168,12 +168,7 @@ class Gateway:
         parts = batches(questions, len(arms))
         return [one for part in parts for one in self._pipeline(arms, part, ask).decisions]
 
-    def retrieve_all(
-        self,
-        questions: Sequence[str],
-        depth: int,
-        filter: object | None = None,  # noqa: A002 - the word that vector stores use
-    ) -> list[TimedArmResults]:
+    def retrieve_all(self, questions: Sequence[str], depth: int) -> list[TimedArmResults]:
         """Run every arm and the route of steps on each question, for replay.
 
         A further arm is run only if fusion uses its list. Models and arms run one after another,
@@ -185,17 +180,14 @@ class Gateway:
 
         Raises:
             QuestionError: A question is empty, or depth is below 1.
-            FilterError: The filter is not well formed.
         """
         check(questions, depth)
         arms = self.arms.for_batch()
         every = tuple(dict.fromkeys((*ARMS, *self.fusion.arms())))
-        lists, ask = self.fusion.arms(), Ask(Route.STEPS, depth, filter)
+        lists, ask = self.fusion.arms(), Ask(Route.STEPS, depth)
         replays: list[TimedArmResults] = []
         for part in batches(questions, len(arms)):
-            batch = Batch(
-                arms, self.models, part, self.fusion, filter=filter, ahead=every, clock=process_time
-            )
+            batch = Batch(arms, self.models, part, self.fusion, ahead=every, clock=process_time)
             positions = range(len(part))
             batch.parse(positions, tokens=True)  # once, for mentions and for plans
             batch.encode()

@@ -1,7 +1,7 @@
 """`/v1/answer`: answers with citations."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Request, Response
@@ -14,7 +14,7 @@ from wye.router.types import ABSTAIN_BELOW, Answered, Route
 from wye.service.answers.follow_up import Message
 from wye.service.answers.generate import AnswerParams, GeneratedAnswer, Segment
 from wye.service.api.replies import RetrieveReply
-from wye.service.api.retrieve import Exact, SearchRequest, examples, headers, retrieve_reply
+from wye.service.api.retrieve import Exact, SearchRequest, examples, retrieve_reply
 from wye.service.http.edge import READ
 from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served, Service
@@ -136,9 +136,7 @@ router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
     response_description="The answer; with `stream`, as server-sent events.",
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def answer(
-    body: AnswerRequest, request: Request, response: Response, service: Served
-) -> AnswerReply | Response:
+async def answer(body: AnswerRequest, request: Request, service: Served) -> AnswerReply | Response:
     """Finds passages, and has the configured language model answer from them and nothing else.
 
     If the collection probably has no answer (`abstain_below`), the reply says so instead.
@@ -162,8 +160,7 @@ async def answer(
         abstain_below=body.abstain_below,
     )
     if body.stream:
-        return event_stream(_events(service, answering, retrieval), headers(retrieval))
-    response.headers.update(headers(retrieval))
+        return event_stream(_events(service, answering, retrieval))
     generated = await service.generator.complete(answering)
     return AnswerReply(**answer_value(answering, generated).model_dump(), retrieval=retrieval)
 
@@ -272,8 +269,8 @@ def answer_value(params: AnswerParams, answer: GeneratedAnswer) -> AnswerValue:
     )
 
 
-def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:
+def event_stream(events: AsyncIterator[bytes]) -> EventSourceResponse:
     """A reply that sends events as they come, and stops them when the client disconnects."""
     # These headers keep proxies from buffering the stream.
     direct = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return EventSourceResponse(events, headers={**headers, **direct})
+    return EventSourceResponse(events, headers=direct)

@@ -16,7 +16,7 @@ from wye.service.answers.follow_up import Message
 from wye.service.answers.generate import AnswerGenerator, AnswerParams, GeneratedAnswer
 from wye.service.api.answer import AbstainBelow, answer_value, event_stream, find_passages
 from wye.service.api.replies import RetrieveReply
-from wye.service.api.retrieve import Exact, SearchFields, headers
+from wye.service.api.retrieve import Exact, SearchFields
 from wye.service.http.edge import READ
 from wye.service.http.problems import Problem
 from wye.service.service import Served, Service
@@ -211,11 +211,11 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
     completion = Completion(body.model, answering, retrieval, note)
     if body.stream:
         usage = body.stream_options is not None and body.stream_options.include_usage
-        return event_stream(completion.chunks(service.generator, usage=usage), headers(retrieval))
+        return event_stream(completion.chunks(service.generator, usage=usage))
     generated = await service.generator.complete(answering)
     if generated.error:
         raise broken_off(generated)
-    return JSONResponse(completion.body(generated), headers=headers(retrieval))
+    return JSONResponse(completion.body(generated))
 
 
 def _turns_of(messages: Sequence[ChatMessage]) -> list[Message]:

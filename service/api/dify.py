@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from wye.backends.errors import FilterError
@@ -14,7 +14,6 @@ from wye.service.api.retrieve import (
     Exact,
     Passages,
     examples,
-    headers,
     retrieve_reply,
 )
 from wye.service.http.edge import READ
@@ -129,9 +128,7 @@ router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
 
 
 @router.post("/dify/retrieval", summary="Dify's external knowledge", operation_id="dify_retrieval")
-async def dify(
-    body: DifyRequest, request: Request, response: Response, service: Served
-) -> dict[str, Any]:
+async def dify(body: DifyRequest, request: Request, service: Served) -> dict[str, Any]:
     """Returns passages as Dify's records. In Dify, enter the address of the server and `/v1/dify`.
 
     `score_threshold` is a lower bound on relevance, so it means the same for every question. A
@@ -150,7 +147,6 @@ async def dify(
         collection=name,
     )
     reply = retrieve_reply(await service.search(request, params, body.query, None))
-    response.headers.update(headers(reply))
     records = [
         {
             "content": passage.text,

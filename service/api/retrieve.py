@@ -6,7 +6,7 @@ Also the fields that other requests share with these.
 from dataclasses import asdict, fields, replace
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -211,9 +211,7 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
     operation_id="retrieve",
     response_description="Passages and how they were found.",
 )
-async def retrieve(
-    body: RetrieveRequest, request: Request, response: Response, service: Served
-) -> RetrieveReply:
+async def retrieve(body: RetrieveRequest, request: Request, service: Served) -> RetrieveReply:
     r"""Finds passages by the requested route, or by the one that suits the question's score.
 
     Questions that arrive together are processed as one batch, without waiting for more to come. If
@@ -226,9 +224,7 @@ async def retrieve(
     """
     params = body.params(service.collection(body.collection).name, body.route)
     result = await service.search(request, params, body.question, body.deadline_ms)
-    reply = retrieve_reply(result)
-    response.headers.update(headers(reply))
-    return reply
+    return retrieve_reply(result)
 
 
 OTHER_SETTINGS = (
@@ -355,24 +351,6 @@ def route_value(
     )
 
 
-def headers(retrieval: RetrieveReply) -> dict[str, str]:
-    """Headers with facts that proxies and logs can use without reading the body."""
-    values = {
-        "x-wye-route": str(retrieval.route.path),
-        "x-wye-collection": retrieval.index.collection,
-        "x-wye-index-version": str(retrieval.index.version),
-        "server-timing": ", ".join(
-            f"{stage};dur={ms:.1f}" for stage, ms in retrieval.timings_ms.items()
-        ),
-    }
-    if retrieval.route.score is not None:
-        values["x-wye-score"] = f"{retrieval.route.score:.4f}"
-    if retrieval.degraded:
-        line = " ".join(retrieval.degraded.split())
-        values["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
-    return values
-
-
 class RouteRequest(DecisionFields):
     """A question to be scored but not answered."""
 
@@ -409,14 +387,11 @@ class RouteReply(BaseModel):
 
 
 @router.post("/route", summary="Say which route a question would take", operation_id="route")
-async def route(
-    body: RouteRequest, request: Request, response: Response, service: Served
-) -> RouteReply:
+async def route(body: RouteRequest, request: Request, service: Served) -> RouteReply:
     """Scores a question and returns the route that it would take, but no passages."""
     name = service.collection(body.collection).name
     params = replace(body.params(name, Route.AUTO), k=1)
     decision = await service.decide(request, params, body.question, body.deadline_ms)
-    response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
         request_id=request_id_of(request),
         question=body.question,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
@@ -24,7 +24,6 @@ from wye.service.api.retrieve import (
     Filter,
     QuestionText,
     examples,
-    headers,
     retrieve_reply,
 )
 from wye.service.collections import Collection
@@ -121,7 +120,6 @@ async def search(
     store: StoreId,
     body: StoreSearchRequest,
     request: Request,
-    response: Response,
     service: Served,
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
@@ -136,7 +134,6 @@ async def search(
     queries = [body.query] if isinstance(body.query, str) else body.query
     results = [await service.search(request, params, query, None) for query in queries]
     replies = [retrieve_reply(result) for result in results]
-    response.headers.update(headers(replies[0]))
     rankings = [result.reply.ranking for result in results]
     passages = _fused(replies, rankings, body.max_num_results)
     data = list(map(_result, passages, shares_of_one(passages)))

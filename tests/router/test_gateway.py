@@ -189,7 +189,7 @@ def test_what_no_route_can_answer(arms: FakeArms, questions: list[str], k: int, 
 
 
 def test_retrieving_from_all_arms_chooses_nothing(arms: FakeArms) -> None:
-    found = gateway(arms).retrieve_all(["one", "two"], 3, {"any": 1})
+    found = gateway(arms).retrieve_all(["one", "two"], 3)
     assert arms.asked == [("dense", 2, 100), ("graph", 2, 100), ("lexical", 2, 100)]
     assert [one.results.query.text for one in found] == ["one", "two"]
     lists = found[0].results.rankings

@@ -16,7 +16,7 @@ import pptx
 import pypdf
 import pytest
 
-from wye.service.demo_work.make import build
+from tests.service.make_demo_work import build
 
 DEMO = Path(__file__).parents[2] / "service" / "demo_work"
 FILES = DEMO / "files"

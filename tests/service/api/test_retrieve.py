@@ -40,9 +40,6 @@ def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
     assert {"queue", "parsing", "graph", "fetching", "total"} == {*body["timings_ms"]}
     assert body["index"] == {"collection": "default", "version": 1}
     assert (body["degraded"], body["batch"]) == ("", 1)
-    assert reply.headers["x-wye-route"] == "graph"
-    assert reply.headers["x-wye-index-version"] == "1"
-    assert "graph;dur=" in reply.headers["server-timing"]
 
 
 def test_a_filter_holds(client: TestClient) -> None:
@@ -98,7 +95,6 @@ def test_what_fails_degrades_and_is_counted(serve: Serve, library: Library, rout
     reason = f"degraded: {route} failed (RuntimeError); dense instead"
     assert reply.json()["degraded"] == reply.json()["route"]["reason"] == reason
     assert reply.json()["route"]["path"] == "dense"
-    assert reply.headers["x-wye-degraded"] == reason
     counts = client.get("/metrics").text
     assert 'wye_degraded_total{collection="default",kind="failed"} 1.0' in counts
     assert f'wye_routes_total{{asked="{route}",collection="default",route="dense"}} 1.0' in counts
@@ -242,7 +238,6 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
         ],
         "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
     }
-    assert reply.headers["x-wye-score"] == "1.0000"
     assert client.post("/v1/retrieve", json=LONG).json()["route"]["contributions"] is None
     counts = client.get("/metrics").text
     assert 'wye_routes_total{asked="auto",collection="default",route="graph"} 2.0' in counts
@@ -276,7 +271,7 @@ def test_a_server_without_a_router_says_so(serve: Serve, library: Library) -> No
 
 def test_a_decision_without_a_search(client: TestClient, library: Library) -> None:
     reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
-    assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
+    assert reply.json()["route"]["path"] == "graph"
     assert reply.json()["route"]["contributions"][1]["name"] == "words"
     assert library.batches == []
 

@@ -114,8 +114,6 @@ def test_a_deadline_leaves_what_is_done_by_then_and_says_so(
     fused = ask(client, NESTED, route="fusion")
     assert [p["id"] for p in late["passages"]] == [p["id"] for p in fused["passages"]]
     assert late["steps"] == []
-    headers = client.post("/v1/retrieve", json={"question": NESTED, "route": "steps"}).headers
-    assert headers["x-wye-degraded"] == OUT_OF_TIME
     monkeypatch.undo()
     assert ask(client, NESTED, deadline_ms=60_000)["degraded"] == ""
 

@@ -1,6 +1,6 @@
 """Makes the binary files of the second demo corpus from the texts in `sources`.
 
-    python service/demo_work/make.py [FOLDER]
+    python tests/service/make_demo_work.py [FOLDER]
 
 A source has the path of its file under `files`, with `.md` or `.txt` behind it where the file is no
 text; a workbook is a folder with a CSV file for each sheet. In a text `# ` begins a heading or a
@@ -24,7 +24,7 @@ import openpyxl
 import pptx
 from pptx.util import Cm
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[2] / "service" / "demo_work"
 COMPANY = "Ternholm Ferries and Boatyard"
 TIME = datetime(2031, 7, 10, 12)
 ENCODINGS = {"sites/parking-quay-house.txt": "cp1252"}  # the other plain texts become UTF-16
