@@ -183,7 +183,7 @@ class LinearLayer:
     def fits(model: "Model[Any, Any]") -> bool:
         """Whether a model is a linear layer over the pipeline's or a `WindowEncoder`'s vectors."""
         names = [leaf.name for leaf in _leaves(model) if leaf.name != "list2array"]
-        return len(names) == 2 and names[0] in _VECTORS and names[1] in ("linear", "softmax")
+        return len(names) == 2 and names[0] in _VECTORS and names[1] == "linear"
 
     def __init__(self, model: "Model[Any, Any]") -> None:
         first, *_, last = _leaves(model)
@@ -191,7 +191,7 @@ class LinearLayer:
         self._weight, self._bias = weights_of(last, "W").T.copy(), weights_of(last, "b")
 
     def __call__(self, docs: Sequence["Doc"]) -> Float32:
-        """(n, outputs) for the n words of documents; with the same maximum as a softmax of it."""
+        """(n, outputs) for the n words of documents."""
         encoder = self._encoder
         vectors: Any = encoder(docs) if encoder else [doc.tensor for doc in docs]
         return in_tiles(np.concatenate(vectors), self._weight) + self._bias

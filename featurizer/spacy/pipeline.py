@@ -1,7 +1,6 @@
 """A spaCy pipeline with faster replacements for its slow parts.
 
 - Words to vectors, and tags to parts of speech and lemmas: `wye.featurizer.spacy.layers`.
-- Vectors to tags: `Tags` takes the best one of each word.
 - Vectors to names: at each word spaCy takes the GIL for each of the 36 moves that may begin a name.
   `Names` scores all words at once, and goes from word to word only within names.
 - Vectors to heads: spaCy parses one document, or four, at a time, and takes the GIL at each move.
@@ -138,7 +137,7 @@ class Pipeline:
                 if WindowEncoder.fits(node):
                     _replace_model(component, node, WindowEncoder(node).as_layer())
         slow: list[str] = []
-        kinds: dict[str, Any] = {"tagger": Tags, "parser": Dependencies, "ner": Names}
+        kinds: dict[str, Any] = {"parser": Dependencies, "ner": Names}
         for name in kinds.keys() & components.keys():
             if kinds[name].fits(components[name]):
                 components[name] = kinds[name](components[name])
@@ -201,49 +200,12 @@ def _replace_model(component: "Tok2Vec", old: "Model[Any, Any]", new: "Model[Any
         component.model.replace_node(old, new)
 
 
-class Faster(ABC):
-    """Replaces a pipeline component, for documents without annotations of its kind."""
-
-    def pipe(self, docs: Sequence["Doc"]) -> Sequence["Doc"]:
-        """Annotate documents, in order."""
-        for chunk in chunks([doc for doc in docs if len(doc)], SIDE_BY_SIDE):
-            self._annotate(chunk)
-        return docs
-
-    def __call__(self, doc: "Doc") -> "Doc":
-        """Annotate one document."""
-        return self.pipe([doc])[0]
-
-    @abstractmethod
-    def _annotate(self, docs: Sequence["Doc"]) -> None:
-        """Annotate documents that have words."""
-
-
-class Tags(Faster):
-    """Replaces a `Tagger`."""
-
-    @staticmethod
-    def fits(tagger: Any) -> bool:  # noqa: ANN401 - spaCy names no type
-        """Whether a tagger is one layer over the pipeline's vectors."""
-        return LinearLayer.fits(tagger.model)
-
-    def __init__(self, tagger: Any) -> None:  # noqa: ANN401
-        self._scores = LinearLayer(tagger.model)
-        self._tags = np.array([tagger.vocab.strings[label] for label in tagger.labels], np.uint64)
-
-    def _annotate(self, docs: Sequence["Doc"]) -> None:
-        tags: Any = self._tags[self._scores(docs).argmax(axis=1)]
-        end = 0
-        for doc in docs:
-            begin, end = end, end + len(doc)
-            doc.from_array(["TAG"], tags[begin:end])
-
-
-class _Moves(Faster):
+class _Moves(ABC):
     """Replaces a greedy transition model, which scores moves by the words at some positions.
 
-    Each word adds a vector to the hidden units, another one at each position. Each unit is the
-    greater of two sums, and a linear layer over the units scores the moves.
+    It annotates documents without annotations of its kind. Each word adds a vector to the hidden
+    units, another one at each position. Each unit is the greater of two sums, and a linear layer
+    over the units scores the moves.
     """
 
     @staticmethod
@@ -268,6 +230,20 @@ class _Moves(Faster):
         self._bias = weights_of(lower, "b").T.reshape(-1)
         self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(positions, -1)
         self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
+
+    def pipe(self, docs: Sequence["Doc"]) -> Sequence["Doc"]:
+        """Annotate documents, in order."""
+        for chunk in chunks([doc for doc in docs if len(doc)], SIDE_BY_SIDE):
+            self._annotate(chunk)
+        return docs
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Annotate one document."""
+        return self.pipe([doc])[0]
+
+    @abstractmethod
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
+        """Annotate documents that have words."""
 
     def _sums(self, docs: Sequence["Doc"]) -> Float32:
         """(positions, 1 + n, 2 units): what each of n words adds at each position.

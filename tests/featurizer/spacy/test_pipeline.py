@@ -79,7 +79,7 @@ def test_the_pipeline_says_what_spacy_says(
 
 def test_of_questions_too(plain: Language, fast: Pipeline) -> None:
     names = [type(component).__name__ for component in fast.components]
-    assert names == ["Tok2Vec", "Tags", "Dependencies", "WordForms", "Names"]
+    assert names == ["Tok2Vec", "Tagger", "Dependencies", "WordForms", "Names"]
     check(plain, fast, QUESTIONS)
 
 
@@ -112,7 +112,7 @@ def test_a_pipeline_of_another_make_keeps_what_it_has(
     other.to_disk(tmp_path / "other")
     fast = Pipeline(str(tmp_path / "other"))
     names = [type(component).__name__ for component in fast.components]
-    assert names == ["Tok2Vec", "Tags", "DependencyParser", "AttributeRuler", "EntityRecognizer"]
+    assert names == ["Tok2Vec", "Tagger", "DependencyParser", "AttributeRuler", "EntityRecognizer"]
     (message,) = caplog.messages
     assert "attribute_ruler, ner, parser run at spaCy's own speed" in message
     assert not WordForms.fits(part(fast.nlp, "attribute_ruler"))
