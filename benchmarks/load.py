@@ -10,7 +10,6 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -39,10 +38,6 @@ class Sample:
 
     seconds: dict[int, list[float]] = field(default_factory=dict)
     span: float = 0.0
-
-    def add(self, status: int, seconds: float) -> None:
-        """Count a reply."""
-        self.seconds.setdefault(status, []).append(seconds)
 
     @property
     def answered(self) -> list[float]:
@@ -88,19 +83,18 @@ class LoadClient:
         """Ask one question and record the result; a broken connection is status 0."""
         content = json.dumps(body).encode()
         request = _HEAD.format(host=self._host.netloc, length=len(content)).encode()
-        started = time.perf_counter()
+        status, started = 0, time.perf_counter()
         try:
             reader, writer = await self._connection()
             writer.write(request + content)
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
             await reader.readexactly(int(length[1]) if length else 0)
+            status = int(head.split(b" ", 2)[1])
+            self._idle.append((reader, writer))
         except (OSError, asyncio.IncompleteReadError):
-            sample.add(0, time.perf_counter() - started)
-            return
-        status = int(head.split(b" ", 2)[1])
-        sample.add(status, time.perf_counter() - started)
-        self._idle.append((reader, writer))
+            await asyncio.sleep(0.1)  # the server may be starting
+        sample.seconds.setdefault(status, []).append(time.perf_counter() - started)
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """An open connection that the server has not closed, or else a new one."""
@@ -148,14 +142,13 @@ async def open_loop(
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for data, servers and load."""
     harness.add_data(parser)
-    parser.add_argument("--url", help="a running server to ask, instead of starting one")
     parser.add_argument("--routes", default="auto,dense,graph", help="routes; overloads the first")
     parser.add_argument("--clients", default="1,64")
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds per row (default 10)")
     parser.add_argument("-k", type=int, default=5)
     parser.add_argument("--overload", type=float, default=4.0, help="factor on the capacity")
     parser.add_argument("--deadline-ms", type=int, default=2000, help="deadline while overloaded")
-    parser.add_argument("--writes", type=int, default=0, help="clients that change documents")
+    parser.add_argument("--writes", type=int, default=0, help="clients that change documents, too")
     parser.add_argument("--hostile", action="store_true", help="costly and malformed documents too")
     parser.add_argument("--kills", type=int, default=0, help="kills of the server meanwhile")
 
@@ -168,15 +161,17 @@ def run(args: argparse.Namespace) -> int:
         return writes.run(args)
     questions = harness.read_questions(args.dataset)
     np.random.default_rng(args.seed).shuffle(questions)
-    data = f"{args.url or harness.data_name(args)}, {len(questions):,} questions"
+    data = f"{harness.data_name(args)}, {len(questions):,} questions"
     harness.print_header("wye serve under load", seed=args.seed, data=data)
     columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
     table = Table(columns, width=12)
-    with ExitStack() as stack:
-        index = None if args.url else stack.enter_context(harness.index_of(args))
-        url = args.url if index is None else stack.enter_context(Server.of(index)).url
-        overload = asyncio.run(measure(url, questions, args, table))
-    print_overload(overload, args)
+    with harness.index_of(args) as index, Server.of(index) as serving:
+        overload = asyncio.run(measure(serving.url, questions, args, table))
+    print(
+        f"\nOverload: {args.overload:g} times the questions that each can answer, "
+        f"with {args.deadline_ms} ms each."
+    )
+    print_statuses(overload, args.deadline_ms)
     return 0
 
 
@@ -211,16 +206,11 @@ def print_load(table: Table, route: str, clients: int, sample: Sample) -> None:
     table.row(route, *counts, sample.rate, *times)
 
 
-def print_overload(sample: Sample, args: argparse.Namespace) -> None:
-    """Print the latency of answers and refusals under overload."""
-    print(
-        f"\nOverload: {args.overload:g} times the questions that each can answer, "
-        f"with {args.deadline_ms} ms each."
-    )
+def print_statuses(sample: Sample, deadline_ms: int) -> None:
+    """Print the latency of answers, refusals and failures; status 0 is a broken connection."""
     columns = ["status", "count", "p50 ms", "p95 ms", "p99 ms", "max ms", "late", "answers/s"]
     table = Table(columns, width=12)
     for status, seconds in sorted(sample.seconds.items()):
-        late = sum(taken > args.deadline_ms / 1000 for taken in seconds)
+        late = sum(taken > deadline_ms / 1000 for taken in seconds)
         cells = [*harness.percentiles(seconds), 1000 * max(seconds), late]
-        rate = sample.rate if status == 200 else np.nan
-        table.row(str(status), len(seconds), *cells, rate)
+        table.row(str(status), len(seconds), *cells, sample.rate if status == 200 else np.nan)

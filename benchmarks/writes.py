@@ -1,8 +1,8 @@
 """What `load --writes N --hostile --kills N` does: changes documents, and checks what was said.
 
 Each writer owns its documents, so it knows what must be there: what was acknowledged is found, and
-what was deleted is not in the next reply. One more client sends costly or malformed documents. The
-server is killed with SIGKILL now and then, and started again over the same index.
+what was deleted is not in the next reply. One more client sends costly or malformed documents, and
+`--clients` ask. The server is killed with SIGKILL now and then, and started again over the index.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import httpx2 as httpx
 
 from benchmarks import harness
 from benchmarks.harness import PATIENCE, Server, Table
+from benchmarks.load import LoadClient, closed_loop, print_statuses
 
 BUSY = (409, 429, 503)
 UNFIT = (400, 404, 413, 415, 422)
@@ -220,6 +221,8 @@ def _path(id_: str) -> str:
 async def attack(serving: Server, args: argparse.Namespace) -> Writers:
     """Run all writers and kills until the end, then compare what is stored."""
     table = Table(["seconds", "RSS MB", "replies", "documents"], width=12)
+    asker, clients = LoadClient(serving.url), max(map(int, args.clients.split(",")))
+    bodies = [{"question": text, "k": args.k} for text in harness.read_questions(args.dataset)]
     began = time.monotonic()
     async with httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as http:
         writers = Writers(http, began + args.seconds)
@@ -229,6 +232,7 @@ async def attack(serving: Server, args: argparse.Namespace) -> Writers:
         ]
         if args.hostile:
             tasks.append(asyncio.create_task(writers.harm(args.seed)))
+        asking = asyncio.create_task(closed_loop(asker, bodies, clients, args.seconds))
         for _ in range(args.kills + 1):
             await asyncio.sleep(args.seconds / (args.kills + 1))
             counts = writers.statuses.total(), len(writers.documents)
@@ -237,7 +241,11 @@ async def attack(serving: Server, args: argparse.Namespace) -> Writers:
                 serving.kill()
                 await asyncio.to_thread(serving.start)
         await asyncio.gather(*tasks)
+        print(f"\nQuestions of {clients} clients:")
+        print_statuses(sample := await asking, args.deadline_ms)
         stored = await writers.compare()
+    if sample.failed > len(sample.seconds.get(0, ())):
+        writers.fault("failed questions", f"{sample.failed}, broken connections included")
     print(f"\n{stored} documents are stored. Statuses: {json.dumps(writers.statuses)}")
     return writers
 

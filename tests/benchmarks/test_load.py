@@ -1,13 +1,14 @@
 import asyncio
-import json
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import load
+from benchmarks import harness, load
 from benchmarks.__main__ import main
 
 
@@ -20,14 +21,10 @@ class Answers(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
         type(self).asked += 1
-        refused = type(self).asked % 3 == 0
-        self.reply(503 if refused else 200, json.dumps({"batch": 4}))
-
-    def reply(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.send_header("content-length", str(len(text)))
+        self.send_response(200 if type(self).asked % 3 else 503)
+        self.send_header("content-length", "2")
         self.end_headers()
-        self.wfile.write(text.encode())
+        self.wfile.write(b"{}")
 
     def log_message(self, *arguments: object) -> None:
         pass
@@ -57,11 +54,13 @@ def test_a_sample_counts_what_came(url: str) -> None:
 
 
 def test_every_table_is_printed(
-    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(harness.Server, "of", lambda _: nullcontext(SimpleNamespace(url=url)))
     questions = tmp_path / "questions.txt"
     questions.write_text("one\n\ntwo\n", encoding="utf-8")
-    options = ["--url", url, "--seconds", "0.1", "--clients", "1,4"]
+    options = ["--seconds", "0.1", "--clients", "1,4"]
     assert main(["load", str(questions), "--index", str(tmp_path), *options]) == 0
     printed = capsys.readouterr().out
     assert "Overload: 4 times" in printed
+    assert "\n503 " in printed
