@@ -15,7 +15,7 @@ the dense list, so that no product is computed twice.
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -24,9 +24,10 @@ from typing import Any, Literal
 import faiss
 import numpy as np
 
-from wye.backends.layers import LayeredRows, Layers, Rows32
 from wye.backends.numerics import (
+    JoinedRows,
     RequestError,
+    Rows32,
     products_of,
     products_of_all,
     query_matrix,
@@ -105,15 +106,20 @@ class DenseRetriever:
         vectors: Rows32,
         settings: DenseSettings | None = None,
         codes: UInt8 | None = None,
+        *,
         base: "DenseRetriever | None" = None,
+        order: Int64 | None = None,
+        present: Mask | None = None,
     ) -> None:
         """Build what the chosen kind needs; the exact kind needs nothing.
 
         Args:
-            ids: n passage ids in ascending order.
+            ids: n passage ids, in ascending order unless there is another.
             vectors: (n, d) unit vectors, one row per id. Kept, not copied, when C-contiguous.
             codes: The vectors' codes by `encode`; None to compute them where they are needed.
-            base: The base version's retriever, where the vectors have two layers.
+            base: The base version's retriever, where the vectors are in two arrays.
+            order: (n,) position of each passage in the order of ids; None if they are in it.
+            present: (n,) which passages there are; None for all.
 
         Raises:
             RequestError: The numbers of vectors and ids differ.
@@ -124,22 +130,22 @@ class DenseRetriever:
                 "Give one row per id, in the same order."
             )
         self.ids = ids
-        self.vectors = vectors
         self.settings = settings or DenseSettings()
         self.codes: UInt8 | None = None
-        self._scan_codes: _Scan | None = None
-        is_compressed = self.settings.compresses(len(ids))
-        if not isinstance(vectors, LayeredRows):
+        self._order, self._present = order, present
+        self._codes: list[_Codes] = []
+        self._count = len(ids) if present is None else int(present.sum())
+        is_compressed = self.settings.compresses(self._count)
+        if isinstance(vectors, JoinedRows):
+            self.vectors: Rows32 = vectors
+            if is_compressed:
+                of_base = base._codes if base else []
+                self._codes = [*(of_base or [_Codes(vectors.base)]), _Codes(vectors.late)]
+        else:
             self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
             if is_compressed:
-                self.codes = encode(self.vectors) if codes is None else codes
-                self._scan_codes = _Codes(self.codes, vectors.shape[1]).nearest
-        elif is_compressed:
-            below = base._scan_codes if base else None
-            if below is None:
-                below = _Codes(encode(vectors.base), vectors.shape[1]).nearest
-            added = _Codes(encode(vectors.added), vectors.shape[1])
-            self._scan_codes = partial(_nearest_of_both, vectors.layers, below, added.nearest)
+                self._codes = [_Codes(self.vectors, codes)]
+                self.codes = self._codes[0].codes
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -150,18 +156,18 @@ class DenseRetriever:
         cosine when that has unit length.
 
         Args:
-            allowed: (n,) mask over the passages, or None for all.
+            allowed: (n,) mask over the passages there are, or None for these.
 
         Raises:
             RequestError: k is below 1, or the mask or a vector does not fit this index.
         """
         require_k(k)
-        require_mask(allowed, len(self.ids))
+        allowed = self._allowed(allowed)
         vectors = query_matrix(queries, self.vectors.shape[1])
         candidates = len(self.ids) if allowed is None else int(allowed.sum())
         results: Iterator[tuple[Int64, Float32]]
         results = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
-        if not (self._scan_codes or allowed is not None or isinstance(self.vectors, LayeredRows)):
+        if not (self._codes or allowed is not None or isinstance(self.vectors, JoinedRows)):
             results = self._flat(self.vectors, vectors, min(k, candidates))
         return [
             Ranking(self.name, RowHits(self.ids, best, scores), candidates)
@@ -171,7 +177,7 @@ class DenseRetriever:
     @property
     def deepest(self) -> int:
         """Largest k for which `rank` of `scores` gives the same passages as `search`."""
-        return sys.maxsize if self._scan_codes is None else _LEAST
+        return _LEAST if self._codes else sys.maxsize
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
         """Inner products of each question with all passages, or with those that codes propose.
@@ -182,9 +188,9 @@ class DenseRetriever:
         Raises:
             RequestError: The mask or a vector does not fit this index.
         """
-        require_mask(allowed, len(self.ids))
+        allowed = self._allowed(allowed)
         vectors = query_matrix(queries, self.vectors.shape[1])
-        if self._scan_codes is None:
+        if not self._codes:
             return [Scores(None, values) for values in products_of_all(self.vectors, vectors)]
         proposed = ((vector, self._proposed(vector, _LEAST, allowed)) for vector in vectors)
         return [Scores(rows, self._products(vector, rows)) for vector, rows in proposed]
@@ -196,31 +202,55 @@ class DenseRetriever:
             RequestError: k is below 1, or the mask does not fit this index.
         """
         require_k(k)
-        require_mask(allowed, len(self.ids))
+        allowed = self._allowed(allowed)
         rows = None if allowed is None else np.flatnonzero(allowed)
         if scores.rows is None:
-            return rank_rows(self.name, self.ids, scores.values, rows, k)
-        best = top_rows(scores.values, k)
+            return rank_rows(self.name, self.ids, scores.values, rows, k, order=self._order)
+        best = top_rows(scores.values, k, self._order_of(scores.rows))
         best_rows, candidates = scores.rows[best], len(self.ids if rows is None else rows)
         return Ranking(self.name, RowHits(self.ids, best_rows, scores.values[best]), candidates)
 
+    def _allowed(self, allowed: Mask | None) -> Mask | None:
+        require_mask(allowed, len(self.ids))
+        return self._present if allowed is None else allowed
+
     def _proposed(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
         """Candidate rows for the best k allowed passages, ascending."""
-        size, k = len(self.vectors), max(k, _LEAST)
-        scan, fetched, share = self._scan_codes, _FETCHED * k, 1.0
-        if scan is None:
-            return np.arange(size) if allowed is None else np.flatnonzero(allowed)
+        k, is_filtered = max(k, _LEAST), allowed is not self._present
+        count, fetched = self._count, _FETCHED * k
+        every = partial(np.arange, count)
         if allowed is not None:
-            share = float(allowed.mean())
-            if share * size <= fetched * _GATHER_COST:
-                return np.flatnonzero(allowed)
-        proposed = scan(rotated(vector[None]), min(size, math.ceil(fetched / share)))
-        rows: Int64 = np.sort(proposed[1])
-        if allowed is not None:
+            count, every = int(allowed.sum()), partial(np.flatnonzero, allowed)
+        if not self._codes or not count or (is_filtered and count <= fetched * _GATHER_COST):
+            return every()
+        share = count / self._count
+        rows = self._nearest(rotated(vector[None]), min(self._count, math.ceil(fetched / share)))
+        if allowed is not None and is_filtered:
             rows = rows[allowed[rows]]
-            if len(rows) < min(k, int(allowed.sum())):
-                return np.flatnonzero(allowed)
-        return rows
+        return rows if len(rows) >= min(k, count) else every()
+
+    def _nearest(self, query: Float32, k: int) -> Int64:
+        """The rows of the best k by their codes, and of all that tie with the k-th, ascending."""
+        scores, rows, first = np.empty(0, np.float32), np.empty(0, np.int64), 0
+        for codes in self._codes:
+            fetched = k
+            while True:
+                its_scores, its_rows = codes.nearest(query, fetched)
+                its_rows += first
+                if self._present is not None:
+                    is_here = self._present[its_rows]
+                    its_scores, its_rows = its_scores[is_here], its_rows[is_here]
+                if len(its_rows) >= k or fetched >= codes.size:
+                    break
+                fetched *= 2
+            scores, rows = np.append(scores, its_scores), np.append(rows, its_rows)
+            first += codes.size
+        if len(scores) > k:
+            rows = rows[scores >= np.partition(scores, len(scores) - k)[len(scores) - k]]
+        return np.sort(rows)
+
+    def _order_of(self, rows: Int64) -> Int64 | None:
+        return None if self._order is None else self._order[rows]
 
     def _flat(self, passages: Float32, vectors: Float32, k: int) -> Iterator[tuple[Int64, Float32]]:
         """The best k rows and their scores, for each question."""
@@ -258,7 +288,7 @@ class DenseRetriever:
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
         """The best k of ascending rows and their scores; ties are broken by row."""
         scores = self._products(vector, rows)
-        best = top_rows(scores, k)
+        best = top_rows(scores, k, self._order_of(rows))
         return rows[best], scores[best]
 
     def _products(self, vector: Float32, rows: Int64) -> Float32:
@@ -313,10 +343,11 @@ def _codec(dimension: int) -> Any:  # noqa: ANN401 - FAISS has no types
 class _Codes:
     """Codes of vectors in the layout that FAISS scans."""
 
-    def __init__(self, codes: UInt8, dimension: int) -> None:
-        self._size = len(codes)
-        index: Any = faiss.clone_index(_codec(dimension))
-        index.add_sa_codes(codes)
+    def __init__(self, vectors: Float32, codes: UInt8 | None = None) -> None:
+        self.codes = encode(vectors) if codes is None else codes
+        self.size = len(vectors)
+        index: Any = faiss.clone_index(_codec(vectors.shape[1]))
+        index.add_sa_codes(self.codes)
         self._index: Any = faiss.IndexPQFastScan(index)
 
     def nearest(self, query: Float32, k: int) -> tuple[Float32, Int64]:
@@ -325,40 +356,16 @@ class _Codes:
         Args:
             query: (1, d) rotated question vector.
         """
-        k = min(k, self._size)
+        k = min(k, self.size)
         fetched = k + _SPARE
         while k:
             with _one_thread():
                 scores, rows = (array[0] for array in self._index.search(query, fetched))
-            if fetched >= self._size or scores[-1] < scores[k - 1]:
+            if fetched >= self.size or scores[-1] < scores[k - 1]:
                 as_good = (scores >= scores[k - 1]) & (rows >= 0)
                 return scores[as_good], rows[as_good]
             fetched *= 2
         return np.empty(0, np.float32), np.empty(0, np.int64)
-
-
-_Scan = Callable[[Float32, int], tuple[Float32, Int64]]
-"""A function with the signature of `_Codes.nearest`."""
-
-
-def _nearest_of_both(
-    layers: Layers, base: _Scan, added: _Scan, query: Float32, k: int
-) -> tuple[Float32, Int64]:
-    """As `_Codes.nearest`, for rows in two layers."""
-    fetched = k
-    while True:
-        scores, rows = base(query, fetched)
-        is_present = ~np.isin(rows, layers.deleted)
-        if is_present.sum() >= k or len(rows) == layers.base:
-            break
-        fetched *= 2
-    added_scores, added_rows = added(query, k)
-    scores = np.concatenate([scores[is_present], added_scores])
-    rows = np.concatenate([layers.numbers[rows[is_present]], layers.added[added_rows]])
-    if len(scores) > k:
-        as_good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
-        scores, rows = scores[as_good], rows[as_good]
-    return scores, rows
 
 
 @contextmanager

@@ -213,18 +213,27 @@ def check(filter_: Filter, columns: "Columns", *, deletes: bool = False) -> None
 class Columns:
     """Metadata of n passages in columns, for filters; built on first use."""
 
-    def __init__(self, metadata: Sequence[Mapping[str, Any]] | Sequence[str]) -> None:
-        """Use the metadata of n passages, in row order, which must not change afterwards.
+    def __init__(
+        self,
+        metadata: Sequence[Mapping[str, Any]] | Sequence[str],
+        base: "Columns | None" = None,
+        present: Mask | None = None,
+    ) -> None:
+        """Use the metadata of passages, in row order, which must not change afterwards.
 
         Args:
             metadata: Mappings, or their JSON, which takes a tenth of the memory.
+            base: Columns of passages that come before, which are used again.
+            present: (n,) which passages of both there are, whose keys and kinds are told; None for
+                all.
         """
         self._metadata: Sequence[Any] = metadata
+        self._base, self._present = base, present
         self._columns: dict[str, Column] = {}
 
     def __len__(self) -> int:
         """Number of passages."""
-        return len(self._metadata)
+        return len(self._metadata) + (0 if self._base is None else len(self._base))
 
     def passing(self, filter_: Filter, *, deletes: bool = False) -> Mask:
         """(n,) mask of the passages that satisfy a filter.
@@ -235,7 +244,7 @@ class Columns:
         Raises:
             FilterError: See `check`.
         """
-        if len(self):
+        if len(self) if self._present is None else self._present.any():
             check(filter_, self, deletes=deletes)
         return filter_.mask(self)
 
@@ -243,17 +252,26 @@ class Columns:
         """(n,) mask of the passages that satisfy a comparison."""
         negated = comparison.type in ("ne", "nin")
         order = comparison.type if comparison.type in _ORDERS else "eq"
-        satisfied = np.zeros(len(self), np.bool_)
+        satisfied = np.zeros(len(self._metadata), np.bool_)
         satisfied[self.column(comparison.key).rows_with(order, comparison.values)] = True
-        return ~satisfied if negated else satisfied
+        own = ~satisfied if negated else satisfied
+        return own if self._base is None else np.concatenate([self._base.mask(comparison), own])
 
     def keys(self) -> set[str]:
         """Keys that some passage has."""
-        return {*self._entries}
+        every = {*self._entries, *(() if self._base is None else self._base.keys())}
+        return every if self._present is None else {key for key in every if self.kinds(key)}
 
     def kinds(self, key: str) -> set[int]:
         """The kinds of a key's values, as `_kind` numbers them; none if no passage has the key."""
-        return {*self.column(key).spans}
+        kinds = {*self.column(key).spans}
+        if self._base is None:
+            return kinds
+        if self._present is None:
+            return kinds | self._base.kinds(key)
+        of_base = self._base.column(key)
+        codes, spans = of_base.codes[self._present[of_base.rows]], of_base.spans.items()
+        return kinds | {kind for kind, (a, b) in spans if ((codes >= a) & (codes < b)).any()}
 
     def column(self, key: str) -> "Column":
         """All values of a key; empty for a key that no passage has."""

@@ -10,14 +10,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.layers import Layers
 from wye.backends.notations import digraphs, months_in, notations
 from wye.backends.numerics import (
     RequestError,
@@ -32,6 +31,7 @@ from wye.backends.strings import TermNumbers, Words
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
     Float32,
+    Float64,
     Int32,
     Int64,
     Mask,
@@ -43,9 +43,6 @@ from wye.backends.types import (
     bits,
 )
 
-_POSTINGS_AT_ONCE = 2**20
-
-_WEIGHTS = ("starts", "passages", "values")
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -78,50 +75,93 @@ class LexicalSettings:
             raise RequestError(f"There is no stemmer {self.stemmer!r}. Choose s or none.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What passages that were read together have of which terms.
+
+    Attributes:
+        terms: Numbers of the terms of the passages, end to end, repeats kept.
+        lengths: (n,) number of terms of each passage.
+        extra: (n,) how many of them are notations.
+        starts: (v + 1,) with the next two, as `postings` returns them.
+        rows: (m,) rows of passages.
+        frequencies: (m,) term frequencies.
+    """
+
+    terms: Int32
+    lengths: Int32
+    extra: Int32
+    starts: Int64
+    rows: Int32
+    frequencies: NDArray[np.unsignedinteger[Any]]
+
+    def span(self, number: int) -> slice:
+        """Where a term's postings are; nowhere for that of a word added since, or -1."""
+        starts = self.starts
+        return slice(*starts[number : number + 2]) if 0 <= number < len(starts) - 1 else slice(0)
+
+
 class LexicalRetriever:
     """The lexical arm over one version of the index.
 
     Only passages with a score above 0 are returned, that is, those that share a term with the
     question. `candidates` counts those of them that the filter allows. A term that a question
     repeats counts as often as it occurs.
+
+    Every late passage changes every weight, but no term frequencies and lengths. So weights are
+    computed of these when a question has a term, and kept.
     """
 
     name = "lexical"
     deepest = sys.maxsize
     """`rank` of `scores` gives the same passages as `search`, for any k."""
+    _order: Int64 | None = None
+    _gone: Int64 = np.empty(0, np.int64)
 
     def __init__(
         self,
         ids: Sequence[str],
         texts: Iterable[str],
         settings: LexicalSettings | None = None,
-        words: Words | None = None,
+        base: "LexicalRetriever | None" = None,
+        *,
+        order: Int64 | None = None,
+        present: Mask | None = None,
     ) -> None:
-        """Tokenise a corpus and compute its weights. The texts are read once, in order.
+        """Tokenise passages. The texts are read once, in order.
 
         Args:
-            ids: n passage ids in ascending order.
-            texts: Title and text of each passage as one string, in the order of the ids.
-            words: A vocabulary that is added to; None for a new one.
+            ids: n passage ids, in ascending order unless there is another.
+            texts: Title and text of each passage as one string, in the order of the ids; only of
+                those that follow a base's.
+            base: A retriever of the passages that come first, with the same settings.
+            order: (n,) position of each passage in the order of ids; None if they are in it.
+            present: (n,) which passages there are; None for all.
 
         Raises:
             RequestError: The numbers of texts and ids differ.
         """
-        self.ids = ids
-        self.settings = settings or LexicalSettings()
-        self._stopwords = frozenset(self.settings.stopwords)
-        self._words = Words() if words is None else words
-        self._terms, self._lengths, self._extra = self._reader().read(texts)
-        if len(self._lengths) != len(ids):
+        settings = settings or LexicalSettings()
+        words = Words(base._words if base else None)
+        read = TermNumbers(words, settings.stemmer, frozenset(settings.stopwords)).read(texts)
+        starts, rows, frequencies = postings(*read[:2], len(words))
+        parts = base._parts if base else ()
+        rows += np.int32(sum(len(part.lengths) for part in parts))
+        self._set(ids, settings, words, (*parts, _Part(*read, starts, rows, frequencies)))
+        self._order = order
+        self._gone = self._gone if present is None else np.flatnonzero(~present)
+
+    def _set(
+        self, ids: Sequence[str], settings: LexicalSettings, words: Words, parts: Sequence[_Part]
+    ) -> None:
+        lengths = [len(part.lengths) for part in parts]
+        if sum(lengths) != len(ids):
             raise RequestError(
-                f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
-                "Give one text per id."
+                f"{len(ids)} passage ids came with {sum(lengths)} texts. Give one text per id."
             )
-        starts, rows, self.frequencies = postings(self._terms, self._lengths, len(self._words))
-        k1, b = self.settings.k1, self.settings.b
-        # Each term's postings, as `postings` returns them, with weights instead of frequencies.
-        values = bm25(starts, rows, self.frequencies, self._lengths - self._extra, k1=k1, b=b)
-        self._weights: tuple[Int32 | Int64, Int32, Float32] = starts, rows, values
+        self.ids, self.settings, self._words, self._parts = ids, settings, words, (*parts,)
+        self._stopwords = frozenset(settings.stopwords)
+        self._weights: dict[int, Sequence[tuple[Int32, Float32]]] = {}
 
     @classmethod
     def from_arrays(
@@ -129,40 +169,24 @@ class LexicalRetriever:
     ) -> Self:
         """Restore a retriever from its `to_arrays`, with the same passages and settings."""
         self = cls.__new__(cls)
-        self.ids = ids
-        self.settings = settings or LexicalSettings()
-        self._stopwords = frozenset(self.settings.stopwords)
-        self._words = Words(unpack_strings("words", arrays))
-        self._terms, self._lengths = arrays["terms"], arrays["lengths"]
-        self._extra, self.frequencies = arrays["extra"], arrays["frequencies"]
-        starts, rows, values = (arrays[f"weights.{name}"] for name in _WEIGHTS)
-        self._weights = starts, rows, values
+        part = _Part(*(arrays[each.name] for each in fields(_Part)))
+        words = Words(unpack_strings("words", arrays))
+        self._set(ids, settings or LexicalSettings(), words, [part])
         return self
 
     def to_arrays(self) -> Arrays:
-        """All derived arrays, for `from_arrays`."""
-        return {
-            **pack_strings("words", self._words.strings),
-            "terms": self._terms,
-            "lengths": self._lengths,
-            "extra": self._extra,
-            "frequencies": self.frequencies,
-            **{f"weights.{name}": of for name, of in zip(_WEIGHTS, self._weights, strict=True)},
-        }
-
-    def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
-        """Rows of the passages with a term, by its number, and its frequency in each."""
-        span = self._span(number)
-        return self._weights[1][span], self.frequencies[span]
-
-    def _span(self, number: int) -> slice:
-        """Where a term's postings are; nowhere for that of a word added since, or -1."""
-        starts = self._weights[0]
-        return slice(*starts[number : number + 2]) if 0 <= number < len(starts) - 1 else slice(0)
+        """All derived arrays, for `from_arrays`; there must be no base."""
+        (part,) = self._parts
+        arrays = {each.name: getattr(part, each.name) for each in fields(_Part)}
+        return {**pack_strings("words", self._words.strings), **arrays}
 
     def terms_of(self, row: int) -> Int32:
         """Numbers of a passage's terms, repeats kept."""
-        return self._terms[self._starts[row] : self._starts[row + 1]]
+        for part, starts in zip(self._parts, self._starts, strict=True):
+            if row < len(part.lengths):
+                return part.terms[starts[row] : starts[row + 1]]
+            row -= len(part.lengths)
+        raise IndexError(row)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -188,11 +212,28 @@ class LexicalRetriever:
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = np.zeros(len(self.ids), np.float32)
-        _, rows, weights = self._weights
         for term in self._terms_in(query.text):
-            span = self._span(self._words.find(term))
-            np.add.at(scores, rows[span], weights[span])
+            for rows, weights in self._weights_of(self._words.find(term)):
+                np.add.at(scores, rows, weights)
+        scores[self._gone] = 0
         return scores
+
+    def _weights_of(self, number: int) -> Sequence[tuple[Int32, Float32]]:
+        """The passages with a term, by its number, and its BM25 weight in each.
+
+        weight(t, p) = ln(1 + (n - df + 0.5) / (df + 0.5)) · tf / (tf + k1·(1 - b + b·|p| / mean))
+
+        Source: the variant of Lucene with exact lengths, as Kamphuis et al. (ECIR 2020) write it.
+        """
+        if number not in self._weights:
+            idf, found = np.float32(self._idf(number)), []
+            for part in self._parts:
+                span = part.span(number)
+                rows, frequencies = part.rows[span], part.frequencies[span]
+                shares = frequencies / (self._norms[rows] + frequencies)
+                found.append((rows, (shares * idf).astype(np.float32)))
+            self._weights[number] = found
+        return self._weights[number]
 
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
         """(n,) BM25 of n texts that need not be in the index.
@@ -231,9 +272,9 @@ class LexicalRetriever:
             return Ranking(self.name, (), 0, NO_TERM)
         if allowed is not None or candidates < k:
             rows = np.flatnonzero(values if allowed is None else allowed & (values > 0))
-            return rank_rows(self.name, self.ids, values, rows, k)
+            return rank_rows(self.name, self.ids, values, rows, k, order=self._order)
         # The best k have a word of the question anyway, so there is no need to list all that do.
-        best = top_rows(values, k)
+        best = top_rows(values, k, self._order)
         return Ranking(self.name, RowHits(self.ids, best, values[best]), candidates)
 
     def words_in(
@@ -264,8 +305,9 @@ class LexicalRetriever:
 
     def rows_with(self, word: str) -> Int64:
         """Rows of the passages with a word or a notation, ascending."""
-        rows, _ = self.frequencies_of(self._words.find(self._term(word)))
-        return rows.astype(np.int64)
+        number = self._words.find(self._term(word))
+        rows = np.concatenate([part.rows[part.span(number)] for part in self._parts])
+        return rows[~np.isin(rows, self._gone)].astype(np.int64)
 
     def _term(self, word: str) -> str:
         return singular(word) if self.settings.stemmer == "s" else word
@@ -286,99 +328,43 @@ class LexicalRetriever:
     def _terms_of(self, words: Iterable[str]) -> list[str]:
         return [self._term(word) for word in words if word not in self._stopwords]
 
-    def _reader(self) -> TermNumbers:
-        return TermNumbers(self._words, self.settings.stemmer, self._stopwords)
+    @cached_property
+    def _gone_terms(self) -> Int32:
+        """The distinct terms of each passage that is gone, ascending."""
+        terms_of = (np.unique(self.terms_of(row)) for row in self._gone.tolist())
+        return np.sort(np.concatenate([np.empty(0, np.int32), *terms_of]))
 
     @cached_property
-    def _starts(self) -> Int64:
-        """(n + 1,) offsets of each passage's terms."""
-        return np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
+    def _starts(self) -> list[Int64]:
+        """(n + 1,) offsets of each passage's terms, for each part."""
+        ends = (np.cumsum(part.lengths, dtype=np.int64) for part in self._parts)
+        return [np.concatenate([[0], each]) for each in ends]
+
+    @cached_property
+    def _norms(self) -> Float64:
+        """(n,) what is added to a term's frequency to divide it by."""
+        k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
+        return k1 * ((1 - b) + b * self._lengths.astype(np.float64) / mean)
 
     @property
+    def _lengths(self) -> Int32:
+        return np.concatenate([part.lengths - part.extra for part in self._parts])
+
+    @cached_property
     def mean_length(self) -> float:
         """Mean number of terms of a passage, without notations."""
-        return float((self._lengths - self._extra).mean()) if len(self._lengths) else 0.0
+        lengths, count = self._lengths, len(self.ids) - len(self._gone)
+        total = int(lengths.sum()) - int(lengths[self._gone].sum())
+        return total / max(count, 1)
 
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
-        return len(self.frequencies_of(number)[0])
+        first, last = np.searchsorted(self._gone_terms, [number, number + 1])
+        return sum(len(part.rows[part.span(number)]) for part in self._parts) - int(last - first)
 
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""
-        return idf_of(self.passages_with(number), len(self.ids))
-
-
-class LayeredLexicalRetriever(LexicalRetriever):
-    """The lexical arm over a version in two layers. Weights are computed per question.
-
-    Every added passage changes every weight, but not the base's term frequencies and lengths, from
-    which they are computed.
-    """
-
-    def __init__(
-        self, ids: Sequence[str], layers: Layers, base: LexicalRetriever, texts: Iterable[str]
-    ) -> None:
-        """Tokenise the added passages.
-
-        Args:
-            ids: n passage ids in ascending order.
-            layers: Which rows are of the base, and which were added.
-            base: The base version's retriever, with the same settings.
-            texts: Title and text of each added passage.
-        """
-        self.ids, self.settings = ids, base.settings
-        self._stopwords = base._stopwords
-        self._layers, self._base = layers, base
-        no_ids, words = [""] * len(layers.added), Words(base._words)
-        self._added = LexicalRetriever(no_ids, texts, base.settings, words)
-        self._words = words
-        deleted_terms = [np.unique(base.terms_of(row)) for row in layers.deleted.tolist()]
-        self._deleted_terms = np.sort(np.concatenate([np.empty(0, np.int32), *deleted_terms]))
-        k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
-        self._norms = [
-            k1 * ((1 - b) + b * (arm._lengths - arm._extra).astype(np.float64) / mean)
-            for arm in (base, self._added)
-        ]
-
-    @property
-    def mean_length(self) -> float:
-        """Mean number of terms of a passage, without notations."""
-        base, added = (arm._lengths - arm._extra for arm in (self._base, self._added))
-        total = int(base.sum()) - int(base[self._layers.deleted].sum()) + int(added.sum())
-        return total / max(len(self.ids), 1)
-
-    def score(self, query: Query) -> Float32:
-        """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
-        scores = [np.zeros(len(norms), np.float32) for norms in self._norms]
-        for term in self._terms_in(query.text):
-            number = self._words.find(term)
-            idf = np.float32(self._idf(number))
-            for layer_scores, norms, arm in zip(
-                scores, self._norms, (self._base, self._added), strict=True
-            ):
-                rows, frequencies = arm.frequencies_of(number)
-                weights = frequencies / (norms[rows] + frequencies) * idf
-                np.add.at(layer_scores, rows, weights.astype(np.float32))
-        return self._layers.lay(scores[0], scores[1])
-
-    def rows_with(self, word: str) -> Int64:
-        """Rows of the passages with a word or a notation, ascending."""
-        number = self._words.find(self._term(word))
-        has_it = [np.zeros(len(norms), np.float32) for norms in self._norms]
-        for layer, arm in zip(has_it, (self._base, self._added), strict=True):
-            layer[arm.frequencies_of(number)[0]] = 1
-        return np.flatnonzero(self._layers.lay(has_it[0], has_it[1]))
-
-    def terms_of(self, row: int) -> Int32:
-        """Numbers of a passage's terms, repeats kept."""
-        is_added, layer_row = self._layers.locate(row)
-        return (self._added if is_added else self._base).terms_of(layer_row)
-
-    def passages_with(self, number: int) -> int:
-        """Document frequency of a term, by its number."""
-        first, last = np.searchsorted(self._deleted_terms, [number, number + 1])
-        both = self._base.passages_with(number) + self._added.passages_with(number)
-        return int(both - (last - first))
+        return idf_of(self.passages_with(number), len(self.ids) - len(self._gone))
 
 
 def idf_of(passages: int, total: int) -> float:
@@ -393,39 +379,3 @@ def question_notations(question: str) -> list[str]:
 
 
 _MONTH_ALONE = re.compile("--[0-9]{2}")
-
-
-def bm25(
-    starts: Int32 | Int64,
-    passages: Int32,
-    frequencies: NDArray[np.unsignedinteger],
-    lengths: Int32,
-    *,
-    k1: float,
-    b: float,
-) -> Float32:
-    """BM25 weight of every posting.
-
-    weight(t, p) = ln(1 + (n - df + 0.5) / (df + 0.5)) · tf / (tf + k1·(1 - b + b·|p| / mean |p|))
-
-    Source: the variant of Lucene with exact lengths, as Kamphuis et al. (ECIR 2020) write it.
-
-    Args:
-        starts: (v + 1,), with passages and often as `postings` returns them.
-        lengths: (n,) number of terms of each passage.
-        k1: Saturation of term frequency; at least 0.
-        b: Share of length normalisation, 0 to 1.
-
-    Returns:
-        (m,) weights.
-    """
-    n, mean = len(lengths), (lengths.mean() if len(lengths) else 0.0) or 1.0
-    passage_counts = np.diff(starts)
-    distinct_counts, position = np.unique(passage_counts, return_inverse=True)
-    idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in distinct_counts.tolist()]
-    values = np.repeat(np.array(idf, np.float32)[position], passage_counts)
-    for first in range(0, len(values), _POSTINGS_AT_ONCE):
-        rows = slice(first, first + _POSTINGS_AT_ONCE)
-        length = lengths[passages[rows]].astype(np.float64)
-        values[rows] *= frequencies[rows] / (k1 * ((1 - b) + b * length / mean) + frequencies[rows])
-    return values

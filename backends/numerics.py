@@ -1,20 +1,32 @@
 """What every arm does with scores: check the request, take the top k, break ties by id.
 
-Passages are in id order, so a smaller row is a smaller id, and "ties by id" is "ties by row".
+Passages are in id order, so a smaller row is a smaller id, and "ties by id" is "ties by row". Where
+late passages follow those of a base, their order by id is known besides.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.errors import BackendError
-from wye.backends.layers import LayeredRows, Rows16, Rows32
-from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking, RowHits
+from wye.backends.types import (
+    Float16,
+    Float32,
+    Float64,
+    Int32,
+    Int64,
+    Mask,
+    Query,
+    Ranking,
+    RowHits,
+)
 
 T = TypeVar("T")
+_Value = TypeVar("_Value", bound=np.generic)
+_Result = TypeVar("_Result", bound=np.generic)
 
 CELLS = 16_000_000
 """Passages times questions of a batch, which bounds an array to 128 MB."""
@@ -79,20 +91,21 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
     return matrix
 
 
-def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
-    """Positions of the k highest scores, best first, ties by position.
+def top_rows(scores: NDArray[np.floating], k: int, order: Int64 | None = None) -> Int64:
+    """Positions of the k highest scores, best first, ties by position or by another order.
 
     Args:
         scores: (n,) finite values.
         k: At least 1; more than n returns all.
+        order: (n,) what ties are broken by, least first; None for the position.
 
     Returns:
         (min(k, n),) positions into `scores`.
     """
-    if k >= len(scores):
-        return np.argsort(-scores, kind="stable")
     # Ascending, with all scores that tie at the cut.
-    best = np.flatnonzero(scores >= _reached(scores, k))
+    bound = _reached(scores, k) if k < len(scores) else -np.inf
+    best = np.flatnonzero(scores >= bound)
+    best = best if order is None else best[np.argsort(order[best])]
     return best[np.argsort(-scores[best], kind="stable")[:k]]
 
 
@@ -121,13 +134,18 @@ def rank_rows(
     k: int,
     *,
     degraded: str = "",
+    order: Int64 | None = None,
 ) -> Ranking:
     """The best k candidates by the (n,) scores of all passages.
 
     Args:
         rows: Candidates, ascending; None for all passages.
+        order: (n,) see `top_rows`.
     """
-    best = top_rows(scores, k) if rows is None else rows[top_rows(scores[rows], k)]
+    if rows is None:
+        best = top_rows(scores, k, order)
+    else:
+        best = rows[top_rows(scores[rows], k, None if order is None else order[rows])]
     candidates = len(scores if rows is None else rows)
     return Ranking(retriever, RowHits(ids, best, scores[best]), candidates, degraded)
 
@@ -148,6 +166,44 @@ _ROWS_AT_ONCE = 128
 """Rows that are processed together, so that they stay in the cache."""
 
 
+class JoinedRows(Generic[_Value]):
+    """Rows of a base and late ones, as one array. NumPy functions accept it, but copy all rows."""
+
+    def __init__(self, base: NDArray[_Value], late: NDArray[_Value]) -> None:
+        self.base, self.late = base, late
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the whole array."""
+        return (len(self), *self.base.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.base) + len(self.late)
+
+    def __getitem__(self, rows: Int32 | Int64) -> NDArray[_Value]:
+        return self.of_each(rows, lambda part, its_rows: part[its_rows])
+
+    def of_each(
+        self, rows: Int32 | Int64, function: Callable[[NDArray[_Value], Int64], NDArray[_Result]]
+    ) -> NDArray[_Result]:
+        """(m, ...) result of a function for each of some rows; it takes a part and rows of it."""
+        is_late, rows = rows >= len(self.base), rows.astype(np.int64)
+        if not is_late.any():
+            return function(self.base, rows)
+        late = function(self.late, rows[is_late] - len(self.base))
+        results = np.empty((len(rows), *late.shape[1:]), late.dtype)
+        results[is_late] = late
+        results[~is_late] = function(self.base, rows[~is_late])
+        return results
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[_Value]:  # noqa: ANN401
+        return np.concatenate([self.base, self.late]).astype(dtype or self.base.dtype)
+
+
+Rows16 = Float16 | JoinedRows[np.float16]
+Rows32 = Float32 | JoinedRows[np.float32]
+
+
 def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float32:
     """Inner products of some rows with a query, of halves as of their float32.
 
@@ -164,10 +220,8 @@ def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float3
     Returns:
         (m,) float32.
     """
-    if isinstance(vectors, LayeredRows):
-        return vectors.by_layer(
-            rows, lambda layer, layer_rows: products_of(layer, layer_rows, query)
-        )
+    if isinstance(vectors, JoinedRows):
+        return vectors.of_each(rows, lambda part, its_rows: products_of(part, its_rows, query))
     result, are_halves = np.empty(len(rows), np.float32), vectors.dtype == np.float16
     table = vectors.view(np.int16) if are_halves else vectors
     query = query * _HALFWAY if are_halves else query
@@ -195,9 +249,9 @@ def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
     Returns:
         (b, n) float32.
     """
-    if isinstance(vectors, LayeredRows):
-        base, added = (products_of_all(layer, queries) for layer in (vectors.base, vectors.added))
-        return vectors.layers.lay(base, added, axis=1)
+    if isinstance(vectors, JoinedRows):
+        parts = [products_of_all(part, queries) for part in (vectors.base, vectors.late)]
+        return np.concatenate(parts, axis=1)
     result = np.empty((len(queries), len(vectors)), np.float32)
     # With one query each row is used once, so no cache helps.
     step = _ROWS_AT_ONCE if len(queries) > 1 else max(1, len(vectors))

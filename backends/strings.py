@@ -154,14 +154,18 @@ class TermNumbers(dict[str, int]):
 
 
 class Strings(Sequence[str]):
-    """Many strings in one Arrow array, which takes a quarter of a list's memory.
+    """Many strings in an Arrow array, which takes a quarter of a list's memory.
+
+    If that is in chunks, they are only read by position.
 
     Attributes:
         order: Their positions in code point order; None if that is not known, or they are in it.
     """
 
-    def __init__(self, strings: Iterable[str] | pa.Array, order: Int32 | None = None) -> None:
-        if not isinstance(strings, pa.Array):
+    def __init__(
+        self, strings: Iterable[str] | pa.Array | pa.ChunkedArray, order: Int32 | None = None
+    ) -> None:
+        if not isinstance(strings, pa.Array | pa.ChunkedArray):
             rest, pieces = iter(strings), [pa.array([], pa.string())]
             while piece := [*islice(rest, _PIECE)]:
                 pieces.append(pa.array(piece, pa.string()))
@@ -244,6 +248,14 @@ def _alike(*several: Strings) -> tuple[Strings, ...]:
     size = sum(strings.array.nbytes for strings in several)
     kind = pa.large_string() if size > _SHORT else pa.string()
     return tuple(Strings(strings.array.cast(kind)) for strings in several)
+
+
+def joined(first: Sequence[str], then: Sequence[str]) -> Sequence[str]:
+    """The strings of both: in chunks, or as a list if the first are a list."""
+    if isinstance(first, Strings):
+        then = then if isinstance(then, Strings) else Strings(then)
+        return Strings(pa.chunked_array([first.array, then.array.cast(first.array.type)]))
+    return [*first, *then]
 
 
 def taken(strings: Sequence[str], at: Int64) -> pa.StringArray:

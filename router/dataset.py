@@ -91,11 +91,6 @@ class DatasetSnapshot(Snapshot):
     def build(self) -> None:
         """Nothing is derived."""
 
-    @property
-    def changes(self) -> int:
-        """Nothing is layered."""
-        return 0
-
     def due(self, quiet: float = 0) -> int:
         """Nothing is derived."""
         del quiet

@@ -316,7 +316,7 @@ class Session:
         """
         if self._searches_dataset or not self.index.derived.is_persistent:
             return
-        if self.snapshot.corpus.two is None:
+        if not self.snapshot.corpus.parts:
             self.build()
         elif self.snapshot.due():
             Snapshot.derive(self.index, self.settings)
@@ -370,7 +370,7 @@ class Session:
                 raise IndexDamagedError(newest.fault)
         snapshot = vars(self).get("snapshot")
         base = None if isinstance(snapshot, DatasetSnapshot) else snapshot
-        files = later_files(newest, self.settings, base.base) if base else None
+        files = None if base is None else later_files(newest, self.settings, base.base)
         later_base = files.version if files else 0
         # A base that could not be read is not tried again.
         if newest is self.index and later_base <= self._later_base:

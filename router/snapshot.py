@@ -12,8 +12,7 @@ import numpy as np
 
 from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.layers import LayeredColumns
-from wye.backends.lexical import LayeredLexicalRetriever, LexicalRetriever
+from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import products_of, ranges
 from wye.backends.store.corpus import Corpus, latest_files, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_changes, seconds_before_base
@@ -23,7 +22,7 @@ from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.trigraph.tail import with_tail
+from wye.backends.trigraph.tail import with_late
 from wye.backends.types import (
     Float32,
     Int64,
@@ -66,8 +65,7 @@ _GRAPH = "graph"
 class Snapshot:
     """Everything derived from one version of an index; later writes do not change it.
 
-    A version that differs little from a base is layered: all versions on top of the base share its
-    arms.
+    A version that differs little from a base has that base: all versions on it share its arms.
     """
 
     def __init__(
@@ -81,11 +79,11 @@ class Snapshot:
 
         Args:
             files: Where arrays that are derived from the corpus are written and read.
-            base: The snapshot that a layered corpus is on top of; needed for such a corpus alone.
+            base: The snapshot of the corpus' base; needed for a corpus that has one.
         """
         self.corpus, self._files, self._settings = corpus, files, settings
         self.version = corpus.version
-        self._base = base if corpus.two else None
+        self._base = base if corpus.parts else None
         self._building = RLock()
         self._dense: DenseRetriever | None = None
         self._lexical: LexicalRetriever | None = None
@@ -102,11 +100,11 @@ class Snapshot:
         Args:
             before: An earlier snapshot of this index with these settings; its base is used again.
         """
-        base = before.base if before else None
-        files = later_files(index, settings, base) if base else latest_files(index)
+        base = None if before is None else before.base
+        files = latest_files(index) if base is None else later_files(index, settings, base)
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
             base = cls(corpus, files, settings)
-        corpus = read_corpus(index, base.corpus if base else None)
+        corpus = read_corpus(index, None if base is None else base.corpus)
         return cls(corpus, index.derived, settings, base)
 
     @classmethod
@@ -117,29 +115,31 @@ class Snapshot:
             cls(corpus, index.derived, settings).retriever(arm)
         keep()  # last: where the passages are there, so is all the rest
 
-    @property
-    def changes(self) -> int:
-        """Number of passages added or deleted since the base."""
-        two = self.corpus.two
-        return len(two.passages.added) + len(two.passages.deleted) if two else 0
-
     def due(self, quiet: float = 0) -> int:
-        """`changes` if a new base is due, else 0.
+        """Number of passages added or deleted since the base if a new base is due, else 0.
 
         Args:
             quiet: Seconds since the index was last written.
         """
-        is_due = self.changes > most_changes(len(self)) or quiet > seconds_before_base(len(self))
-        return self.changes if is_due and self._files.is_persistent else 0
+        parts, rows, count = self.corpus.parts, len(self.corpus), len(self)
+        changes = len(parts[1]) + rows - count if parts else 0
+        is_due = changes > most_changes(count) or quiet > seconds_before_base(count)
+        return changes if is_due and self._files.is_persistent else 0
 
     @property
     def base(self) -> "Snapshot":
-        """The snapshot that later versions are layered on."""
-        return self._base or self
+        """The snapshot that later versions have as their base."""
+        return self if self._base is None else self._base
 
     def __len__(self) -> int:
         """How many passages there are."""
-        return len(self.corpus)
+        present = self.corpus.present
+        return len(self.corpus) if present is None else int(present.sum())
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the passages, ascending."""
+        return [self.corpus.ids[row] for row in self.corpus.by_id.tolist()]
 
     def retriever(self, arm: Route) -> Retriever:
         """An arm by name; the first call builds it.
@@ -205,12 +205,11 @@ class Snapshot:
 
     def _defined_in(self, row: int, sentence: int) -> list[str]:
         """Names in a sentence that other passages define."""
-        graph, names = self.graph.graph, []
-        for entity in graph.mentions.one(sentence).tolist():
-            titled = graph.titled.one(entity)
-            if len(titled) and row not in titled:
-                names.append(graph.display_names.of(entity))
-        return names
+        graph = self.graph.graph
+        filtered, entities = FilteredGraph(graph), graph.mentions.one(sentence).tolist()
+        titled = ((entity, filtered.titles(np.array([entity]))[0]) for entity in entities)
+        names = graph.display_names
+        return [names.of(entity) for entity, rows in titled if len(rows) and row not in rows]
 
     def for_batch(self) -> "Snapshot":
         """What answers one batch of questions."""
@@ -247,28 +246,36 @@ class Snapshot:
         """The dense arm."""
         with self._building:
             if self._dense is None:
-                base = self._base.dense if self._base else None
-                ids, vectors, settings = self.corpus.ids, self.corpus.vectors, self._settings.dense
-                arrays = None if base else self._files.read(_DENSE)
-                codes = arrays["codes"] if arrays else None
-                self._dense = DenseRetriever(ids, vectors, settings, codes, base)
-                if codes is None and self._dense.codes is not None:
+                corpus, base = self.corpus, self._base
+                arrays = (self._files.read(_DENSE) if base is None else None) or {}
+                self._dense = DenseRetriever(
+                    corpus.ids,
+                    corpus.vectors,
+                    self._settings.dense,
+                    arrays.get("codes"),
+                    base=None if base is None else base.dense,
+                    order=corpus.order,
+                    present=corpus.present,
+                )
+                if not arrays and self._dense.codes is not None:
                     self._files.write(_DENSE, {"codes": self._dense.codes})
             return self._dense
 
     @property
     def lexical(self) -> LexicalRetriever:
         """The lexical arm."""
+        corpus, base, settings = self.corpus, self._base, self._settings.lexical
         with self._building:
-            if self._lexical is None:
-                two, base = self.corpus.two, self._base
-                self._lexical = (
-                    LayeredLexicalRetriever(
-                        self.corpus.ids, two.passages, base.lexical, _texts(two.added)
-                    )
-                    if two and base
-                    else self._base_lexical()
+            if self._lexical is None and corpus.parts and base is not None:
+                texts, known = _texts(corpus.parts[1]), base.lexical
+                self._lexical = LexicalRetriever(
+                    corpus.ids, texts, settings, known, order=corpus.order, present=corpus.present
                 )
+            elif self._lexical is None and (arrays := self._files.read(_LEXICAL, settings)):
+                self._lexical = LexicalRetriever.from_arrays(corpus.ids, arrays, settings)
+            elif self._lexical is None:
+                self._lexical = LexicalRetriever(corpus.ids, _texts(corpus), settings)
+                self._files.write(_LEXICAL, self._lexical.to_arrays(), settings)
             return self._lexical
 
     @property
@@ -309,20 +316,12 @@ class Snapshot:
         module = import_module("wye.router.text_scorer") if settings.model else None
         return module.EndpointScorer(settings.model, settings.name) if module else None
 
-    def _base_lexical(self) -> LexicalRetriever:
-        settings = self._settings.lexical
-        if arrays := self._files.read(_LEXICAL, settings):
-            return LexicalRetriever.from_arrays(self.corpus.ids, arrays, settings)
-        retriever = LexicalRetriever(self.corpus.ids, _texts(self.corpus), settings)
-        self._files.write(_LEXICAL, retriever.to_arrays(), settings)
-        return retriever
-
     def assemble(self) -> TriGraph:
-        """The graph; that of a layered version is its base's with a tail. It is built once."""
-        settings, two, files = self._settings.graph.assembly, self.corpus.two, self._files
+        """The graph; that of a version with a base is the base's with late passages."""
+        settings, files = self._settings.graph.assembly, self._files
         with self._building:
-            if self._assembled is None and self._base and two:
-                self._assembled = with_tail(two, self._base.assemble(), settings)
+            if self._assembled is None and self._base is not None:
+                self._assembled = with_late(self.corpus, self._base.assemble(), settings)
             elif self._assembled is None:
                 if (arrays := files.read(_GRAPH, settings)) is None:
                     arrays = files.with_room(partial(assemble, self.corpus, settings)).to_arrays()
@@ -332,16 +331,17 @@ class Snapshot:
             return self._assembled
 
     def allowed(self, filter_: object | None) -> Mask | None:
-        """Mask (n,) of the passages that pass a metadata filter, in id order; None if all pass.
+        """Mask (n,) of the passages that pass a metadata filter, by row; None if all pass.
 
         Raises:
             FilterError: The filter is not well formed, or `filters.check` refuses it.
         """
         if filter_ is None:
             return None
-        parsed = parse_filter(filter_)
+        parsed, present = parse_filter(filter_), self.corpus.present
         with self._building:
-            return self.columns.passing(parsed)
+            mask = self.columns.passing(parsed)
+            return mask if present is None else mask & present
 
     def words_in(
         self, texts: Sequence[str], ids: Sequence[Sequence[str]]
@@ -356,9 +356,9 @@ class Snapshot:
     @cached_property
     def columns(self) -> Columns:
         """The metadata of all passages, for filters."""
-        if self._base and self.corpus.two:
-            two = self.corpus.two
-            return LayeredColumns(two.passages, self._base.columns, Columns(two.added.metadata))
+        if self.corpus.parts and self._base is not None:
+            late = self.corpus.parts[1].metadata
+            return Columns(late, self._base.columns, self.corpus.present)
         return Columns(self.corpus.metadata)
 
 

@@ -86,24 +86,24 @@ def candidates(snapshot: Snapshot) -> Iterator[Chain]:
     A pair shares a name of the graph that few passages have. Pairs come first in which the name
     is the title of the second passage.
     """
-    singles = (Chain((id_,)) for id_ in sorted(snapshot.corpus.ids, key=_order))
+    singles = (Chain((id_,)) for id_ in sorted(snapshot.ids, key=_order))
     for pair in zip_longest(singles, _bridges(snapshot)):
         yield from (chain for chain in pair if chain is not None)
 
 
 def _bridges(snapshot: Snapshot) -> Iterator[Chain]:
-    graph, corpus = snapshot.graph.graph, snapshot.corpus
-    titles = np.bincount(graph.titled.pairs(np.arange(len(graph)))[0], minlength=len(graph))
-    narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
-    entities = np.flatnonzero(narrow).tolist()
-    for entity in sorted(entities, key=lambda row: (not titles[row], _order(graph.keys[row]))):
-        rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: _order(corpus.ids[r]))
-        titled = graph.titled.one(entity).tolist()
-        last = titled[0] if titled else rows[0]
+    arm, corpus = snapshot.graph, snapshot.corpus
+    graph, filtered = arm.graph, arm.batch(()).filtered
+    titles = filtered.titles(np.arange(len(graph)))[1]
+    is_narrow = (graph.degrees >= 2) & (graph.degrees <= WIDEST) & ~graph.is_phrase
+    narrow = is_narrow.nonzero()[0].tolist()
+    for entity in sorted(narrow, key=lambda row: (not titles[row], _order(graph.keys[row]))):
+        one = np.array([entity])
+        rows = sorted(filtered.mentions(one)[0].tolist(), key=lambda r: _order(corpus.ids[r]))
+        last = next(iter(filtered.titles(one)[0].tolist()), rows[0])
         first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]
         if first:
-            ids = corpus.ids[first[0]], corpus.ids[last]
-            yield Chain(ids, graph.display_names.of(entity))
+            yield Chain((corpus.ids[first[0]], corpus.ids[last]), graph.display_names.of(entity))
 
 
 def fault_of(question: str, answer: str, name: str, passage: str) -> str:

@@ -242,8 +242,8 @@ class _Stored:
 
 
 def _stored(session: Session, source: Questions, index: Path) -> _Stored:
-    corpus = session.snapshot.corpus
-    ids, texts = list(corpus.ids), list(corpus.iter_texts())
+    ids = session.snapshot.ids
+    texts = session.snapshot.texts(ids)
     judged = frozenset[str]().union(*source.gold.values())
     rows: dict[str, list[int]] = {}
     for row, id_ in enumerate(ids):

@@ -88,7 +88,7 @@ class ClueRetriever:
             for query in group:
                 trace = self._trace(query, filtered)
                 mass = self._settled(trace, filtered)
-                rankings.append(self._rank(query, trace, mass, k, allowed))
+                rankings.append(self._rank(query, trace, mass, k, filtered.allowed))
         return rankings
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:

@@ -164,7 +164,7 @@ class ZoomRetriever:
 
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
         """The shared graph for a filter; the one without a filter is cached."""
-        if filtered.allowed is not None:
+        if filtered.allowed is not self.graph.graph.present:
             return shared_graph(self._corpus, self.graph.graph, filtered, self.settings)
         if self._whole is None:
             self._whole = shared_graph(self._corpus, self.graph.graph, filtered, self.settings)

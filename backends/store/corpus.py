@@ -3,10 +3,11 @@
 Row i is the passage with the i-th smallest id, so nothing computed from here depends on the order
 of a corpus file, of commits or of compactions.
 
-A version that differs little from one that was read before is layered on it: the base is reused,
-and what was added since is a corpus of its own (`wye.backends.layers`). So reading a small write
-costs what it adds. The two are compared by fragments of the dataset. Rows of fragments that
-changed since, by a deletion or a compaction, are matched by id and hash.
+A version that differs little from one that was read before has that one as its base: the base's
+rows come first, in their order, the late ones follow in the order of their ids, and rows of the
+base that the version lacks are not `present`. So no number changes, and reading a small write costs
+what it adds. The two are compared by fragments of the dataset. Rows of fragments that changed
+since, by a deletion or a compaction, are matched by id and hash.
 
 All functions raise an `IndexDamagedError` if the index cannot be read.
 """
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
+from wye.backends.numerics import JoinedRows, Rows16, Rows32
 from wye.backends.store.derived import (
     COLUMNS,
     KEPT_FROM,
@@ -42,8 +43,8 @@ from wye.backends.store.derived import (
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import NAMES
 from wye.backends.store.versions import read_record, reading, sizes_in
-from wye.backends.strings import Strings, taken
-from wye.backends.types import Float32, Int32, Int64, Passage
+from wye.backends.strings import Strings, joined, taken
+from wye.backends.types import Float32, Int32, Int64, Mask, Passage
 
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""
@@ -51,7 +52,7 @@ LISTED = 50_000
 """Up to this many passages ids and titles are lists, which save 1 µs a hit and take 220 bytes.
 Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are lists too."""
 _MOST = 0.25
-"""Largest share of the base's rows that a layered version may remove, or add."""
+"""Largest share of the base's rows that a version may remove, or add."""
 _ROW_BITS = 32
 _ORDER = "_places"
 
@@ -64,29 +65,23 @@ class Mentions:
         sentence: (m,) int32 rows of sentences, ascending.
         code: (m,) int32 positions in `names`.
         names: The distinct names in code point order.
+        late: Those in late sentences, which have no part in the arrays.
+        first: Number of the first late sentence.
     """
 
     sentence: Int32
     code: Int32
     names: Strings
+    late: "Mentions | None" = None
+    first: int = 0
 
     def of(self, sentence: int) -> list[str]:
         """The names in a sentence, in order."""
+        if self.late is not None and sentence >= self.first:
+            return self.late.of(sentence - self.first)
         # `np.searchsorted` would copy the whole array, since the number has another type.
         first, last = (bisect_left(self.sentence, row) for row in (sentence, sentence + 1))
         return [self.names[code] for code in self.code[first:last].tolist()]
-
-
-class LayeredMentions(Mentions):
-    """Mentions of a layered corpus by sentence; it has no arrays of all, which nothing needs."""
-
-    def __init__(self, layers: Layers, base: Mentions, added: Mentions) -> None:
-        self._layers, self._both = layers, (base, added)
-
-    def of(self, sentence: int) -> list[str]:
-        """The names in a sentence, in order."""
-        is_added, row = self._layers.locate(sentence)
-        return self._both[is_added].of(row)
 
 
 @dataclass(frozen=True)
@@ -97,12 +92,12 @@ class Corpus:
     version, even when the index has moved on. Texts of passages are held: reading five of them from
     the dataset takes a millisecond, and ten if the processors are busy.
 
-    In a layered version, vectors and mentions are layered too. They are indexed like arrays, and
-    copied to one array by any other use.
+    In a version with a base, vectors are in two arrays. They are indexed like one, and copied to
+    one by any other use.
 
     Attributes:
-        ids: n ids, ascending in code point order. Ids, titles and documents are lists, except in a
-            large index.
+        ids: n ids, ascending in code point order, or those of the base and then the late ones. Ids,
+            titles and documents are lists, except in a large index.
         chunks: (n,) int32 positions within the document.
         vectors: (n, d) float32, contiguous.
         sentence_vectors: (s, d) float16, contiguous.
@@ -112,7 +107,10 @@ class Corpus:
         metadata: n JSON objects: as Python objects they take ten times the memory.
         hashes: n content hashes of rows; see `schema.content_hash`.
         addresses: (n,) where each row is in the dataset.
-        two: The two corpora of a layered version; else None.
+        parts: The base, a corpus of an earlier version whose rows come first, and a corpus of the
+            rows that it lacks; None without a base.
+        present: (n,) which rows the version has; None for all.
+        order: (n,) position of each row among all in the order of ids; None if they are in it.
     """
 
     version: int
@@ -126,17 +124,25 @@ class Corpus:
     entities: Mentions
     phrases: Mentions
     hashes: Sequence[str]
-    two: "TwoCorpora | None"
     metadata: Sequence[str]
     addresses: Int64
     _texts: Sequence[str]
     _fragments: Mapping[int, tuple[str, ...]]  # see `fragments_of`
     _dataset: lance.LanceDataset
     _index: PassageStore
+    parts: "tuple[Corpus, Corpus] | None" = None
+    present: Mask | None = None
+    order: Int64 | None = None
 
     def __len__(self) -> int:
-        """Number of passages."""
+        """Number of rows."""
         return len(self.ids)
+
+    @cached_property
+    def by_id(self) -> Int64:
+        """The rows that the version has, in the order of their ids."""
+        rows = np.arange(len(self)) if self.order is None else np.argsort(self.order)
+        return rows if self.present is None else rows[self.present[rows]]
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
         """(k, d) vectors of k names, read from disk; rows of NaN for those without one."""
@@ -165,14 +171,15 @@ class Corpus:
 
     def _row(self, id_: str) -> int:
         """Row of a passage by id; -1 if it is unknown."""
+        if self.parts:
+            base, late = self.parts
+            row = late._row(id_)
+            if row >= 0:
+                return len(base) + row
+            row = base._row(id_)
+            return row if row < 0 or self.present is None or self.present[row] else -1
         if isinstance(self.ids, Strings):
             return self.ids.find(id_)
-        if isinstance(self.ids, LayeredStrings) and self.two:
-            row = self.two.added._row(id_)
-            if row >= 0:
-                return int(self.two.passages.added[row])
-            row = self.two.base._row(id_)
-            return int(self.two.passages.numbers[row]) if row >= 0 else -1
         row = bisect_left(self.ids, id_)
         return row if row < len(self.ids) and self.ids[row] == id_ else -1
 
@@ -207,50 +214,22 @@ class Corpus:
         return zip(self.titles, self._texts, strict=True)
 
     def iter_sentence_texts(self) -> Iterator[list[str]]:
-        """Texts of the sentences of all passages, one list per block of passages."""
+        """Texts of the sentences of all rows, one list per block of passages; "" for gone ones."""
         for start in range(0, len(self), _BLOCK):
-            block = self._sentences(np.arange(start, min(start + _BLOCK, len(self))))
-            yield block.flatten().field("text").to_pylist()
+            rows = np.arange(start, min(start + _BLOCK, len(self)))
+            here = rows if self.present is None else rows[self.present[rows]]
+            texts = iter(self._sentences(here).flatten().field("text").to_pylist())
+            first, last = (
+                bisect_left(self.sentence_passage, row) for row in (rows[0], rows[-1] + 1)
+            )
+            is_here = np.isin(self.sentence_passage[first:last], here).tolist()
+            yield [next(texts) if each else "" for each in is_here]
 
     def _sentences(self, rows: Int32 | Int64) -> pa.ListArray:
         """The sentences of passages by row, in the given order, read from disk."""
         addresses = pa.array(self.addresses[rows], pa.uint64())
         with self._index.reading():
             return self._dataset._take_rows(addresses, ["sentences"])["sentences"].combine_chunks()
-
-
-@dataclass(frozen=True)
-class TwoCorpora:
-    """The two parts of a layered corpus.
-
-    Attributes:
-        base: The corpus of an earlier version, including rows that were removed since.
-        added: A corpus of the rows that the base lacks.
-        passages: The layers of their passages.
-    """
-
-    base: Corpus
-    added: Corpus
-    passages: Layers
-
-    @cached_property
-    def sentences(self) -> Layers:
-        """The layers of their sentences."""
-        base, added = self._owners
-        is_left = base >= 0
-        before = np.searchsorted(base[is_left], added)
-        return Layers(len(base), np.flatnonzero(~is_left), before + np.arange(len(added)))
-
-    @cached_property
-    def owners(self) -> Int32:
-        """(s,) number of the passage of each sentence, ascending."""
-        return self.sentences.lay(*self._owners)
-
-    @property
-    def _owners(self) -> tuple[Int32, Int32]:
-        """Number of the passage of each sentence of either part; -1 for a removed one."""
-        base = self.passages.numbers[self.base.sentence_passage]
-        return base, self.passages.added[self.added.sentence_passage].astype(np.int32)
 
 
 def fragments_of(dataset: lance.LanceDataset) -> dict[int, tuple[str, ...]]:
@@ -264,12 +243,12 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     A corpus that was read without a base is written beside the dataset, for `stored_corpus`.
 
     Args:
-        base: The corpus of another version, not layered itself.
+        base: The corpus of another version, without a base itself.
     """
     if base is not None and index.is_large:
         with reading(index.path):
-            if (layered := _layered(index, base)) is not None:
-                return layered
+            if (corpus := _on(index, base)) is not None:
+                return corpus
     corpus, keep = read_whole(index)
     keep()
     return stored_corpus(index, index.derived) or corpus
@@ -352,7 +331,6 @@ def _from_arrays(
     return Corpus(
         **columns,
         version=dataset.version,
-        two=None,
         addresses=addresses,
         _fragments=fragments_of(dataset),
         _dataset=dataset,
@@ -368,41 +346,53 @@ def corpus_of(index: PassageStore, rows: pa.RecordBatch) -> Corpus:
     return _from_arrays(index, dataset, arrays, order.to_numpy().astype(np.int64))
 
 
-def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
-    """A version layered on a base, or the base itself; None if they differ too much."""
+def _on(index: PassageStore, base: Corpus) -> Corpus | None:
+    """A version on a base, or the base itself; None if they differ too much."""
     dataset = index.snapshot()
     if base.version == index.version and base._fragments == fragments_of(dataset):
         return base
     addresses, new = _differences(dataset, base)
-    deleted = np.flatnonzero(addresses < 0)
-    if max(len(deleted), len(new)) > _MOST * len(base):
+    if max(int((addresses < 0).sum()), len(new)) > _MOST * len(base):
         return None
     table = dataset._take_rows(pa.array(new, pa.uint64()), COLUMNS)
-    order = pc.sort_indices(table["id"])
-    arrays = read_arrays([table.take(order)], index.dimension, None)
-    added = _from_arrays(index, dataset, arrays, new[order.to_numpy()])
-    ids = base.ids
+    by_id = pc.sort_indices(table["id"])
+    arrays = read_arrays([table.take(by_id)], index.dimension, None)
+    late = _from_arrays(index, dataset, arrays, new[by_id.to_numpy()])
+    return with_late(base, late, addresses)
+
+
+def with_late(base: Corpus, late: Corpus, addresses: Int64) -> Corpus:
+    """The corpus of a version that has rows of a base, and late ones.
+
+    Args:
+        addresses: Where each row of the base is in the version, -1 for one that it lacks.
+    """
+    size, ids, present = len(base), base.ids, np.ones(len(base) + len(late), bool)
+    present[:size] = addresses >= 0
     before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
-    positions = np.array([*map(before, added.ids)], np.int64)
-    positions -= np.searchsorted(deleted, positions)
-    passages = Layers(len(base), deleted, positions + np.arange(len(positions)))
-    two = TwoCorpora(base, added, passages)
-    columns: dict[str, Any] = {}
-    for name in STRINGS:
-        strings = LayeredStrings(passages, getattr(base, name), getattr(added, name))
-        columns[name] = [*strings] if isinstance(getattr(base, name), list) else strings
+    points, rows = np.array([*map(before, late.ids)], np.int64), np.arange(size)
+    order = [rows + points.searchsorted(rows, "right"), points + np.arange(len(points))]
+    columns: dict[str, Any] = {
+        name: joined(getattr(base, name), getattr(late, name)) for name in STRINGS
+    }
     for kind in MENTIONS:
-        columns[kind] = LayeredMentions(two.sentences, getattr(base, kind), getattr(added, kind))
-    for name, layers in (("vectors", passages), ("sentence_vectors", two.sentences)):
-        both = (np.asarray(getattr(one, name)) for one in (base, added))
-        columns[name] = LayeredRows(layers, *both)
-    return replace(
-        added,
+        first = len(base.sentence_passage)
+        columns[kind] = replace(getattr(base, kind), late=getattr(late, kind), first=first)
+    for name in ("vectors", "sentence_vectors"):
+        columns[name] = JoinedRows(getattr(base, name), getattr(late, name))
+    owners = base.sentence_passage, late.sentence_passage + np.int32(size)
+    return Corpus(
         **columns,
-        chunks=passages.lay(base.chunks, added.chunks),
-        sentence_passage=two.owners,
-        two=two,
-        addresses=passages.lay(addresses, added.addresses),
+        version=late.version,
+        chunks=np.concatenate([base.chunks, late.chunks]),
+        sentence_passage=np.concatenate(owners),
+        addresses=np.concatenate([addresses, late.addresses]),
+        _fragments=late._fragments,
+        _dataset=late._dataset,
+        _index=late._index,
+        parts=(base, late),
+        present=None if present.all() else present,
+        order=np.concatenate(order) if len(late) else None,
     )
 
 

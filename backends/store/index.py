@@ -237,7 +237,7 @@ class PassageStore:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has derived files, and small writes are read as layers on an earlier version.
+        """Whether it has derived files, and a version is read on the base of an earlier one.
 
         Otherwise all is read again, which takes less than a fifth of a second.
         """
@@ -463,7 +463,7 @@ class Writer:
                     if self.dataset.describe_indices():  # which then need not be scanned beside
                         self.dataset.optimize.optimize_indices()
             self.record()  # before versions are dropped
-            # The newest base stays, since later versions are layered on it.
+            # The newest base stays, since later versions have its rows.
             drop_superseded(passages, self.dataset, keep, *versions_in(self.folder)[:1])
             drop_derived(self.folder, {*numbers_in(passages)})
         digests = self._record.digests.items()

@@ -1,11 +1,12 @@
 """The Tri-Graph of a corpus: passages, sentences, entities, and the mentions between them.
 
 A graph that is assembled depends on one version's content alone, not on the order of the corpus
-file: entities are numbered by key, passages by id. In one with a tail (`tail`) the numbers of
-entities also depend on its base.
+file: entities are numbered by key, passages by id. In one with late passages (`tail`), those and
+their entities have the next numbers.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from wye.backends.numerics import distinct, first_of_each, ranges, without
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
-from wye.backends.strings import Strings, Words, ascending, find_all
+from wye.backends.strings import Strings, Words, ascending, find_all, joined
 from wye.backends.text import entity_key, title_names
 from wye.backends.trigraph.names import (
     NameTrie,
@@ -40,63 +41,48 @@ FEW_ENTITIES = 0.25
 Numbers = NDArray[np.integer[Any]]
 
 
-class Lists(Protocol):
-    """m lists of numbers, such as the entities that each sentence mentions."""
-
-    def __len__(self) -> int:
-        """Number of lists."""
-        ...
-
-    def one(self, which: int) -> Numbers:
-        """The items of one list."""
-        ...
-
-    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
-        """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class PlainLists:
-    """Lists as two arrays.
+class Lists:
+    """m lists of numbers, such as the entities that each sentence mentions, as two arrays.
 
     Attributes:
         starts: (m + 1,) offsets: list i is at starts[i]:starts[i + 1].
         items: Items of all lists, end to end.
+        late: Lists, of which each goes on with the items of one of these, and further ones; None
+            if there are none.
     """
 
     starts: Int64
     items: Numbers
+    late: "Lists | None" = None
 
     @classmethod
-    def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "PlainLists":
+    def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "Lists":
         """`size` lists from the list of each item, ascending, and the items."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
         return cls(starts, items.astype(np.int32))
 
     def __len__(self) -> int:
-        """See `Lists`."""
-        return len(self.starts) - 1
+        """Number of lists."""
+        return len(self.starts) - 1 if self.late is None else len(self.late)
 
     def one(self, which: int) -> Numbers:
-        """See `Lists`."""
-        return self.items[self.starts[which] : self.starts[which + 1]]
+        """The items of one list."""
+        return self.pairs(np.array([which]))[1]
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
-        """See `Lists`."""
-        first, last = self.starts[chosen], self.starts[chosen + 1]
-        return np.arange(len(chosen)).repeat(last - first), self.items[ranges(first, last)]
-
-
-def plain(lists: Lists) -> PlainLists:
-    """Lists that are known to be plain.
-
-    Raises:
-        TypeError: They have a tail.
-    """
-    if not isinstance(lists, PlainLists):
-        raise TypeError("A graph with a tail is neither stored nor a base")
-    return lists
+        """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
+        first, last = (self.starts.take(chosen + end, mode="clip") for end in (0, 1))
+        owners = np.arange(len(chosen)).repeat(last - first)
+        items = self.items[ranges(first, last)]
+        if self.late is None:
+            return owners, items
+        late_owners, late_items = self.late.pairs(chosen)
+        if not len(late_items):
+            return owners, items
+        owners = np.concatenate([owners, late_owners])
+        by_owner = np.argsort(owners, kind="stable")
+        return owners[by_owner], np.concatenate([items, late_items])[by_owner]
 
 
 Keys = Strings | Words
@@ -120,16 +106,16 @@ class Vocabulary(Protocol):
 class DisplayNames:
     """The most frequent spelling of each entity's name."""
 
-    def __init__(self, corpus: Corpus, keys: Sequence[str], surface: Int64, titles: Int64) -> None:
+    def __init__(self, corpus: Corpus, keys: Strings, surface: Int64, titles: Int64) -> None:
         """Find the most frequent surface and the first title of each entity.
 
         Args:
             surface: Entity of each named-entity surface, -1 if it is none.
             titles: (2, t) passage and entity of each title, ascending by passage.
         """
-        self._keys, self._size = keys, len(keys)
-        self._titles = corpus.titles
-        self._surfaces = corpus.entities.names
+        self._keys: Keys = keys
+        self._size, self._titles = len(keys), corpus.titles
+        self._surfaces: Sequence[str] = corpus.entities.names
         frequency = np.bincount(corpus.entities.code, minlength=len(surface))
         # Ties in frequency go to the first in code point order.
         order = np.lexsort((np.arange(len(surface)), -frequency))
@@ -147,13 +133,39 @@ class DisplayNames:
         return {"display.tagged": self._tagged, "display.titled": self._titled}
 
     @classmethod
-    def from_arrays(cls, corpus: Corpus, keys: Sequence[str], arrays: Arrays) -> "DisplayNames":
+    def from_arrays(cls, corpus: Corpus, keys: Strings, arrays: Arrays) -> "DisplayNames":
         """The inverse of `to_arrays`, given the same corpus and keys."""
         self = cls.__new__(cls)
         self._keys, self._size = keys, len(keys)
         self._titles, self._surfaces = corpus.titles, corpus.entities.names
         self._tagged, self._titled = arrays["display.tagged"], arrays["display.titled"]
         return self
+
+    def with_late(
+        self, corpus: Corpus, keys: Words, late: "DisplayNames", entities: Int64, here: Mask
+    ) -> "DisplayNames":
+        """These names, and those of the entities that only late passages of a corpus mention.
+
+        Args:
+            keys: Keys of all entities.
+            late: The names of those of the late passages.
+            entities: Their numbers.
+            here: Which of the entities of these names other passages mention.
+        """
+        names, is_new = copy(self), ~np.pad(here, (0, len(keys) - self._size))[entities]
+        names._keys, names._size, names._titles = keys, len(keys), corpus.titles
+        names._surfaces = joined(self._surfaces, late._surfaces)
+        pairs = (
+            (self._tagged, late._tagged, self._surfaces),
+            (self._titled, late._titled, self._titles),
+        )
+        both = []
+        for own, its, strings in pairs:
+            values = np.pad(own, (0, len(keys) - self._size), constant_values=-1)
+            values[entities[is_new]] = np.where(its < 0, -1, its + len(strings))[is_new]
+            both.append(values)
+        names._tagged, names._titled = both
+        return names
 
     def of(self, entity: int) -> str:
         """An entity's name: as most often tagged, else as its first title, else its key."""
@@ -191,6 +203,7 @@ class TriGraph:
         titled: For each entity the passages whose title it is, ascending.
         titles: For each passage the entities of its title.
         owners: (s,) row of each sentence's passage, ascending.
+        present: (n,) which passages there are, though lists have others; None for all.
     """
 
     keys: Keys
@@ -203,6 +216,7 @@ class TriGraph:
     owners: Int32
     names: NameTrie
     display_names: DisplayNames
+    present: Mask | None = None
 
     def __len__(self) -> int:
         """Number of entities."""
@@ -244,10 +258,10 @@ class TriGraph:
         return has_entity
 
     def to_arrays(self) -> Arrays:
-        """All fields as arrays, for `from_arrays`. A graph with a tail has none."""
+        """All fields as arrays, for `from_arrays`; there must be no late passages."""
         arrays: dict[str, NDArray[Any]] = {"is_phrase": self.is_phrase}
         for name in LISTS:
-            lists = plain(getattr(self, name))
+            lists: Lists = getattr(self, name)
             arrays |= {f"{name}.starts": lists.starts, f"{name}.items": lists.items}
         arrays |= pack_strings("keys", self.keys)
         arrays |= pack_strings("words", self.names.words.strings)
@@ -257,14 +271,15 @@ class TriGraph:
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The inverse of `to_arrays`, for the same corpus."""
         keys = unpack_strings("keys", arrays)
-        lists = {
-            name: PlainLists(arrays[f"{name}.starts"], arrays[f"{name}.items"]) for name in LISTS
-        }
+        lists = {name: Lists(arrays[f"{name}.starts"], arrays[f"{name}.items"]) for name in LISTS}
         return cls(
             keys=keys,
             is_phrase=arrays["is_phrase"],
             degrees=np.diff(lists["passages"].starts).astype(np.int32),
-            **lists,
+            passages=lists["passages"],
+            mentions=lists["mentions"],
+            titled=lists["titled"],
+            titles=lists["titles"],
             owners=corpus.sentence_passage,
             names=NameTrie.from_arrays(Words(unpack_strings("words", arrays)), arrays),
             display_names=DisplayNames.from_arrays(corpus, keys, arrays),
@@ -275,11 +290,11 @@ class FilteredGraph:
     """A graph of which only the allowed passages count.
 
     Attributes:
-        allowed: (n,) mask; None for all.
+        allowed: (n,) mask over the passages there are; None for all.
     """
 
     def __init__(self, graph: TriGraph, allowed: Mask | None = None) -> None:
-        self.allowed = allowed
+        self.allowed = graph.present if allowed is None else allowed
         self._graph = graph
 
     def mentions(self, entities: Int64) -> tuple[Numbers, Int64]:
@@ -292,7 +307,7 @@ class FilteredGraph:
 
     def degree(self, entities: Int64) -> Int64:
         """(a,) number of allowed passages that mention each entity."""
-        if self.allowed is None:
+        if self.allowed is self._graph.present:
             return self._graph.degrees[entities].astype(np.int64)
         return self.mentions(entities)[1]
 
@@ -379,16 +394,16 @@ def assemble(
         np.concatenate([corpus.sentence_passage[sentence].astype(np.int64), title_passage]),
         n,
     )
-    passages = PlainLists.from_owners(mentioned, passage, size)
+    passages = Lists.from_owners(mentioned, passage, size)
     by_title = np.argsort(title_passage, kind="stable")
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
         degrees=np.diff(passages.starts).astype(np.int32),
         passages=passages,
-        mentions=PlainLists.from_owners(sentence, entity, len(corpus.sentence_passage)),
-        titled=PlainLists.from_owners(title_entity, title_passage, size),
-        titles=PlainLists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),
+        mentions=Lists.from_owners(sentence, entity, len(corpus.sentence_passage)),
+        titled=Lists.from_owners(title_entity, title_passage, size),
+        titles=Lists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),
         owners=corpus.sentence_passage,
         names=trie,
         display_names=DisplayNames(

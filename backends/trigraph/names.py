@@ -183,8 +183,10 @@ class NameTrie:
 
     Attributes:
         words: The vocabulary of the names.
+        late: A trie of further names, whose vocabulary stands on this one; None if there is none.
     """
 
+    late: "NameTrie | None" = None
     _lost: frozenset[int] = frozenset()
 
     def __init__(self, words: Words, names: NameWords, entities: Int64) -> None:
@@ -250,6 +252,20 @@ class NameTrie:
         """A trie over the same arrays that does not find some entities either."""
         trie = copy(self)
         trie._lost = self._lost.union(entities)
+        trie.late = self.late and self.late.without(entities)
+        return trie
+
+    def with_late(self, names: "NameTrie", entities: Int64) -> "NameTrie":
+        """A trie that also finds late names, in whose vocabulary there are those of this one.
+
+        Args:
+            entities: The number here of each entity of theirs.
+        """
+        trie, late, ends = copy(self), copy(names), names._ends.copy()
+        is_end = ends >= 0
+        ends[is_end] = entities[ends[is_end]]
+        late._ends, late._views = ends, (names._edges.data, ends.data)
+        trie.words, trie.late = names.words, late
         return trie
 
     def find(self, tokens: Sequence[str]) -> list[Link]:
@@ -305,7 +321,8 @@ class NameTrie:
             step = (state << _SHIFT) | codes[position]
             edge = bisect_left(edges, step) if codes[position] >= 0 else len(edges)
             state = edge + 1 if edge < len(edges) and edges[edge] == step else -1
-        return longest
+        late = self.late._longest_from(codes, start) if self.late else None
+        return late if late and (longest is None or late.length > longest.length) else longest
 
     def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
         """Longest name at each start that has one: entity, position, number of tokens."""

@@ -250,15 +250,16 @@ class InMemory:
             near = self._every()
             values = values if self._allowed is None else values[near]
         if not most:
-            hits = self._every()
+            hits = self._corpus.by_id
+            hits = hits if self._allowed is None else hits[self._allowed[hits]]
         elif self._lexical is None:
-            hits = np.sort(near[top_rows(values, most)])
+            hits = np.sort(self._best(near, values, most))
         else:
             lexical = self._lexical
             if self._allowed is not None:
                 lexical = np.where(self._allowed, lexical, np.float32(0))
-            best = top_rows(lexical, most)
-            hits = union(near[top_rows(values, most)], best[lexical[best] > 0])
+            best = top_rows(lexical, most, self._corpus.order)
+            hits = union(self._best(near, values, most), best[lexical[best] > 0])
         self.scale = Scale(*self.scores(hits))
         return hits
 
@@ -283,7 +284,12 @@ class InMemory:
         passages = np.flatnonzero(is_one)
         if len(passages) <= most:
             return passages
-        return passages[top_rows(self.scale.closeness(*self.scores(passages)), most)]
+        return self._best(passages, self.scale.closeness(*self.scores(passages)), most)
+
+    def _best(self, passages: Int64, values: Float32 | Float64, most: int) -> Int64:
+        """So many of some passages with the highest values, ties by id."""
+        order = self._corpus.order
+        return passages[top_rows(values, most, None if order is None else order[passages])]
 
     def degree(self, entities: Int64) -> Int64:
         """See `PassageSource`."""
@@ -296,7 +302,7 @@ class InMemory:
     def sentences(self, passages: Int64) -> Sentences:
         """See `PassageSource`."""
         corpus, query = self._corpus, self._query
-        rows = self._graph.sentences_in(passages)
+        rows = self._graph.sentences_in(passages[self.by_id(passages)])
         sentence, entity = self._graph.mentions.pairs(rows)
         return Sentences(
             rows,
@@ -308,6 +314,7 @@ class InMemory:
 
     def edges(self, passages: Int64) -> Edges:
         """See `PassageSource`."""
+        passages = passages[self.by_id(passages)]
         passage, entity, counts = self._graph.mentioned_in(passages)
         title_passage, title_entity = self._graph.titles.pairs(passages)
         return Edges(
@@ -320,8 +327,9 @@ class InMemory:
         )
 
     def by_id(self, passages: Int64) -> Int64:
-        """See `PassageSource`; passages are numbered so."""
-        return np.argsort(passages)
+        """See `PassageSource`; passages are numbered so, but for late ones."""
+        order = self._corpus.order
+        return np.argsort(passages if order is None else order[passages])
 
     def consecutive(self, passages: Int64) -> Int64:
         """See `PassageSource`."""

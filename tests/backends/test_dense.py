@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wye.backends.dense
 from wye.backends.dense import DenseRetriever, DenseSettings, encode, rotated
 from wye.backends.errors import BackendError
-from wye.backends.layers import LayeredRows, Layers
-from wye.backends.numerics import RequestError
+from wye.backends.numerics import JoinedRows, RequestError
 from wye.backends.types import Float32, Mask, Query, Ranking
 
 COMPRESSED = DenseSettings(kind="compressed")
@@ -224,30 +224,35 @@ def test_many_scores_as_near_as_the_last_are_all_looked_at() -> None:
     seed=st.integers(0, 99),
 )
 @settings(max_examples=25, deadline=None)
-def test_in_two_layers_it_ranks_as_in_one(
+def test_with_late_passages_it_ranks_as_one_of_all(
     kind: Literal["exact", "compressed"], base: int, more: int, lost: int, seed: int
 ) -> None:
     generator = np.random.default_rng(seed)
-    deleted = np.sort(generator.permutation(base)[:lost])
-    size = base - len(deleted) + more
-    layers = Layers(base, deleted, np.sort(generator.permutation(size)[:more]))
+    numbers = generator.permutation(base + more)
+    order, present = np.append(np.sort(numbers[:base]), np.sort(numbers[base:])), numbers >= lost
+    present |= np.arange(base + more) >= base
     # Some are alike, so that codes tie.
-    rows = unit(generator, 1 + size // 2, 16)
-    vectors = LayeredRows(
-        layers, *(rows[generator.integers(0, len(rows), n)] for n in (base, more))
-    )
-    ids, own = ids_of(size), DenseSettings(kind=kind)
-    below = DenseRetriever(ids_of(base), vectors.base, own)
-    layered = DenseRetriever(ids, vectors, own, base=below)
-    alone = DenseRetriever(ids, np.asarray(vectors), own)
+    rows = unit(generator, 1 + (base + more) // 2, 16)
+    vectors = JoinedRows(*(rows[generator.integers(0, len(rows), n)] for n in (base, more)))
+    by_id = np.argsort(order)[present[np.argsort(order)]]
+    ids, own = np.array(ids_of(base + more))[order].tolist(), DenseSettings(kind=kind)
+    some = None if present.all() else present
+    first = DenseRetriever(ids[:base], vectors.base, own)
+    both = DenseRetriever(ids, vectors, own, base=first, order=order, present=some)
+    alone = DenseRetriever([ids[row] for row in by_id], vectors[by_id], own)
     queries = questions(unit(generator, 3, 16))
-    for allowed in (None, generator.random(size) < 0.9, generator.random(size) < 0.1):
-        assert layered.search(queries, 7, allowed) == alone.search(queries, 7, allowed)
-    for ours, theirs in zip(layered.scores(queries), alone.scores(queries), strict=True):
-        assert ours.values.tolist() == theirs.values.tolist()
-        assert (ours.rows is None) == (theirs.rows is None)
-        if ours.rows is not None and theirs.rows is not None:
-            assert ours.rows.tolist() == theirs.rows.tolist()
+    for share in (None, 0.9, 0.1):
+        allowed = None if share is None else (generator.random(base + more) < share) & present
+        among = None if allowed is None else allowed[by_id]
+        with pytest.MonkeyPatch.context() as patch:  # so that codes do not propose all
+            for name, value in (("_FETCHED", 2), ("_LEAST", 10), ("_GATHER_COST", 1)):
+                patch.setattr(wye.backends.dense, name, value)
+            assert both.search(queries, 7, allowed) == alone.search(queries, 7, among)
+            ours, theirs = both.scores(queries, allowed), alone.scores(queries, among)
+        for one, other in zip(ours, theirs, strict=True):
+            assert both.rank(one, 7, allowed) == alone.rank(other, 7, among)
+            if one.rows is not None and other.rows is not None:
+                assert {*by_id[other.rows]} == {*one.rows}
 
 
 def test_nothing_to_search_in_or_to_ask() -> None:

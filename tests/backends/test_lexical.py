@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wye.backends.layers import LayeredStrings, Layers
 from wye.backends.lexical import (
     NO_TERM,
-    LayeredLexicalRetriever,
     LexicalRetriever,
     LexicalSettings,
     question_notations,
@@ -187,28 +185,34 @@ def test_settings_that_mean_nothing_are_refused(name: str, value: object, messag
     data=st.data(),
     question=text,
 )
-def test_in_two_layers_it_ranks_the_same(
+def test_with_late_passages_it_ranks_as_one_of_all(
     old: list[str], new: list[str], data: st.DataObject, question: str
 ) -> None:
     deleted = data.draw(st.sets(st.integers(0, len(old) - 1)) if old else st.just(set()))
-    remaining = [one for row, one in enumerate(old) if row not in deleted]
-    order = data.draw(st.permutations([True] * len(new) + [False] * len(remaining)))
-    added = np.flatnonzero(np.array(order, bool))
-    layers = Layers(len(old), np.array(sorted(deleted), np.int64), added)
-    base, ids = LexicalRetriever(ids_of(len(old)), old), ids_of(len(order))
-    after = LayeredLexicalRetriever(ids, layers, base, new)
-    alone = LexicalRetriever(ids, [*LayeredStrings(layers, old, new)])
-    query = ask(question)
-    assert after.score(query).tolist() == alone.score(query).tolist()
-    rows, titles = [*range(len(ids))], [*map(str, ids)]
-    assert after.words_in(question, rows, titles) == alone.words_in(question, rows, titles)
-    assert after.score_texts(question, old).tolist() == alone.score_texts(question, old).tolist()
+    is_late = data.draw(st.permutations([False] * len(old) + [True] * len(new)))
+    rows = np.arange(len(is_late))
+    order = np.array(sorted(rows, key=lambda row: (is_late[row], row)), np.int64)
+    every, present = [*old, *new], np.array([row not in deleted for row in rows], bool)
+    by_id = [row for row in np.argsort(order).tolist() if present[row]]
+    ids = [ids_of(len(rows))[place] for place in order.tolist()]
+    base = LexicalRetriever(ids[: len(old)], old)
+    both = LexicalRetriever(
+        ids, new, base=base, order=order, present=None if present.all() else present
+    )
+    alone = LexicalRetriever([ids[row] for row in by_id], [every[row] for row in by_id])
+    query, scores = ask(question), both.score(ask(question))
+    assert scores[by_id].tolist() == alone.score(query).tolist()
+    assert not scores[~present].any()
+    titles, places = [ids[row] for row in by_id], [*range(len(by_id))]
+    assert both.words_in(question, by_id, titles) == alone.words_in(question, places, titles)
+    assert both.score_texts(question, old).tolist() == alone.score_texts(question, old).tolist()
     for word in ("ada", "engine", "x400", "1999-05-01"):
-        assert after.rows_with(word).tolist() == alone.rows_with(word).tolist()
-    if ids:
-        assert after.search([query], 3) == alone.search([query], 3)
+        expected = [ids[by_id[place]] for place in alone.rows_with(word).tolist()]
+        assert sorted(ids[row] for row in both.rows_with(word).tolist()) == expected
+    if by_id:
+        assert both.search([query], 3) == alone.search([query], 3)
     # What was read since does not show in the base.
-    again = LexicalRetriever(ids_of(len(old)), old)
+    again = LexicalRetriever(ids[: len(old)], old)
     assert base.score(query).tolist() == again.score(query).tolist()
 
 

@@ -43,20 +43,16 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.trigraph.bridging.HUB": 3,
 }
 COMPRESSED = {"WYE_DENSE__KIND": "compressed", "WYE_GRAPH__CANDIDATES": "20"}
-# What must have run then: codes, derived files, and layers on a derived base.
+# What must have run then: codes, derived files, and late passages on a derived base.
 ONLY_IF_LARGE = (
     "wye.backends.dense:_Codes.nearest",
-    "wye.backends.dense:_nearest_of_both",
-    "wye.backends.layers:LayeredColumns.mask",
-    "wye.backends.layers:LayeredRows.by_layer",
-    "wye.backends.layers:LayeredStrings.__getitem__",
-    "wye.backends.lexical:LayeredLexicalRetriever.score",
+    "wye.backends.numerics:JoinedRows.of_each",
     "wye.backends.lexical:LexicalRetriever.from_arrays",
     "wye.backends.store.index:Writer.compact",
-    "wye.backends.store.corpus:LayeredMentions.of",
+    "wye.backends.store.corpus:with_late",
     "wye.backends.store.corpus:stored_corpus",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
-    "wye.backends.trigraph.tail:with_tail",
+    "wye.backends.trigraph.tail:with_late",
     "wye.backends.strings:Words.find",
     "wye.backends.strings:Strings.find",
 )

@@ -8,16 +8,16 @@ from tests.backends import reference
 from wye.backends.papers.units import FACTS, Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.explanation import QUESTION
-from wye.backends.trigraph.graph import PlainLists
+from wye.backends.trigraph.graph import Lists
 from wye.backends.types import Passage, Query
 
 SENTENCES = st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=8)
 
 
-def lists_of(sentences: list[set[int]]) -> PlainLists:
+def lists_of(sentences: list[set[int]]) -> Lists:
     pairs = [(row, e) for row, own in enumerate(sentences) for e in sorted(own)]
     owners, entities = np.array(pairs, np.int64).reshape(-1, 2).T
-    return PlainLists.from_owners(owners, entities, len(sentences))
+    return Lists.from_owners(owners, entities, len(sentences))
 
 
 @given(

@@ -17,7 +17,7 @@ import wye.backends.store.corpus
 import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
-from wye.backends.numerics import products_of, products_of_all
+from wye.backends.numerics import products_of, products_of_all, ranges
 from wye.backends.store.corpus import (
     Corpus,
     Mentions,
@@ -27,7 +27,6 @@ from wye.backends.store.corpus import (
 )
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.schema import to_batch
 from wye.backends.types import Passage
 
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
@@ -86,7 +85,7 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
     for mentions, kind in ((corpus.entities, "entities"), (corpus.phrases, "phrases")):
         reference = [(i, name) for i, (_, s) in enumerate(sentences) for name in getattr(s, kind)]
         assert named(mentions, len(sentences)) == reference
-        if corpus.two is None:
+        if corpus.parts is None:
             assert list(mentions.names) == sorted({name for _, name in reference})
     assert [t for block in corpus.iter_sentence_texts() for t in block] == [
         s.text for _, s in sentences
@@ -97,29 +96,37 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
 
 
 def assert_same(one: Corpus, other: Corpus) -> None:
+    """Compare a corpus that may have a base with one that has none."""
+    by_id = one.by_id
     for name in ("ids", "titles", "documents", "metadata", "hashes"):
-        assert [*getattr(one, name)] == [*getattr(other, name)]
-    assert [one.titles[row] for row in range(len(one))] == [*other.titles]
-    assert one.rows([*other.ids]) == [*range(len(one))]
+        for strings in (getattr(one, name), [*getattr(one, name)]):
+            assert [strings[row] for row in by_id.tolist()] == [*getattr(other, name)]
+    assert one.rows([*other.ids]) == by_id.tolist()
+    assert not one.rows([*{*one.ids} - {*other.ids}, "unknown"])
     assert one.passages([*other.ids]) == other.passages([*other.ids])
-    for name in ("chunks", "vectors", "sentence_vectors", "sentence_passage"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert [*one.titles[1:3]] == [*other.titles[1:3]]
+    assert one.chunks[by_id].tolist() == other.chunks.tolist()
     query = np.arange(1, 9, dtype=np.float32)
-    for name in ("vectors", "sentence_vectors"):
-        layered, whole = getattr(one, name), np.asarray(getattr(other, name))
-        rows = np.random.default_rng(1).permutation(len(whole))
-        np.testing.assert_array_equal(layered[rows], whole[rows])
-        expected = products_of(whole, rows, query)
-        np.testing.assert_array_equal(products_of(layered, rows, query), expected)
+    owners = one.sentence_passage
+    starts, ends = (np.searchsorted(owners, by_id, side) for side in ("left", "right"))
+    sentences = ranges(starts, ends)
+    assert (
+        other.sentence_passage.tolist() == np.repeat(np.arange(len(by_id)), ends - starts).tolist()
+    )
+    for name, rows in (("vectors", by_id), ("sentence_vectors", sentences)):
+        both, whole = getattr(one, name), getattr(other, name)
+        np.testing.assert_array_equal(both[rows], whole)
+        np.testing.assert_array_equal(np.asarray(both)[rows], whole)
+        expected = products_of(whole, np.arange(len(whole)), query)
+        np.testing.assert_array_equal(products_of(both, rows, query), expected)
     expected = products_of_all(other.vectors, query[None])
-    np.testing.assert_array_equal(products_of_all(one.vectors, query[None]), expected)
-    size = len(other.sentence_passage)
+    np.testing.assert_array_equal(products_of_all(one.vectors, query[None])[:, by_id], expected)
     for name in ("entities", "phrases"):
-        assert named(getattr(one, name), size) == named(getattr(other, name), size)
-        every = range(len(one.sentence_passage))
-        assert [*map(getattr(one, name).of, every)] == [*map(getattr(other, name).of, every)]
-    assert [*one.iter_sentence_texts()] == [*other.iter_sentence_texts()]
+        names = [*map(getattr(one, name).of, sentences.tolist())]
+        assert names == [*map(getattr(other, name).of, range(len(sentences)))]
+    texts = [text for block in other.iter_sentence_texts() for text in block]
+    assert one.sentence_texts(sentences) == texts
+    blocks = [text for block in one.iter_sentence_texts() for text in block]
+    assert [blocks[row] for row in sentences.tolist()] == texts
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -239,19 +246,19 @@ def test_on_top_of_another_version_it_is_the_same(
             assert_same(later, alone)
             assert_same(read_corpus(index, first), alone)
             check_origin(later, base)
-            base = later.two.base if later.two else later
+            base = later.parts[0] if later.parts else later
 
 
 def check_origin(later: Corpus, before: Corpus) -> None:
-    if later.two is None:
+    if later.parts is None:
         return
-    layers, added = later.two.passages, later.two.added
-    assert [later.ids[row] for row in layers.added.tolist()] == [*added.ids]
+    base, added = later.parts
+    assert base is before
     stored = dict(zip(before.ids, before.hashes, strict=True))
-    now = dict(zip(later.ids, later.hashes, strict=True))
-    assert [i for i in later.ids if stored.get(i) != now[i]] == [*added.ids]
-    gone = [row for row, id_ in enumerate(before.ids) if now.get(id_) != stored[id_]]
-    assert layers.deleted.tolist() == gone
+    assert not {*stored.items()}.intersection(zip(added.ids, added.hashes, strict=True))
+    gone = [] if later.present is None else np.flatnonzero(~later.present).tolist()
+    now = {later.ids[row]: later.hashes[row] for row in later.by_id.tolist()}
+    assert gone == [row for row, id_ in enumerate(before.ids) if now.get(id_) != stored[id_]]
 
 
 def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
@@ -269,19 +276,3 @@ def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
     write(index, [replace(passage, text="After that.") for passage in some_passages(9)])
     write(index, [Passage("new", "New", "Anna met Bob.")])
     assert latest_files(index) is None
-
-
-def test_passages_that_share_one_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Earlier Wyes stored one chunk of a document under two ids where it came twice."""
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-    twins = [Passage(id_, "Twin", "Anna met Bob.", document="both") for id_ in ("a", "b")]
-    index = make(tmp_path, some_passages(9))
-    with index.writer() as writer:
-        writer.upsert(to_batch(twins, ANALYSER.analyse(twins), writer.dataset.schema))
-    index.refresh()
-    before = read_corpus(index)
-    write(index, [Passage("c", "Other", "Carol met Bob.")])
-    later = read_corpus(index, before)
-    assert later.two
-    assert later.two.added.ids == ["c"]
-    assert_same(later, read_corpus(index))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.backends.conftest import counts_of, many_passages, unmarked
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import LISTS, MAX_PHRASE_PASSAGES, TriGraph, assemble, plain
+from wye.backends.trigraph.graph import LISTS, MAX_PHRASE_PASSAGES, TriGraph, assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
 
@@ -235,7 +235,7 @@ def test_a_corpus_of_hardly_an_entity(
 def same(one: TriGraph, other: TriGraph) -> bool:
     def arrays(graph: TriGraph) -> tuple[object, ...]:
         lists = [getattr(graph, name) for name in LISTS]
-        arrays = [(each.starts, each.items) for each in map(plain, lists)]
+        arrays = [(each.starts, each.items) for each in lists]
         return (*chain(*arrays), graph.degrees, graph.is_phrase, graph.owners)
 
     def named(graph: TriGraph) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""A graph with a tail against one assembled of all passages at once."""
+"""A graph with late passages against one assembled of all passages at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.backends.conftest import ENTITY, PHRASE, unmarked
-from wye.backends.layers import Layers
-from wye.backends.store.corpus import Corpus, Mentions, TwoCorpora
+from wye.backends.store.corpus import Corpus, Mentions, with_late
 from wye.backends.strings import Strings
 from wye.backends.text import tokenise
-from wye.backends.trigraph.graph import LISTS, TriGraph, assemble
+from wye.backends.trigraph.graph import LISTS, FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.trigraph.tail import with_tail
+from wye.backends.trigraph.tail import with_late as graph_with_late
 
 PIECES = [
     *("[York]", "York", "[New York]", "New York", "[New York Times]", "New York Times", "Times"),
@@ -58,7 +57,11 @@ class MarkedCorpus(Corpus):
             "sentence_passage": np.array([row for row, _ in lines], np.int32),
             "entities": mentions([ENTITY.findall(line) for _, line in lines]),
             "phrases": mentions([PHRASE.findall(line) for _, line in lines]),
-            "two": None,
+            "vectors": np.empty((len(ids), 0), np.float32),
+            "sentence_vectors": np.empty((len(lines), 0), np.float16),
+            **dict.fromkeys(("hashes", "metadata", "_texts"), [""] * len(ids)),
+            **dict.fromkeys(("version", "_fragments", "_dataset", "_index")),
+            "addresses": np.arange(len(ids)),
             "lines": [unmarked(line) for _, line in lines],
         }
         self.__dict__.update(arrays)  # frozen
@@ -80,27 +83,30 @@ def mentions(lists: list[list[str]]) -> Mentions:
     )
 
 
-def two_of(before: State, after: State) -> TwoCorpora:
+def on_base(before: State, after: State) -> Corpus:
     base = MarkedCorpus(before)
-    added = MarkedCorpus({i: body for i, body in after.items() if before.get(i) != body})
-    gone = [row for row, i in enumerate(base.ids) if after.get(i) != before[i]]
-    every = sorted(after)
-    numbers = np.array([every.index(id_) for id_ in added.ids], np.int64)
-    passages = Layers(len(base), np.array(gone, np.int64), numbers)
-    return TwoCorpora(base, added, passages)
+    late = MarkedCorpus({i: body for i, body in after.items() if before.get(i) != body})
+    is_same = [after.get(i) == before[i] for i in base.ids]
+    return with_late(base, late, np.where(np.array(is_same, bool), base.addresses, -1))
 
 
-def content(graph: TriGraph) -> dict[str, Any]:
-    """Everything that a graph says of its entities, by their keys."""
-    every, rows = range(len(graph)), range(len(graph.titles))
-    keys = [*graph.keys]
+def graph_of(corpus: Corpus, chosen: AssemblySettings) -> TriGraph:
+    assert corpus.parts
+    return graph_with_late(corpus, assemble(corpus.parts[0], chosen), chosen)
+
+
+def content(graph: TriGraph, corpus: Corpus) -> dict[str, Any]:
+    """All that a graph says of entities, by their keys, and of passages, by their ids."""
+    every, rows, ids = range(len(graph)), corpus.by_id, corpus.ids
+    keys, filtered = [*graph.keys], FilteredGraph(graph)
     lists = {
-        "titled": [graph.titled.one(e).tolist() for e in every],
-        "passages": [graph.passages.one(e).tolist() for e in every],
+        "titled": [sorted(ids[r] for r in filtered.titles(np.array([e]))[0]) for e in every],
+        "passages": [sorted(ids[r] for r in filtered.mentions(np.array([e]))[0]) for e in every],
         "degree": graph.degrees.tolist(),
         "is phrase": graph.is_phrase.tolist(),
         "name": graph.display_names.all(),
     }
+    sentences = graph.sentences_in(rows)
     return {
         "entities": {
             keys[e]: {name: values[e] for name, values in lists.items()}
@@ -108,8 +114,7 @@ def content(graph: TriGraph) -> dict[str, Any]:
             if graph.degrees[e]
         },
         "sentences": [
-            sorted(keys[e] for e in graph.mentions.one(row).tolist())
-            for row in range(len(graph.mentions))
+            sorted(keys[e] for e in graph.mentions.one(row).tolist()) for row in sentences.tolist()
         ],
         "titles": [sorted(keys[e] for e in graph.titles.one(row).tolist()) for row in rows],
         "mentions": [
@@ -122,7 +127,7 @@ def content(graph: TriGraph) -> dict[str, Any]:
             )
             for row in rows
         ],
-        "owners": graph.owners.tolist(),
+        "owners": [ids[row] for row in graph.owners[sentences].tolist()],
     }
 
 
@@ -136,6 +141,7 @@ def links(graph: TriGraph, text: str, hidden: Sequence[str] = ()) -> list[tuple[
 def check_consistent(graph: TriGraph) -> None:
     """All lists say the same, whichever is asked, and how many items."""
     every, rows = np.arange(len(graph)), np.arange(len(graph.titles))
+    assert {len(graph.titled), len(graph.passages)} == {len(graph)}
     by_row = graph.mentioned_in(rows)[:2], graph.titles.pairs(rows)
     for by_entity, pairs_by_row in zip((graph.passages, graph.titled), by_row, strict=True):
         pairs = by_entity.pairs(every), pairs_by_row
@@ -152,7 +158,7 @@ def check_consistent(graph: TriGraph) -> None:
         ]
     in_rows = [[graph.keys[e] for e in graph.mentions.one(s)] for s in range(len(graph.mentions))]
     assert in_rows == [*map(sorted, in_rows)], "what is first decides a tie"
-    assert graph.degrees.tolist() == [len(graph.passages.one(e)) for e in every.tolist()]
+    assert graph.degrees.tolist() == FilteredGraph(graph).mentions(every)[1].tolist()
     assert [graph.keys.find(key) for key in graph.keys] == every.tolist()
 
 
@@ -162,18 +168,19 @@ def test_what_is_written_mentions_what_it_would_in_a_graph_of_all(
     before: State, changes: State, chosen: AssemblySettings
 ) -> None:
     after = {**{i: body for i, body in changes.items() if body is not None}, **before}
-    two = two_of(before, after)
-    base, whole = assemble(two.base, chosen), assemble(MarkedCorpus(after), chosen)
-    graph = with_tail(two, base, chosen)
+    corpus, all_ = on_base(before, after), MarkedCorpus(after)
+    assert corpus.parts
+    first, late = corpus.parts
+    base, whole = assemble(first, chosen), assemble(all_, chosen)
+    graph = graph_with_late(corpus, base, chosen)
     check_consistent(graph)
-    tailed, fresh, alone = content(graph), content(whole), content(base)
-    assert (tailed["owners"], tailed["titles"]) == (fresh["owners"], fresh["titles"])
-    is_added = np.isin(whole.owners, two.passages.added)
+    found, fresh, alone = map(content, (graph, whole, base), (corpus, all_, first))
+    assert (found["owners"], found["titles"]) == (fresh["owners"], fresh["titles"])
     of_base = iter(alone["sentences"])
-    for of_both, of_whole, added in zip(
-        tailed["sentences"], fresh["sentences"], is_added, strict=True
+    for owner, of_both, of_whole in zip(
+        fresh["owners"], found["sentences"], fresh["sentences"], strict=True
     ):
-        assert of_both == (of_whole if added else next(of_base))
+        assert of_both == (of_whole if owner in late.ids else next(of_base))
 
 
 @settings(max_examples=200, deadline=None)
@@ -183,9 +190,7 @@ def test_with_noun_phrases_all_lists_agree(
 ) -> None:
     chosen = replace(chosen, noun_phrases="on")
     after = {i: body for i, body in {**before, **changes}.items() if body is not None}
-    two = two_of(before, after)
-    graph = with_tail(two, assemble(two.base, chosen), chosen)
-    check_consistent(graph)
+    check_consistent(graph_of(on_base(before, after), chosen))
 
 
 @settings(max_examples=200, deadline=None)
@@ -200,18 +205,19 @@ def test_without_new_names_it_is_the_graph_of_all(
         **before,
     }
     after = {i: body for i, body in {**every, **changes}.items() if body is not None}
-    two = two_of(every, after)
-    graph = with_tail(two, assemble(two.base, chosen), chosen)
-    whole = assemble(MarkedCorpus(after), chosen)
-    tailed, fresh = content(graph), content(whole)
-    for entities in (tailed["entities"], fresh["entities"]):
+    corpus, all_ = on_base(every, after), MarkedCorpus(after)
+    graph, whole = graph_of(corpus, chosen), assemble(all_, chosen)
+    found, fresh = content(graph, corpus), content(whole, all_)
+    for entities in (found["entities"], fresh["entities"]):
         for entity in entities.values():
             del entity["name"]  # the most frequent spelling may be another by now
-    assert tailed == fresh
-    for text in [unmarked(piece) for piece in PIECES] + MarkedCorpus(after).lines:
+    assert found == fresh
+    for text in [unmarked(piece) for piece in PIECES] + all_.lines:
         names = links(graph, text)
         assert names == links(whole, text)
-        if "Ann" not in text:  # two keys have these words; if one is hidden, the tail has the other
+        if (
+            "Ann" not in text
+        ):  # two keys have these words; if one is hidden, the late ones have the other
             hidden = [key for key, *_ in names[:1]]
             assert links(graph, text, hidden) == links(whole, text, hidden)
 
@@ -222,13 +228,9 @@ def test_what_is_gone_is_in_no_list_and_gives_no_name() -> None:
         "b": ("", ["[Ada] saw [Coral Bay] and Reef."]),
     }
     after: State = {"b": before["b"], "c": ("", ["[coral bay] and Reef and [Bo]."])}
-    graph = with_tail(
-        two_of(before, after),
-        assemble(MarkedCorpus(before), AssemblySettings()),
-        AssemblySettings(),
-    )
-    entities = content(graph)["entities"]
-    assert entities["coral bay"]["passages"] == [0, 1]
+    corpus = on_base(before, after)
+    entities = content(graph_of(corpus, AssemblySettings()), corpus)["entities"]
+    assert entities["coral bay"]["passages"] == ["b", "c"]
     # Only the title of the passage that is gone made "Reef" a name.
     assert "reef" not in entities["bo"]
     assert [*entities] == ["ada", "coral bay", "reef", "bo"]
