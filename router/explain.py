@@ -158,7 +158,7 @@ def _outcome(decision: Decision, names: str) -> str:
         names: Text to use instead of "what it names"; "" to keep that.
     """
     if decision.route == Route.STEPS:
-        return "it is asked in steps, since some of what it names has no passage of its own yet"
+        return f"it is asked in steps ({decision.reason})"
     if decision.reason != SCORE:
         return f"{decision.route} is taken ({decision.reason})"
     pushes = _pushes(decision.contributions, {**GROUPS, "names": names or GROUPS["names"]})
