@@ -316,8 +316,8 @@ def _is_unseen(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
 
 
 _CUE = re.compile(r"[\d:]+:\d\d[.,]\d+ +-->")
-_SPEAKER = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
-_TAG = re.compile(r"</?[^>]*>")
+_SPEAKER = re.compile(r"<v(?:\.[^ <>]*)? ([^<>]+)>")
+_TAG = re.compile(r"<[^<>]*>")
 
 
 def subtitles(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
@@ -328,7 +328,7 @@ def subtitles(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Ite
     """
     text, note = decoded(file.read(), options.encoding)
     lines: list[str] = []
-    for block in re.split(r"\n\s*\n", text):
+    for block in re.split(r"\n\s*\n", "\n".join(text.splitlines())):
         rows = block.strip().splitlines()
         cue = next((n for n, row in enumerate(rows[:2]) if _CUE.match(row)), None)
         if cue is not None:

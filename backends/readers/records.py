@@ -193,6 +193,9 @@ def read_lines(
 _ROWS_AT_ONCE = 10_000
 """Rows of a table of JSON that are in memory, and by which its columns are told apart."""
 _MOST_COLUMNS = 256
+_LONGEST_NAME = 1_024
+_MOST_CELLS = 1 << 22
+"""Cells of rows whose columns are told apart together, empty ones too."""
 
 
 def _parsed(lines: Iterable[bytes], on_bad: OnBad) -> Iterator[tuple[int, object]]:
@@ -248,22 +251,32 @@ def _rows(
 ) -> Iterator[Draft]:
     """A row for each object with its number in the file; `labels` are of all."""
     cells = [(number, dict(_flat(row) if isinstance(row, dict) else ())) for number, row in rows]
+    yield from _table(cells, options, labels)
+
+
+def _table(
+    cells: Sequence[tuple[int, dict[str, str]]], options: Options, labels: Mapping[str, str]
+) -> Iterator[Draft]:
     columns = [*dict.fromkeys(chain.from_iterable(row for _, row in cells))]
-    lines = [(number, [row.get(column, "") for column in columns]) for number, row in cells]
     if not columns:
-        yield from (Draft(line=number, error="text is empty") for number, _ in rows)
+        yield from (Draft(line=number, error="text is empty") for number, _ in cells)
         return
+    if (half := len(cells) // 2) and len(cells) * len(columns) > _MOST_CELLS:
+        for part in (cells[:half], cells[half:]):
+            yield from _table(part, options, labels)
+        return
+    lines = [(number, [row.get(column, "") for column in columns]) for number, row in cells]
     options = replace(options, has_header=True)
     yield from documents_of_rows([(0, columns), *lines], options, labels)
 
 
 def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Name and text of each value, those of nested objects by the names of both."""
+    """Name and text of each value, those of nested objects by both names unless these are long."""
     for key, each in value.items():
-        if isinstance(each, dict):
+        if isinstance(each, dict) and len(prefix) + len(key) < _LONGEST_NAME:
             yield from _flat(each, f"{prefix}{key} ")
-        elif isinstance(each, list):
-            is_plain = not any(isinstance(item, list | dict) for item in each)
+        elif isinstance(each, list | dict):
+            is_plain = isinstance(each, list) and not any(isinstance(i, list | dict) for i in each)
             yield f"{prefix}{key}", ", ".join(map(as_text, each)) if is_plain else json.dumps(each)
         else:
             yield f"{prefix}{key}", as_text(each)

@@ -40,7 +40,7 @@ _LONGEST_NAME = 60
 _MOST_METADATA = 60
 _HEAD_LINES = 20
 _REGULAR = 0.8
-_MERGED = re.compile(rb'<mergeCell [^>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
+_MERGED = re.compile(rb'<mergeCell [^<>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _MOST_MERGED = 1_000
 """Merged cells of a sheet, and rows or columns of one, beyond which they stay as stored."""
 _LONGEST_VALUE = 240

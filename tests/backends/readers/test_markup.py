@@ -1,6 +1,7 @@
 """Markdown, HTML and reStructuredText: what is text, what is a heading, and what is metadata."""
 
 import io
+import time
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -200,6 +201,8 @@ def test_no_bytes_are_a_fault(reader: Reader, data: st.DataObject) -> None:
         "00:04.000 --> 00:06.000\nThanks.\n\n00:06.000 --> 00:07.000\nThanks.\n",
         "1\r\n00:00:01,000 --> 00:00:04,000\r\nAda Falk: The node costs 450 & VAT a month.\r\n"
         "\r\n2\r\n00:00:04,000 --> 00:00:06,000\r\nThanks.\r\n",
+        "WEBVTT\r\r00:01.000 --> 00:04.000\r<v Ada Falk>The node costs 450 & VAT a month.\r\r"
+        "00:04.000 --> 00:06.000\rThanks.\r",
     ],
 )
 def test_subtitles_without_their_times(text: str) -> None:
@@ -210,3 +213,11 @@ def test_subtitles_without_their_times(text: str) -> None:
 def test_a_file_without_a_cue_is_no_subtitles() -> None:
     with pytest.raises(BadFileError, match="has no cue"):
         read(subtitles, "WEBVTT\n\nNOTE nobody spoke")
+
+
+@pytest.mark.parametrize("tag", ["<", "<v.", "<v a"])
+def test_tags_that_never_end_take_no_time(tag: str) -> None:
+    before = time.process_time()
+    content = f"00:01.000 --> 00:04.000\n{tag * 100_000}".encode()
+    [*subtitles(io.BytesIO(content), Limits())]
+    assert time.process_time() - before < 2, "or the time grows with the square of their number"

@@ -1,10 +1,17 @@
 """Files of JSON that are tables."""
 
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from wye.backends.readers import records
+from wye.backends.readers.drafts import Draft
 from wye.backends.readers.records import BadLine
+from wye.backends.readers.tables import Row, documents_of_rows
 from wye.backends.sources import DocumentSource
 from wye.backends.types import Passage
 
@@ -45,6 +52,25 @@ def test_rows_without_a_value_are_named(tmp_path: Path, content: str) -> None:
         [],
         [(number, "text is empty") for number in (1, 2, 3)],
     )
+
+
+def test_no_table_has_many_empty_cells_and_no_name_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "_MOST_CELLS", 100)
+    cells: list[int] = []
+    monkeypatch.setattr(records, "documents_of_rows", partial(_counted, cells))
+    rows = [{"at": {f"{row} {n}": n for n in range(5)}} for row in range(40)]
+    lines = map(json.dumps, [*rows, {"k" * 2_000: {"nested": {"in": 1}}}])
+    passages, bad = read(tmp_path / "x.jsonl", "\n".join(lines))
+    assert max(cells) <= 100
+    assert (bad, len(passages)) == ([], 41)
+    assert passages[40].text.endswith('k: {"nested": {"in": 1}}')
+
+
+def _counted(cells: list[int], rows: Sequence[Row], *further: Any) -> Iterator[Draft]:  # noqa: ANN401
+    cells.append(sum(len(row) for _, row in rows[1:]))
+    return documents_of_rows(rows, *further)
 
 
 @pytest.mark.parametrize(
