@@ -307,7 +307,7 @@ class LexicalRetriever:
         """Rows of the passages with a word or a notation, ascending."""
         number = self._words.find(self._term(word))
         rows = np.concatenate([part.rows[part.span(number)] for part in self._parts])
-        return rows[~np.isin(rows, self._gone)].astype(np.int64)
+        return (rows[~np.isin(rows, self._gone)] if len(self._gone) else rows).astype(np.int64)
 
     def _term(self, word: str) -> str:
         return singular(word) if self.settings.stemmer == "s" else word

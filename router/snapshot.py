@@ -206,10 +206,10 @@ class Snapshot:
     def _defined_in(self, row: int, sentence: int) -> list[str]:
         """Names in a sentence that other passages define."""
         graph = self.graph.graph
-        filtered, entities = FilteredGraph(graph), graph.mentions.one(sentence).tolist()
-        titled = ((entity, filtered.titles(np.array([entity]))[0]) for entity in entities)
-        names = graph.display_names
-        return [names.of(entity) for entity, rows in titled if len(rows) and row not in rows]
+        entities = graph.mentions.one(sentence).astype(np.int64)
+        rows, titles = FilteredGraph(graph).titles(entities)
+        titles[np.arange(len(entities)).repeat(titles)[rows == row]] = 0
+        return [*map(graph.display_names.of, entities[titles > 0].tolist())]
 
     def for_batch(self) -> "Snapshot":
         """What answers one batch of questions."""

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,8 @@ class Lists:
 
     def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
         """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
-        first, last = (self.starts.take(chosen + end, mode="clip") for end in (0, 1))
+        mode: Literal["raise", "clip"] = "raise" if self.late is None else "clip"
+        first, last = self.starts.take(chosen, mode=mode), self.starts.take(chosen + 1, mode=mode)
         owners = np.arange(len(chosen)).repeat(last - first)
         items = self.items[ranges(first, last)]
         if self.late is None:
