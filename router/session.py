@@ -27,7 +27,7 @@ from wye.router.relevance import RelevanceModel, fingerprint
 from wye.router.relevance_files import load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
-from wye.router.snapshot import Snapshot, later_files
+from wye.router.snapshot import Snapshot
 from wye.router.types import Ask, Decision, Route
 
 
@@ -200,7 +200,7 @@ class Session:
         self._owns_cache = models is None
         self.models = IndexModels(settings, index, self._cache)
         self._before: Snapshot | None = None
-        self._later_base = 0  # version of the newest base that was adopted or tried
+        self._later_base = ""  # name of the newest base that was adopted or tried
 
     @classmethod
     def open(cls, settings: Settings, folder: Path, models: ModelCache | None = None) -> Self:
@@ -370,10 +370,10 @@ class Session:
                 raise IndexDamagedError(newest.fault)
         snapshot = vars(self).get("snapshot")
         base = None if isinstance(snapshot, DatasetSnapshot) else snapshot
-        files = None if base is None else later_files(newest, self.settings, base.base)
-        later_base = files.version if files else 0
+        files = None if base is None else base.base.later_files(newest)
+        later_base = files.folder.name if files else self._later_base
         # A base that could not be read is not tried again.
-        if newest is self.index and later_base <= self._later_base:
+        if newest is self.index and later_base == self._later_base:
             return None
         later = self._without("snapshot", "gateway")
         later.index = newest

@@ -14,7 +14,7 @@ from wye.backends.dense import DenseRetriever
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import products_of, ranges
-from wye.backends.store.corpus import Corpus, latest_files, read_corpus, read_whole, stored_corpus
+from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
 from wye.backends.trigraph.explanation import Explanation
@@ -101,7 +101,7 @@ class Snapshot:
             before: An earlier snapshot of this index with these settings; its base is used again.
         """
         base = None if before is None else before.base
-        files = latest_files(index) if base is None else later_files(index, settings, base)
+        files = index.newest_derived if base is None else base.later_files(index)
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
             base = cls(corpus, files, settings)
         corpus = read_corpus(index, None if base is None else base.corpus)
@@ -130,6 +130,15 @@ class Snapshot:
     def base(self) -> "Snapshot":
         """The snapshot that later versions have as their base."""
         return self if self._base is None else self._base
+
+    def later_files(self, index: PassageStore) -> DerivedFiles | None:
+        """Derived files that came after this base, if its lexical and graph arms are on disk."""
+        files, settings = index.newest_derived, self._settings
+        if files is None or files.folder == self._files.folder:
+            return None
+        assembly = settings.graph.assembly
+        has_all = files.has(_LEXICAL, settings.lexical) and files.has(_GRAPH, assembly)
+        return files if has_all else None
 
     def __len__(self) -> int:
         """How many passages there are."""
@@ -360,15 +369,6 @@ class Snapshot:
             late = self.corpus.parts[1].metadata
             return Columns(late, self._base.columns, self.corpus.present)
         return Columns(self.corpus.metadata)
-
-
-def later_files(index: PassageStore, settings: Settings, base: Snapshot) -> DerivedFiles | None:
-    """Derived files of a version later than a base, if its lexical and graph arms are on disk."""
-    files = latest_files(index)
-    if files is None or files.version <= base.version:
-        return None
-    has_all = files.has(_LEXICAL, settings.lexical) and files.has(_GRAPH, settings.graph.assembly)
-    return files if has_all else None
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:

@@ -15,7 +15,6 @@ All functions raise an `IndexDamagedError` if the index cannot be read.
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -25,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.errors import IndexDamagedError
 from wye.backends.numerics import JoinedRows, Rows16, Rows32
 from wye.backends.store.derived import (
     COLUMNS,
@@ -38,7 +36,6 @@ from wye.backends.store.derived import (
     DerivedFiles,
     read_arrays,
     unpack_strings,
-    versions_in,
 )
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import NAMES
@@ -54,7 +51,7 @@ Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are
 _MOST = 0.25
 """Largest share of the base's rows that a version may remove, or add."""
 _ROW_BITS = 32
-_ORDER = "_places"
+_ADDRESSES, _FRAGMENTS = "addresses", "fragments"
 
 
 @dataclass(slots=True)
@@ -106,7 +103,7 @@ class Corpus:
         phrases: Noun phrases by sentence.
         metadata: n JSON objects: as Python objects they take ten times the memory.
         hashes: n content hashes of rows; see `schema.content_hash`.
-        addresses: (n,) where each row is in the dataset.
+        addresses: (n,) where each row is in the dataset; -1 for one that is not there.
         parts: The base, a corpus of an earlier version whose rows come first, and a corpus of the
             rows that it lacks; None without a base.
         present: (n,) which rows the version has; None for all.
@@ -127,6 +124,7 @@ class Corpus:
     metadata: Sequence[str]
     addresses: Int64
     _texts: Sequence[str]
+    _known: Int64  # addresses when the corpus was first read, which the next is about
     _fragments: Mapping[int, tuple[str, ...]]  # see `fragments_of`
     _dataset: lance.LanceDataset
     _index: PassageStore
@@ -217,7 +215,7 @@ class Corpus:
         """Texts of the sentences of all rows, one list per block of passages; "" for gone ones."""
         for start in range(0, len(self), _BLOCK):
             rows = np.arange(start, min(start + _BLOCK, len(self)))
-            here = rows if self.present is None else rows[self.present[rows]]
+            here = rows[self.addresses[rows] >= 0]
             texts = iter(self._sentences(here).flatten().field("text").to_pylist())
             first, last = (
                 bisect_left(self.sentence_passage, row) for row in (rows[0], rows[-1] + 1)
@@ -254,30 +252,16 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     return stored_corpus(index, index.derived) or corpus
 
 
-def latest_files(index: PassageStore) -> DerivedFiles | None:
-    """The derived files of the version in view or of the last one before it that has its passages.
-
-    Files of another version with that number, as after a backup was put back, do not count.
-    """
-    for version in versions_in(index.path):
-        if version <= index.version:
-            with suppress(IndexDamagedError):  # it was dropped
-                if (files := index.derived_of(version)).has(PASSAGES):
-                    return files
-    return None
-
-
 def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
-    """The corpus of derived files, to be a base; None if it can no longer be read."""
+    """The corpus of derived files, to be a base; None if it cannot be read."""
     if (arrays := files.read(PASSAGES)) is None:
         return None
-    try:
-        dataset = index.checkout(files.version)
-    except IndexDamagedError:  # dropped, or damaged
-        return None
+    dataset, stored = index.snapshot(), json.loads(arrays[_FRAGMENTS].tobytes())
+    fragments = {int(number): tuple(names) for number, names in stored.items()}
+    base = _from_arrays(index, dataset, arrays, arrays[_ADDRESSES])
+    base = replace(base, version=files.version, _fragments=fragments)
     with reading(index.path):
-        table = dataset.to_table(columns=[], with_row_address=True, scan_in_order=True)
-    return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[_ORDER]])
+        return replace(base, addresses=_differences(dataset, base)[0])
 
 
 def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
@@ -311,8 +295,9 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
 
     arrays = files.with_room(lambda folder: read_arrays(tables(), index.dimension, folder))
     pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
-    arrays = {**arrays, _ORDER: order}
     corpus = _from_arrays(index, dataset, arrays, addresses)
+    fragments = np.frombuffer(json.dumps(corpus._fragments).encode(), np.uint8)
+    arrays = {**arrays, _ADDRESSES: addresses, _FRAGMENTS: fragments}
     return corpus, lambda: files.write(PASSAGES, arrays)
 
 
@@ -332,6 +317,7 @@ def _from_arrays(
         **columns,
         version=dataset.version,
         addresses=addresses,
+        _known=addresses,
         _fragments=fragments_of(dataset),
         _dataset=dataset,
         _index=index,
@@ -387,6 +373,7 @@ def with_late(base: Corpus, late: Corpus, addresses: Int64) -> Corpus:
         chunks=np.concatenate([base.chunks, late.chunks]),
         sentence_passage=np.concatenate(owners),
         addresses=np.concatenate([addresses, late.addresses]),
+        _known=np.concatenate([base._known, late._known]),
         _fragments=late._fragments,
         _dataset=late._dataset,
         _index=late._index,
@@ -406,8 +393,8 @@ def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int6
     fragments = dataset.get_fragments()
     now = fragments_of(dataset)
     same = [number for number, files in now.items() if base._fragments.get(number) == files]
-    rows = np.flatnonzero(~np.isin(base.addresses >> _ROW_BITS, same))
-    addresses = base.addresses.copy()
+    rows = np.flatnonzero(~np.isin(base._known >> _ROW_BITS, same))
+    addresses = base._known.copy()
     addresses[rows] = -1
     changed = [each for each in fragments if each.fragment_id not in same]
     if not changed:

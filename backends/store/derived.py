@@ -1,9 +1,10 @@
 """Keeps what is derived from a version as plain arrays, which the next opening maps.
 
-A folder in `derived` belongs to one version, and a file there to one part of what is derived: a
-header with the file's key and the arrays' positions and checksums, then the arrays, in native byte
-order. Only the dataset is the source of truth. A file that is missing, torn, changed, or has
-another key is derived again; nobody needs to delete one.
+A folder in `derived` is of a version that was read whole, and a file there has one part of what is
+derived of it: a header with the file's key and the arrays' positions and checksums, then the
+arrays, in native byte order. It says of each row where that was, so that any version with some of
+the rows has them from there. Only the dataset is the source of truth. A file that is missing, torn,
+changed, or has another key is derived again; nobody needs to delete one.
 
 Mapped arrays are read-only, and processes that map a file share its memory.
 """
@@ -15,7 +16,7 @@ import shutil
 import sys
 import unicodedata
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from hashlib import blake2b
@@ -36,10 +37,8 @@ from wye.backends.strings import Strings
 from wye.backends.types import Int32
 
 FOLDER = "derived"
-MANIFEST = "manifest"
-"""The pin that differs in every version."""
 # Raise when a code change alters what is derived from a version, or how it is stored.
-LAYOUT = 17
+LAYOUT = 18
 PASSAGES = "passages"
 """The part that all others need."""
 KEPT_FROM = 1_000
@@ -77,29 +76,35 @@ log = logging.getLogger(__name__)
 
 
 class DerivedFiles:
-    """The derived files of one version."""
+    """The derived files of one version.
+
+    Attributes:
+        folder: Their folder, whose name begins with the version's number.
+        is_persistent: Whether files should be written.
+    """
 
     def __init__(
-        self, index: Path, version: int, pins: Mapping[str, str], *, is_persistent: bool = True
+        self, folder: Path, pins: Mapping[str, str], *, is_persistent: bool = True
     ) -> None:
-        """Compute the folder's name, without touching any file.
+        """Touch no file yet.
 
         Args:
-            index: Folder of the index.
-            pins: What identifies the version beside its number, such as the manifest's digest.
-            is_persistent: Whether files should be written.
+            pins: The models that wrote the index.
         """
-        self.is_persistent = is_persistent
-        self.version = version
+        self.folder, self.is_persistent = folder, is_persistent
         self._about: dict[str, Any] = {
             "layout": LAYOUT,
-            "version": version,
+            "folder": folder.name,
             "pins": dict(pins),
             # It decides which characters are letters.
             "unicode": unicodedata.unidata_version,
             "order": sys.byteorder,
         }
-        self.folder = index / FOLDER / f"{version}-{_digest(self._about)}"
+
+    @property
+    def version(self) -> int:
+        """Number of the version."""
+        return _version_of(self.folder)
 
     def has(self, name: str, settings: object = None) -> bool:
         """Whether a part has a file, whole or not."""
@@ -151,9 +156,9 @@ class DerivedFiles:
             with suppress(OSError):
                 unfinished.unlink()
         if name == PASSAGES:
-            # Those of earlier versions, and of this one with another key.
-            for folder in self.folder.parent.glob("*-*"):
-                if _version_of(folder) <= self.version and folder != self.folder:
+            for folder in self.folder.parent.glob("*-*"):  # but not one that is being written
+                is_done = _version_of(folder) <= self.version or _passages_in(folder).exists()
+                if is_done and folder != self.folder:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, kind: str, settings: object) -> tuple[Path, dict[str, object]]:
@@ -178,17 +183,17 @@ def seconds_before_base(passages: int) -> float:
     return max(LEAST_QUIET, passages / 200)
 
 
-def versions_in(index: Path) -> list[int]:
-    """The versions whose passages have a file, newest first."""
-    files = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
-    return sorted({_version_of(path.parent) for path in files}, reverse=True)
+def newest_in(index: Path) -> Path | None:
+    """The folder of the passages that were derived last."""
+    times: dict[Path, int] = {}
+    for folder in (index / FOLDER).glob("*-*"):
+        with suppress(OSError):
+            times[folder] = _passages_in(folder).stat().st_mtime_ns
+    return max(times, key=times.__getitem__, default=None)
 
 
-def drop_derived(index: Path, versions: Collection[int]) -> None:
-    """Delete the files of all versions not in `versions`; the caller must hold the write lock."""
-    for folder in (index / FOLDER).glob("*"):
-        if _version_of(folder) not in versions:
-            shutil.rmtree(folder, ignore_errors=True)
+def _passages_in(folder: Path) -> Path:
+    return folder / f"{PASSAGES}.arrays"
 
 
 def pack_strings(name: str, strings: Iterable[str]) -> Arrays:

@@ -19,7 +19,7 @@ from wye.backends.dataset.build import Counts, count
 from wye.backends.errors import IndexDamagedError
 from wye.backends.files import write_atomically, writing
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.store.corpus import changed_since, latest_files
+from wye.backends.store.corpus import changed_since
 from wye.backends.store.derived import DerivedFiles, most_changes
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
@@ -233,7 +233,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
-    files = latest_files(index) if not index.fault and not index.is_remote else None
+    files = None if index.fault or index.is_remote else index.newest_derived
     on_disk = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
     stored = sizes_of(index.snapshot()).values() if index.is_remote else on_disk
     sizes, derived = files.sizes() if files else {}, dict[str, int]()

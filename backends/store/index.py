@@ -19,7 +19,7 @@ from lance.optimize import Compaction
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.files import LOCK, NOTE, uninterrupted, writer_lock
 from wye.backends.store.derived import FOLDER as DERIVED
-from wye.backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived, versions_in
+from wye.backends.store.derived import KEPT_FROM, DerivedFiles, newest_in
 from wye.backends.store.schema import (
     any_of,
     dimension_of,
@@ -46,7 +46,6 @@ from wye.backends.store.versions import (
     has_versions,
     manifest_name,
     newest_mark,
-    numbers_in,
     read_record,
     reading,
     set_aside,
@@ -245,31 +244,26 @@ class PassageStore:
 
     @property
     def derived(self) -> DerivedFiles:
-        """See `derived_of`, for the current version."""
-        return self.derived_of(self.version)
-
-    def derived_of(self, version: int) -> DerivedFiles:
-        """The derived files of a version."""
-        name = manifest_name(version)
+        """The derived files of the current version."""
         with reading(self.path):
-            manifest = digest_of(self.path / PASSAGES / name)
-        pins = {**self.fingerprint, MANIFEST: manifest}
+            manifest = digest_of(self.path / PASSAGES / manifest_name(self.version))
+        folder = self.path / DERIVED / f"{self.version}-{manifest[:16]}"
         # Nothing is written to a damaged index before it is repaired.
-        writes = not self.fault and self.is_large and version == self.version
-        return DerivedFiles(self.path, version, pins, is_persistent=writes)
+        return DerivedFiles(
+            folder, self.fingerprint, is_persistent=not self.fault and self.is_large
+        )
+
+    @property
+    def newest_derived(self) -> DerivedFiles | None:
+        """The derived files that were written last, of whatever version; None if there are none."""
+        own, folder = self.derived, newest_in(self.path)
+        if folder is None or folder == own.folder:
+            return own if folder else None
+        return DerivedFiles(folder, self.fingerprint, is_persistent=False)
 
     def snapshot(self) -> lance.LanceDataset:
         """The current version as a Lance dataset, for reading in bulk; it never changes."""
         return self._dataset
-
-    def checkout(self, version: int) -> lance.LanceDataset:
-        """A version as a Lance dataset."""
-        if version == self.version:
-            return self._dataset
-        examined = self._survey().examine(version)
-        if examined.dataset is None or examined.fault:
-            raise IndexDamagedError(examined.fault)
-        return examined.dataset
 
     @contextmanager
     def writer(self) -> "Iterator[Writer]":
@@ -463,9 +457,7 @@ class Writer:
                     if self.dataset.describe_indices():  # which then need not be scanned beside
                         self.dataset.optimize.optimize_indices()
             self.record()  # before versions are dropped
-            # The newest base stays, since later versions have its rows.
-            drop_superseded(passages, self.dataset, keep, *versions_in(self.folder)[:1])
-            drop_derived(self.folder, {*numbers_in(passages)})
+            drop_superseded(passages, self.dataset, keep)
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
         self.record(Record(self.version, remaining))

@@ -351,10 +351,8 @@ def _sync(passages: Path, names: Iterable[str]) -> None:
         sync(passages / name)
 
 
-def drop_superseded(
-    folder: Path, dataset: lance.LanceDataset, keep: timedelta, base_version: int = 0
-) -> None:
-    """Delete versions superseded longer than `keep` ago, but not `base_version`, and unused files.
+def drop_superseded(folder: Path, dataset: lance.LanceDataset, keep: timedelta) -> None:
+    """Delete versions superseded longer than `keep` ago, and unused files.
 
     Lance's own `older_than` goes by the time of writing: it would drop last week's version, which
     was the newest until a second ago and which every reader still holds. Since Lance reads the
@@ -368,7 +366,6 @@ def drop_superseded(
         number
         for age, (successor, number) in enumerate(pairwise(numbers), start=1)
         if age >= MOST_VERSIONS or written[successor] <= horizon
-        if number != base_version
     ]
     if len(superseded) >= _LEAST_DROPPED * len(numbers):
         dataset.cleanup_old_versions(

@@ -18,7 +18,6 @@ import wye.router.snapshot
 from tests.hashing import HashAnalyser
 from tests.stored import fetch
 from wye.backends.dense import DenseSettings
-from wye.backends.errors import IndexDamagedError
 from wye.backends.lexical import LexicalSettings
 from wye.backends.store.derived import LAYOUT, DerivedFiles
 from wye.backends.store.index import PassageStore
@@ -206,7 +205,7 @@ def test_what_is_mapped_answers_as_what_was_built(
     assert caplog.text.count("is rebuilt") == len(files)
 
 
-LAYOUTS = {17: "077289ba4fd5a77792993d07845b15f7"}
+LAYOUTS = {18: "693e2e8003938ced1f4f547741fc4424"}
 """Digest of what is kept of an index, by the layout; another digest needs another layout."""
 
 
@@ -220,6 +219,8 @@ def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, persisted: N
         arrays = index.derived.read(part, own)
         assert arrays
         for name, array in sorted(arrays.items()):
+            if name == "fragments":  # has names that nobody gives twice
+                continue
             # The last bit of a weight may depend on the processor.
             content = b"" if array.dtype.kind == "f" else array.tobytes()
             digest.update(f"{part} {name} {array.dtype.str} {array.shape}".encode() + content)
@@ -287,30 +288,31 @@ def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
     assert answers(Snapshot.open(index, Settings(), before)) == expected
 
 
-def test_files_go_with_their_version_and_that_of_the_base_stays(
-    tmp_path: Path, persisted: None
-) -> None:
+def test_a_base_outlives_its_version(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(8)
     index = twenty(tmp_path, chance)
     answers(Snapshot.open(index, Settings()))
     base = files_in(tmp_path)
-    with index.writer() as writer:
-        writer.delete(["p1"])
-        writer.compact(keep=timedelta(0))
-    assert files_in(tmp_path) == base
-    assert PassageStore.open(tmp_path).checkout(2)
+    for gone in ("p1", "p2"):
+        with index.writer() as writer:
+            writer.delete([gone])
+            writer.compact(keep=timedelta(0))
     index.refresh()
+    assert 2 not in index.versions()
     later = Snapshot.open(index, Settings())
-    assert later.base.version == 2
-    result = answers(later)
+    assert (later.base.version, files_in(tmp_path)) == (2, base)
+    shutil.copytree(tmp_path, tmp_path.with_name("alone"), ignore=lambda *_: ["derived"])
+    alone = Snapshot.open(PassageStore.open(tmp_path.with_name("alone")), Settings())
+    assert of_texts(later) == of_texts(alone)
+    for file in base:
+        file.unlink() if "graph" in file.name else None
+    blank = Snapshot.open(index, Settings())
+    assert blank.graph.batch([]).seeds([]) == []
+    assert answers(blank)[:8] == answers(later)[:8]
+    assert len(files_in(tmp_path)) == len(base) - 1, "it would lack what the gone passages mention"
     Snapshot.derive(index, Settings())
     assert {*files_in(tmp_path)}.isdisjoint(base)
-    assert answers(Snapshot.open(index, Settings())) == result
-    with index.writer() as writer:
-        writer.delete(["p2"])
-        writer.compact(keep=timedelta(0))
-    with pytest.raises(IndexDamagedError):
-        PassageStore.open(tmp_path).checkout(2)
+    assert answers(Snapshot.open(index, Settings())) == answers(alone)
 
 
 def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(

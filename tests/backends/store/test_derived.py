@@ -18,15 +18,13 @@ import pytest
 import wye.backends.store.derived
 from wye.backends.store.derived import (
     FOLDER,
-    MANIFEST,
     PASSAGES,
     Arrays,
     DerivedFiles,
     GrowingArray,
-    drop_derived,
+    newest_in,
     pack_strings,
     unpack_strings,
-    versions_in,
 )
 from wye.backends.strings import Strings
 
@@ -42,7 +40,7 @@ class Weighing:
 
 
 def files(index: Path, version: int = 3, **pins: str) -> DerivedFiles:
-    return DerivedFiles(index, version, {MANIFEST: f"m{version}", "encoder": "E"} | pins)
+    return DerivedFiles(index / FOLDER / f"{version}-m", {"encoder": "E"} | pins)
 
 
 def some_arrays(seed: int = 0) -> Arrays:
@@ -113,7 +111,6 @@ def test_only_files_of_the_very_same_are_read(
     assert files(tmp_path).read("other", Weighing()) is None
     assert files(tmp_path, 4).read("part", Weighing()) is None
     assert files(tmp_path, encoder="F").read("part", Weighing()) is None
-    assert files(tmp_path, manifest="another").read("part", Weighing()) is None
     monkeypatch.setattr(wye.backends.store.derived, "LAYOUT", -1)
     assert files(tmp_path).read("part", Weighing()) is None
 
@@ -185,29 +182,20 @@ def test_where_nothing_can_be_written_nothing_fails(
     assert "could not be saved" in caplog.text
     assert files(tmp_path).read("part") is None
     (tmp_path / FOLDER).unlink()
-    DerivedFiles(tmp_path, 1, {}, is_persistent=False).write("part", some_arrays())
+    DerivedFiles(tmp_path / FOLDER / "1-m", {}, is_persistent=False).write("part", some_arrays())
     assert not (tmp_path / FOLDER).exists(), "it is not worth it"
 
 
-def test_a_later_version_takes_the_place_of_earlier_ones(tmp_path: Path) -> None:
+def test_what_is_derived_last_takes_the_place_of_all_else_but_what_is_being_written(
+    tmp_path: Path,
+) -> None:
+    assert newest_in(tmp_path) is None
+    files(tmp_path, 11).write("part", some_arrays())
     for version in (8, 9, 10, 9):
         files(tmp_path, version).write(PASSAGES, some_arrays(version))
-    assert same(files(tmp_path, 10).read(PASSAGES), some_arrays(10))
+        assert newest_in(tmp_path) == files(tmp_path, version).folder
     assert same(files(tmp_path, 9).read(PASSAGES), some_arrays(9))
-    assert files(tmp_path, 8).read(PASSAGES) is None
-    assert versions_in(tmp_path) == [10, 9]
-
-
-def test_dropping_leaves_what_is_kept(tmp_path: Path) -> None:
-    drop_derived(tmp_path, {1})
-    files(tmp_path, 3).write("part", some_arrays())
-    files(tmp_path, 2).write("part", some_arrays())
-    unfinished = files(tmp_path, 3).folder / ".other.arrays.1.ab"
-    unfinished.touch()
-    drop_derived(tmp_path, {3})
-    assert files(tmp_path, 3).read("part") is not None
-    assert unfinished.exists(), "another process may be writing it"
-    assert not files(tmp_path, 2).folder.exists()
+    assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == ["11-m", "9-m"]
 
 
 def in_a_process(index: Path, code: str) -> "subprocess.Popen[str]":
@@ -269,4 +257,4 @@ def test_where_the_disk_is_full_rows_are_kept_in_memory(
         return [*map(int, whole.read())]
 
     monkeypatch.setattr(wye.backends.store.derived, "TemporaryFile", full)
-    assert DerivedFiles(tmp_path, 1, {}).with_room(rows) == [1, 2, 3, 4]
+    assert DerivedFiles(tmp_path / FOLDER / "1-m", {}).with_room(rows) == [1, 2, 3, 4]

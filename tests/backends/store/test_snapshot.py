@@ -21,7 +21,6 @@ from wye.backends.numerics import products_of, products_of_all, ranges
 from wye.backends.store.corpus import (
     Corpus,
     Mentions,
-    latest_files,
     read_corpus,
     stored_corpus,
 )
@@ -261,18 +260,25 @@ def check_origin(later: Corpus, before: Corpus) -> None:
     assert gone == [row for row, id_ in enumerate(before.ids) if now.get(id_) != stored[id_]]
 
 
-def test_a_base_of_a_version_before_a_backup_was_put_back_is_no_base(
+def test_what_was_derived_before_a_backup_was_put_back_is_a_base_as_far_as_its_rows_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-    index = make(tmp_path, some_passages(9))
+    monkeypatch.setattr(wye.backends.store.corpus, "_MOST", 1)
+    passages = some_passages(9)
+    index = make(tmp_path, passages)
     dataset = index.path / "passages.lance"
     shutil.copytree(dataset, tmp_path / "backup")
-    write(index, [replace(passage, text="Not backed up.") for passage in some_passages(9)])
+    write(index, [replace(passage, text="Not backed up.") for passage in passages[:4]])
     read_corpus(index)
     shutil.rmtree(dataset)
     (tmp_path / "backup").rename(dataset)
     index = PassageStore.open(index.path)
-    write(index, [replace(passage, text="After that.") for passage in some_passages(9)])
     write(index, [Passage("new", "New", "Anna met Bob.")])
-    assert latest_files(index) is None
+    files = index.newest_derived
+    assert files is not None
+    corpus = read_corpus(index, stored_corpus(index, files))
+    assert corpus.parts
+    assert [*corpus.parts[1].ids] == sorted(["new", *(passage.id for passage in passages[:4])])
+    shutil.rmtree(index.path / "derived")
+    assert_same(corpus, read_corpus(index))
