@@ -18,7 +18,7 @@ class UnsupportedModelError(ModelError):
 
 
 EXTRAS = {
-    "ray": "ray",
+    **dict.fromkeys(("lance_ray", "ray"), "ray"),
     "stanza": "stanza",
     **dict.fromkeys(("ir_measures", "joblib", "matplotlib", "psutil", "sklearn", "torch"), "train"),
 }

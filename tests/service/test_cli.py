@@ -231,16 +231,16 @@ def test_mistakes_are_one_sentence(index: Path, wye: Run, arguments: list[str], 
     assert "Traceback" not in out + err
 
 
-def test_a_missing_extra_is_one_sentence(
-    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    monkeypatch.delitem(sys.modules, "wye.training.measures", raising=False)
-    code, _, error = wye("eval", "x", "--index", str(index))
-    assert (code, "ir_measures is not installed; run `pip install -e '.[train]'`" in error) == (
-        2,
-        True,
-    )
+def test_a_missing_extra_is_told(index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for missing, importer, extra, command in (
+        ("ir_measures", "wye.training.measures", "train", ["eval", "x"]),
+        ("lance_ray", "wye.service.ray_build", "ray", ["index", __file__, "--engine", "ray"]),
+    ):
+        monkeypatch.setitem(sys.modules, missing, None)
+        monkeypatch.delitem(sys.modules, importer, raising=False)
+        code, _, error = wye(*command, "--index", index)
+        assert code == 2
+        assert f"{missing} is not installed; run `pip install -e '.[{extra}]'`" in error
 
 
 def test_no_index_given(wye: Run) -> None:
