@@ -162,6 +162,7 @@ class LexicalRetriever:
         self.ids, self.settings, self._words, self._parts = ids, settings, words, (*parts,)
         self._stopwords = frozenset(settings.stopwords)
         self._weights: dict[int, Sequence[tuple[Int32, Float32]]] = {}
+        self._idfs: dict[int, float] = {}
 
     @classmethod
     def from_arrays(
@@ -364,7 +365,10 @@ class LexicalRetriever:
 
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""
-        return idf_of(self.passages_with(number), len(self.ids) - len(self._gone))
+        if number not in self._idfs:
+            present = len(self.ids) - len(self._gone)
+            self._idfs[number] = idf_of(self.passages_with(number), present)
+        return self._idfs[number]
 
 
 def idf_of(passages: int, total: int) -> float:
