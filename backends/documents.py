@@ -13,7 +13,16 @@ from itertools import chain, pairwise
 from pathlib import PurePath
 
 from wye.backends.errors import SourceError
-from wye.backends.readers.drafts import HEADER, PARAGRAPH, ROW, Block, Draft, mended
+from wye.backends.readers.drafts import (
+    HEADER,
+    PARAGRAPH,
+    ROW,
+    BadFileError,
+    Block,
+    Draft,
+    flat,
+    mended,
+)
 from wye.backends.text import HEADING_JOINT, is_blank, split_sentences
 from wye.backends.types import Metadata, Passage, Scalar, Statement
 
@@ -204,7 +213,10 @@ def clean_metadata(value: object) -> Metadata:
         return {}
     if not isinstance(value, Mapping):
         raise SourceError(f"metadata is {_kind(value)}, not an object")
-    value = dict(_flat(value, "", 0))
+    try:
+        value = dict(flat(value))
+    except BadFileError as error:
+        raise SourceError(f"metadata {error}") from error
     if len(value) > MOST_KEYS:
         raise SourceError(f"metadata has {len(value):,} keys; at most {MOST_KEYS} are stored")
     metadata = {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}
@@ -216,18 +228,6 @@ def clean_metadata(value: object) -> Metadata:
             f"metadata has {size:,} bytes as JSON; at most {METADATA_BYTES:,} are stored"
         )
     return metadata
-
-
-def _flat(value: Mapping[object, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
-    """The entries of a nested object; keys are joined by dots."""
-    if depth > MOST_KEYS:
-        raise SourceError("metadata is nested too deeply")
-    for key, entry in value.items():
-        name = f"{prefix}{key}"
-        if isinstance(entry, Mapping):
-            yield from _flat(entry, f"{name}.", depth + 1)
-        else:
-            yield name, entry
 
 
 def _metadata_value(key: str, value: object) -> Scalar | list[Scalar]:

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.notations import digraphs, months_in, notations
+from wye.backends.notations import IS_DAY, WITHIN, digraphs, months_in, notations
 from wye.backends.numerics import (
     RequestError,
     postings,
@@ -377,8 +377,12 @@ def idf_of(passages: int, total: int) -> float:
 
 
 def question_notations(question: str) -> list[str]:
-    """As `notations`, but a month alone counts only where the question names no day or year."""
+    """As `notations`, but a month alone counts only where the question names no day or year.
+
+    Its days also stand for the periods that have them.
+    """
     keys = [key for key in notations(question) if not _MONTH_ALONE.fullmatch(key)]
+    keys += [f"{WITHIN}{key}" for key in keys if IS_DAY.fullmatch(key)]
     return [*keys, *months_in(question)]
 
 

@@ -9,7 +9,8 @@ Ordinary words have none.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from datetime import date, timedelta
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from wye.backends.text import LONGEST_PIECE, OfPieces, folded
@@ -219,11 +220,44 @@ _NAMED_MONTH, _FORMS = (
 def notations(text: str) -> list[str]:
     """Further words of a text in a normal form, each once; none for most texts.
 
-    They are folded and not stemmed.
+    They are folded and not stemmed. Days within a period are marked with `WITHIN`.
     """
     of_pieces = chain.from_iterable(map(_OF_PIECES.__getitem__, text.split()))
-    in_phrases = phrases(text) if _DIGIT.search(text) else ()
-    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_phrases)))]
+    found = [*phrases(text)] if _DIGIT.search(text) else []
+    within = [f"{WITHIN}{key}" for key in days_within(text, found)]
+    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in found), within))]
+
+
+IS_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
+"""Matches the key of a day, with or without its year."""
+WITHIN = "~"
+"""Begins the key of a day that a text does not say, but has a period with."""
+_UNTIL = re.compile(r"\b(?:to|until|till|through|ends?):? ?$|^ ?[\u2013-] ?$", re.IGNORECASE)
+_LONGEST_BETWEEN = 60
+_MOST_DAYS = 31
+
+
+def days_within(text: str, found: Sequence[Notation]) -> Iterator[str]:
+    """Keys of all days of each period in a text, with and without the year.
+
+    A period is two days, a month apart at most, with a word for its end before the second: "from 3
+    March 2031 to 9 March 2031", or in a row of a table, "2031-03-03; week: 10; to: 2031-03-09".
+
+    Args:
+        found: The notations of the text.
+    """
+    for first, last in pairwise(found):
+        between = text[first.end : last.start]
+        if not (len(first.days) == len(last.days) == 1 and len(between) <= _LONGEST_BETWEEN):
+            continue
+        try:
+            start, end = (date.fromisoformat(each.days[0]) for each in (first, last))
+        except ValueError:  # such as 31 April
+            continue
+        if (end - start).days <= _MOST_DAYS and _UNTIL.search(between):
+            for day in range((end - start).days + 1):
+                key = str(start + timedelta(day))
+                yield from (key, f"-{key[4:]}")
 
 
 _COMPOUND = re.compile(r"\w+(?:[.\-]\w+)*")

@@ -20,11 +20,6 @@ Scalar = str | int | float | bool | None
 Metadata = Mapping[str, Scalar | Sequence[Scalar]]
 
 
-def is_row_id(id_: str) -> bool:
-    """Whether a passage's id is that of a row of a table, as in "stores/ropes.csv:12"."""
-    return any(kind in id_.lower() for kind in (".csv:", ".json:", ".xlsx:"))
-
-
 class Scores(NamedTuple):
     """An arm's scores of passages for one question.
 

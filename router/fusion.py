@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from wye.backends.numerics import distinct
-from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source, is_row_id
+from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from wye.router.errors import FusionError, SettingsError
-from wye.router.evidence import FIRST_PASSAGES, log_share, signals
-from wye.router.routes import TEXT_ARMS
+from wye.router.evidence import log_share, signals
 from wye.router.scorer import sigmoid
 from wye.router.types import ARMS, FURTHER, ArmResults, Route
 
@@ -259,21 +258,8 @@ def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Flo
         results: The results of all arms, for each question.
     """
     slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
-    biases = model.bias + AMONG_ROWS * np.array([*map(_share_of_rows, results)])
     # Row by row: in a product of matrices, a row's rounding depends on the other rows.
-    return sigmoid(biases + np.vecdot(signals(results, GRAPH_WEIGHT_SIGNALS), slopes))
-
-
-AMONG_ROWS = -1.5
-"""Added to the logit of the graph's weight where all first passages of the text arms are rows of
-tables. A row's title is unique and says little: a walk from it finds the row itself, not what else
-is said of the thing. From -1 to -4 `demo_work` and three other folders gain alike."""
-
-
-def _share_of_rows(results: ArmResults) -> float:
-    lists = [results.rankings[arm] for arm in TEXT_ARMS if arm in results.rankings]
-    ids = [id_ for ranking in lists for id_ in ranking.ids(FIRST_PASSAGES)]
-    return sum(map(is_row_id, ids)) / max(1, len(ids))
+    return sigmoid(model.bias + np.vecdot(signals(results, GRAPH_WEIGHT_SIGNALS), slopes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ leaves it out.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 from wye.backends.numerics import batches
-from wye.backends.text import is_blank
+from wye.backends.text import cells_of, is_blank
 from wye.backends.trigraph.seeds import SeedStats
 from wye.featurizer.plan import Plan
 from wye.router import wording
@@ -195,14 +195,16 @@ class Gateway:
             batch.results(lists, positions, max(depth, self.fusion.depth))
             stepped = _Pipeline(self, batch, ask, part).take_steps(positions, depth)
             coverage = batch.coverage(positions)
-            results = batch.results(every, positions, depth)
+            results, rows = batch.results(every, positions, depth), _among_rows(batch, positions)
             for row, result in enumerate(results):
                 answer, plan = stepped[row], batch.plan(row)
                 steps = answer.ranking if answer.searches or answer.hops else None
                 whole = replace(result, coverage=coverage[row])
                 has_plan = bool(plan.steps or plan.open)
                 replays.append(
-                    TimedArmResults(whole, batch.seconds[row], steps, has_plan, plan.open)
+                    TimedArmResults(
+                        whole, batch.seconds[row], steps, has_plan, plan.open, rows[row]
+                    )
                 )
         return replays
 
@@ -278,7 +280,7 @@ class _Pipeline:
             )
         planned = [row for row, decision in enumerate(decisions) if decision.planned]
         rows = [row for row in planned if decisions[row].route != Route.GRAPH]
-        evidence = zip(rows, share_at_hand(features[rows]), batch.hybrid(rows, FIRST), strict=True)
+        evidence = zip(rows, share_at_hand(features[rows]), _among_rows(batch, rows), strict=True)
         follows = {row for row, *of in evidence if follows_names(decisions[row].route, *of)}
         for row, plan in {**dict.fromkeys(planned, _NO_PLAN), **batch.plans(planned)}.items():
             decision, has_plan = decisions[row], bool(plan.steps or plan.open)
@@ -453,6 +455,14 @@ class _Pipeline:
             [name.name for step in answer.chain for name in step.candidates if name.put_in],
             answer.hops,
         )
+
+
+def _among_rows(batch: Batch, positions: Sequence[int]) -> list[bool]:
+    """Whether a row of a table is among the text arms' first passages for each question."""
+    firsts = [ranking.ids(FIRST) for ranking in batch.hybrid(positions, FIRST)]
+    texts = iter(batch.arms.texts([*chain.from_iterable(firsts)]))
+    cells = [[cells_of(text) for _, text in islice(texts, len(ids))] for ids in firsts]
+    return [*map(any, cells)]
 
 
 def _lists(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from wye.backends.numerics import logistic
-from wye.backends.types import Float64, Int64, Ranking, is_row_id
+from wye.backends.types import Float64, Int64
 from wye.featurizer.analyser import token_count
 from wye.featurizer.plan import LONG
 from wye.featurizer.plan_phrases import MAKERS, OFFICES
 from wye.router.errors import PolicyError
-from wye.router.evidence import FIRST_PASSAGES, asks_corpus, share_at_hand
+from wye.router.evidence import asks_corpus, share_at_hand
 from wye.router.explain import Explainer, contributions
 from wye.router.scorer import UNKNOWN, Scorer
 from wye.router.types import SCORE, Decision, Route, Thresholds
@@ -100,7 +100,7 @@ def may_take_steps(
     return thresholds.steps == 1 or share_at_hand < thresholds.steps
 
 
-def follows_names(route: Route, share_at_hand: float, text: Ranking) -> bool:
+def follows_names(route: Route, share_at_hand: float, among_rows: bool) -> bool:
     """Whether a question without a plan goes in steps, to follow names alone.
 
     Where the first passages are about what it names, that gains nothing, except among the rows of
@@ -109,10 +109,10 @@ def follows_names(route: Route, share_at_hand: float, text: Ranking) -> bool:
     Args:
         route: The route that the score chose; not the graph.
         share_at_hand: See `evidence.share_at_hand`.
-        text: The text arms' first hits.
+        among_rows: Whether one of the text arms' first hits is a row of a table.
     """
     is_little = route == Route.FUSION and share_at_hand < FOLLOWED_BELOW
-    return is_little or any(map(is_row_id, text.ids(FIRST_PASSAGES)))
+    return is_little or among_rows
 
 
 def in_steps(reason: str, *, has_plan: bool) -> str:

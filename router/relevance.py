@@ -51,19 +51,9 @@ ASKING_WORDS = frozenset(
     vs want we went whatever whether whoever without would you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have."""
-_OF_ANY_ANSWER = frozenset(
-    """current date day hi hold kind made make name new number person place sort still time type
-    week""".split()  # noqa: SIM905 - words read better as words
-)
-"""Words beside names of which a question says nothing, or what kind of answer it wants."""
-_HOW = frozenset({"far", "fast", "high", "long", "often", "old", "soon", "wide"})
-"""Words that ask for a measure, which an answer gives without them."""
-_ASKS_MEANING = re.compile(r"\b(?:mean|means|meant|meaning|stands? for|what(?: i|')s that)\b", re.I)
+_GIVEN_WITHOUT = re.compile(r"\b(?:how \w+|stands? for)\b", re.I)
+"""Finds words that ask for a measure or a meaning, which an answer gives without them."""
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
-_FEW_WORDS = 2
-"""A question with so many words beside its names asks for one thing about them."""
-_NEAR = 0.3
-"""Passages whose highest cosine is less above that of the end of the dense list are not near."""
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 FEW = "few"
 """Name of the curves for fused lists that were not cut off, as in a small corpus."""
@@ -77,12 +67,17 @@ it, and of those that none above it has (unknown for the first), the share of it
 words that the question or a name found by steps has, its cosine, whether one of the first passages
 above it names it, and the probability that the name in one of these leads to evidence, if the route
 follows names."""
-ANSWER_EVIDENCE = ("together", "cosine", "sentence", "beside", "joint")
+ANSWER_EVIDENCE = (
+    *("together", "cosine", "sentence", "beside", "joint"),
+    *("row", "text", "number"),
+)
 """Evidence on the first passages: the share of the question's content words that they have
 together, how far the highest cosine of a passage is above the last of the dense list (above 0 where
 that was not fused), the highest cosine of a sentence, the highest share of the words beside the
-names in one passage, and the same times the share of the names in that passage. Shares are weighted
-by how rare words are."""
+names in one passage, the same times the share of the names in that passage, the share of the words
+beside the names that is said of them (where the first passage is a row with them, and where not;
+see `_said_of_names`), and the share of the words with a digit that the passages have together.
+Shares are weighted by how rare words are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +258,8 @@ class Evidence:
             while one of the first passages has all of its words, and is answered where it is codes
             alone and one has them.
         most: Answerability at most: a question is called absent where the first passages have none
-            of its codes, which the wording would have put there, lack a year that it names, or say
-            nothing beside its names.
+            of its codes, which the wording would have put there, lack a year that it names, or are
+            led by a row with its names of which nothing else that it says is said.
     """
 
     def __init__(
@@ -327,7 +322,8 @@ class Evidence:
         is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
         written = (*whole[:FIRST], *ranking.ranking.ids(FIRST))
         is_strange |= any(year not in " ".join(written) for year in _YEAR.findall(ranking.question))
-        is_strange |= _lacks_what_is_asked(ranking, terms, first, is_name, nearest)
+        of_row, of_text = _said_of_names(ranking, terms, first, is_name, weights)
+        is_strange |= of_row == 0
         self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
             [
@@ -335,6 +331,8 @@ class Evidence:
                 nearest,
                 max(ranking.sentences[:FIRST], default=math.nan),
                 *map(np.fmax.reduce, (rest, joint)),
+                *(of_row, of_text),
+                _share(together[None], weights * [not term.isalpha() for term in terms])[0],
             ]
         )
 
@@ -357,57 +355,52 @@ def _has_form(term: str, text: str) -> bool:
     return stem in text and any(len(rest.partition(" ")[0]) <= 6 for rest in text.split(stem)[1:])
 
 
-def _lacks_what_is_asked(
-    ranking: RouteRanking, terms: Sequence[str], has_term: Mask, is_name: Mask, nearest: float
-) -> bool:
-    """Whether passages that have the names of a question seem to say nothing that it asks of them.
+def _said_of_names(
+    ranking: RouteRanking, terms: Sequence[str], has_term: Mask, is_name: Mask, weights: Float64
+) -> tuple[float, float]:
+    """The share of what a question says beside its names that the first passages say of these.
 
-    The row of a table says with its labels and its file's name all that it is about. So a short
-    question is not answered if the first passage is a row with the names, and neither it nor
-    another passage with them has what is asked, the first word beside the names. (Words just before
-    a name, as in "the yacht Saffron", belong to it.) Text may say it in other words, above all
-    under a title that is the name, so it must have no word beside the names and not be near either.
+    That is what passages with all of the names have, or passages whose title is in these: "the
+    phone of the keeper of K-17". The row of a table says with its labels and its file's name all
+    that it is about, while text may use other words, so rows are evidence of their own. Words just
+    before the name of a row, as in "the yacht Saffron", belong to it.
 
     Args:
         has_term: (n, t) which of the first passages have which terms.
         is_name: (t,) which terms are names.
-        nearest: How far the highest cosine is above that of the end of the dense list.
+        weights: (t,) how rare the terms are.
+
+    Returns:
+        The share if the first passage is a row with the names, and if not. The other is NaN, or
+        both are: where there is no name, no passage with the names, or no word beside these.
     """
-    texts, ids = ranking.texts[:FIRST], ranking.ranking.ids(FIRST)
-    names = {term for term, is_one in zip(terms, is_name, strict=True) if is_one}
-    heads = ({*content_terms(name)} for title, _ in ranking.texts for name in title_names(title))
-    is_far = nearest < _NEAR and not any(head and head.issubset(names) for head in heads)
-    if not any(map(str.isalpha, names)) or not (is_far or cells_of(texts[0][1])):
-        return False
-    has_term = has_term.copy()
-    for row, (id_, (_, text)) in enumerate(zip(ids, texts, strict=True)):
+    if not is_name.any():
+        return math.nan, math.nan
+    texts, has_term = ranking.texts[:FIRST], has_term.copy()
+    for row, (id_, (_, text)) in enumerate(zip(ranking.ranking.ids(FIRST), texts, strict=True)):
         labels = (word for label, _ in cells_of(text) for word in folded_words(label))
         of_file, abbreviations = {*content_terms(id_)}, tuple(w for w in labels if len(w) > 2)
         has_term[row] |= [t in of_file or t.startswith(abbreviations) for t in terms]
+    holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
+    if not holders.any():
+        return math.nan, math.nan
+    without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
+    asked: Mask = np.logical_and(~is_name, [term not in without for term in terms])
+    is_row = bool(holders[0] and cells_of(texts[0][1]))
     number_of = {form: n for n, term in enumerate(terms) for form in words_of(term)}
     order = [
         number_of.get(word, -1)
         for piece in ranking.question.split()
         for word in (*words_before_stemming(piece), *filter(_MARKS.count, piece[-1]))
     ]
-    holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
-    held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
-    is_named = is_name.copy()
-    is_row = bool(holders[0] and cells_of(texts[0][1]))
     for before, number in reversed([*pairwise(order)] if is_row else []):
-        if min(before, number) >= 0 and is_named[number]:
-            is_named[before] |= (has_term[:, before] & has_term[:, number]).any()
-    beside = [n for n in dict.fromkeys(order) if n >= 0 and not is_named[n]]
-    beside = [n for n in beside if terms[n] not in _OF_ANY_ANSWER]
-    asked = [n for n in beside if terms[n].isalpha() and terms[n] not in _HOW]
-    if not asked or _ASKS_MEANING.search(ranking.question):
-        return False
-    # One whose title is in a passage with the names: "the phone of the keeper of K-17".
+        if min(before, number) >= 0 and not asked[number]:
+            asked[before] &= not (has_term[:, before] & has_term[:, number]).any()
+    held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
     holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
-    is_short = len(beside) <= _FEW_WORDS
-    if is_row:
-        return is_short and not has_term[holders, asked[0]].any()
-    return is_far and not has_term[holders if is_short else slice(None)][:, beside].any()
+    said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
+    share = float(_share(said[None], weights * asked)[0])
+    return (share, math.nan) if is_row else (math.nan, share)
 
 
 def _are_names(

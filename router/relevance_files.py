@@ -19,7 +19,7 @@ from wye.router.relevance import (
 )
 from wye.router.types import USUAL, Route
 
-FORMAT = 5
+FORMAT = 6
 RELEVANCE = "relevance.json"
 """Name of a model's file."""
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
     from wye.backends.trigraph.seeds import SeedStats
 
-ABSTAIN_BELOW = 0.03
+ABSTAIN_BELOW = 0.05
 """Below this answerability there is no answer, unless the caller sets another bound."""
 SURE_FROM = 0.4
 """From this answerability on, an answer has no remark that it may not be here."""
@@ -203,6 +203,7 @@ class TimedArmResults:
         steps: Ranking by the route of steps; None if it is fusion's.
         planned: Whether the question has a plan.
         open: Whether its plan is open (`wye.featurizer.plan.Plan`).
+        rows: Whether a row of a table is among the text arms' first passages.
     """
 
     results: ArmResults
@@ -210,6 +211,7 @@ class TimedArmResults:
     steps: Ranking | None = None
     planned: bool = False
     open: bool = False
+    rows: bool = False
 
 
 SCORE = "score"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import Code, codes_in, notations, phrases
+from wye.backends.notations import WITHIN, Code, codes_in, notations, phrases
 from wye.backends.text import (
     content_terms,
     entity_key,
@@ -196,7 +196,8 @@ def having(codes: Sequence[Code], texts: Sequence[tuple[str, str]]) -> Mask:
         words = words_before_stemming(text := "\n".join(pair))
         known, in_order = {*words, *notations(text)}, f" {' '.join(words)} "
         has[row] = [
-            not known.isdisjoint(code.keys) or f" {' '.join(code.parts)} " in in_order
+            not known.isdisjoint([*code.keys, *(f"{WITHIN}{key}" for key in code.keys)])
+            or f" {' '.join(code.parts)} " in in_order
             for code in codes
         ]
     return has

@@ -13,7 +13,7 @@ from wye.backends.types import Float64, Int64, Mask, Ranking
 from wye.featurizer.analyser import open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.registry import syntax_matrix
-from wye.router.evidence import COLUMNS, FIRST_PASSAGES, schema_id, share_at_hand, with_corpus
+from wye.router.evidence import COLUMNS, schema_id, share_at_hand, with_corpus
 from wye.router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from wye.router.policy import SURE, bands, follows_names, is_nested, may_have_plan
 from wye.router.scorer import UNFAMILIAR_SCORE
@@ -228,8 +228,8 @@ class EvaluationSet:
 
     @cached_property
     def _follows(self) -> dict[Route, Mask]:
-        text = fuse_text(self.results, FusionSettings(), FIRST_PASSAGES)
-        known = [*zip(share_at_hand(self.features), text, strict=True)]
+        rows = (row.run.rows for row in self.questions)
+        known = [*zip(share_at_hand(self.features), rows, strict=True)]
         routes = (Route.HYBRID, Route.FUSION)
         return {r: np.array([follows_names(r, *row) for row in known], np.bool_) for r in routes}
 

@@ -63,8 +63,8 @@ Fitted on questions of {families}.
 Each was asked of its index, of a copy without its relevant passages (removed), and of copies with
 {sizes} passages. Near misses (near) put a name of one question into another, so that no passage has
 both the name and what is asked about it. {foreign}
-All families have the same weight, and so have questions with an answer and those without one; among
-passages, questions without an answer have a quarter of the weight of the others.
+All families have the same weight. Questions without an answer, two thirds of which are near misses,
+have half as much again as those with one; among passages, they have a quarter of it.
 
 For `fusion` and `few`: by curves fitted on all other families (or, if only one has answers, on four
 fifths of the questions), then (home) by curves fitted on four fifths of the questions of all
@@ -80,7 +80,7 @@ Of questions with an answer and of the kinds without one, how many are answered 
 ## Limits
 
 - A passage that holds the answer and was not judged counts as not relevant.
-- Half of the questions had no answer. If nearly all of yours have one, answerability is too low.
+- Three fifths of the weight had no answer. If nearly all of yours have one, answerability is low.
 - Without titles, probabilities are less reliable.
 
 Made by `wye train --relevance`, or by
@@ -91,9 +91,9 @@ _NO_FOREIGN = (
     "No questions of other corpora were asked, so how well they are told apart is not known."
 )
 MEASURES = ("AUC", "ECE")
-UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 0.5}
+UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 1.0}
 """Weight, within a family, of each kind of question without an answer; the others have 1."""
-PASSAGES_UNANSWERED = 0.25
+PASSAGES_UNANSWERED = 1 / 6
 """Factor on these weights where passages are fitted."""
 KINDS = ("own", *UNANSWERED)
 REPORTED = (Route.FUSION, FEW)

@@ -37,7 +37,7 @@ DEPTH = 100
 """Most hits of an arm or of steps."""
 BLOCK = 16
 """Questions whose replies are in one file of the cache."""
-SCHEMA = "16"
+SCHEMA = "17"
 """Incremented when what is kept of a reply changes, or its meaning does."""
 
 

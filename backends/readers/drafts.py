@@ -1,7 +1,7 @@
 """What a reader takes and returns, in plain types."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,36 @@ class BadFileError(Exception):
     """The file, or one record of it, cannot be read; says why."""
 
 
+DEEPEST = 64
+"""Levels of objects within objects that are read."""
 PARAGRAPH = "\n\n"
 _BROKEN = re.compile(r"(\w+)-\n[ \t]*(\w+)")
 _WORD = re.compile(r"\w+")
+
+
+def flat(
+    value: Mapping[str, object],
+    joint: str = ".",
+    longest: int = 1 << 30,
+    prefix: str = "",
+    at: int = 0,
+) -> Iterator[tuple[str, object]]:
+    """Name and value of each entry of a nested object; names of several levels are joined.
+
+    Args:
+        longest: An object whose joined name is that long is a value.
+
+    Raises:
+        BadFileError: It has more than `DEEPEST` levels.
+    """
+    if at > DEEPEST:
+        raise BadFileError("is nested too deeply")
+    for key, entry in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(entry, Mapping) and len(name) < longest:
+            yield from flat(entry, joint, longest, f"{name}{joint}", at + 1)
+        else:
+            yield name, entry
 
 
 @dataclass(frozen=True, slots=True)

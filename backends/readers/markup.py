@@ -3,7 +3,7 @@
 import datetime
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import unescape
 from typing import Any, BinaryIO
@@ -19,6 +19,7 @@ from wye.backends.readers.drafts import (
     Limits,
     Options,
     document,
+    flat,
     one_line,
 )
 
@@ -55,19 +56,15 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
         raise BadFileError(f"has front matter that is not YAML{position}: {reason}") from error
     if not isinstance(value, dict):
         raise BadFileError("has front matter whose lines are not like `author: Jane`")
-    return dict(_flat(value, "")), text[match.end() :]
+    entries = ((name, _metadata(entry)) for name, entry in flat(value))
+    return {name: entry for name, entry in entries if entry not in (None, [])}, text[match.end() :]
 
 
-def _flat(value: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for key, entry in value.items():
-        name = f"{prefix}{key}"
-        if isinstance(entry, dict):
-            yield from _flat(entry, f"{name}.")
-        elif isinstance(entry, list):
-            if values := [_plain(item) for item in entry if _is_value(item)]:
-                yield name, values
-        elif _is_value(entry):
-            yield name, _plain(entry)
+def _metadata(entry: object) -> object:
+    """A value, or the values in a list; None for anything else."""
+    if isinstance(entry, list):
+        return [_plain(item) for item in entry if _is_value(item)]
+    return _plain(entry) if _is_value(entry) else None
 
 
 def _is_value(value: object) -> bool:

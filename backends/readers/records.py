@@ -15,7 +15,7 @@ from pyarrow import parquet
 from wye.backends.documents import document_of, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.readers.decode import decoded, utf8_lines
-from wye.backends.readers.drafts import DEFAULT, ROW, BadFileError, Draft, Options
+from wye.backends.readers.drafts import DEFAULT, ROW, BadFileError, Draft, Options, flat
 from wye.backends.readers.tables import as_text, documents_of_rows
 from wye.backends.text import FUNCTION_WORDS
 from wye.backends.types import Passage
@@ -250,7 +250,13 @@ def _rows(
     rows: Sequence[tuple[int, object]], options: Options, labels: Mapping[str, str] = {}
 ) -> Iterator[Draft]:
     """A row for each object with its number in the file; `labels` are of all."""
-    cells = [(number, dict(_flat(row) if isinstance(row, dict) else ())) for number, row in rows]
+    cells = []
+    for number, row in rows:
+        try:
+            values = flat(row if isinstance(row, dict) else {}, " ", _LONGEST_NAME)
+            cells.append((number, {name: _cell(value) for name, value in values}))
+        except BadFileError as error:
+            yield Draft(line=number, error=str(error))
     yield from _table(cells, options, labels)
 
 
@@ -270,16 +276,12 @@ def _table(
     yield from documents_of_rows([(0, columns), *lines], options, labels)
 
 
-def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Name and text of each value, those of nested objects by both names unless these are long."""
-    for key, each in value.items():
-        if isinstance(each, dict) and len(prefix) + len(key) < _LONGEST_NAME:
-            yield from _flat(each, f"{prefix}{key} ")
-        elif isinstance(each, list | dict):
-            is_plain = isinstance(each, list) and not any(isinstance(i, list | dict) for i in each)
-            yield f"{prefix}{key}", ", ".join(map(as_text, each)) if is_plain else json.dumps(each)
-        else:
-            yield f"{prefix}{key}", as_text(each)
+def _cell(value: object) -> str:
+    """The text of a value, or of the values in a list."""
+    if not isinstance(value, list | dict):
+        return as_text(value)
+    is_plain = isinstance(value, list) and not any(isinstance(i, list | dict) for i in value)
+    return ", ".join(map(as_text, value)) if is_plain else json.dumps(value)
 
 
 def read_parquet(

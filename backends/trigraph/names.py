@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wye.backends.notations import phrases
+from wye.backends.notations import IS_DAY, days_within, phrases
 from wye.backends.numerics import distinct, ranges
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, GrowingArray
@@ -63,7 +63,6 @@ _STEM_CODE = re.compile(r"[A-Z]{1,4}[-_]\d+(?:[-_]\d+)*(?=[-_]|$)")
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
 _HONORIFIC = re.compile(r"(?:Dr|Mr|Mrs|Ms|Miss|Prof)\.? ")
 _KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
-_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
 _MOST_WORDS = 4
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 
@@ -405,6 +404,7 @@ def defining_names(
     shared: dict[str, set[str]] = defaultdict(set)
     people: dict[str, set[frozenset[str]]] = defaultdict(set)
     columns: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    periods: dict[str, list[int]] = defaultdict(list)
     for row, (title, document, text) in enumerate(zip(titles, documents, texts, strict=True)):
         keys = dict.fromkeys(map(entity_key, title_parts(title)))
         names = [key for key in keys if key and key not in whole and key not in FUNCTION_WORDS]
@@ -412,6 +412,8 @@ def defining_names(
         for key in names:
             shared[key].add(document)
         cells = cells_of(text)
+        for key in keys_of_periods(f"{title}; {text}") if cells else ():
+            periods[key].append(row)
         for label, value in (("", title), *cells) if cells else ():
             columns[document.rpartition(":")[0], label].append((row, value))
         for name in names_of_person(title) if cells else ():
@@ -431,20 +433,28 @@ def defining_names(
                     names_of[row].append(key)
                     shared[key].add(documents[row])
     # A name that two people share is none; how many rows are about one person says nothing.
-    return [
-        tuple(
-            key
-            for key in dict.fromkeys(names)
-            if len(shared[key]) <= MOST_DOCUMENTS and len(people[key]) <= 1
-        )
+    defining = [
+        {key: None for key in names if len(shared[key]) <= MOST_DOCUMENTS and len(people[key]) <= 1}
         for names in names_of
     ]
+    for key, rows in periods.items():
+        for row in rows if len(rows) <= MOST_DOCUMENTS else ():
+            defining[row][key] = None
+    return [*map(tuple, defining)]
 
 
 def day_keys(text: str) -> list[str]:
     """Keys of the days in a text in whatever notation: "on 2031-05-07", and without the year."""
-    keys = [key for phrase in phrases(text) for key in phrase.keys if _DAY.fullmatch(key)]
-    return [f"on {key.strip('-')}" for key in dict.fromkeys(keys)]
+    return _on(key for phrase in phrases(text) for key in phrase.keys if IS_DAY.fullmatch(key))
+
+
+def keys_of_periods(row: str) -> list[str]:
+    """As `day_keys`, of all days from the first to the last of a period in a row of a table."""
+    return _on(days_within(row, [*phrases(row)]))
+
+
+def _on(days: Iterable[str]) -> list[str]:
+    return [f"on {key.strip('-')}" for key in dict.fromkeys(days)]
 
 
 def are_keys(values: Sequence[str]) -> bool:

@@ -5,7 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wye.backends.lexical import question_notations
-from wye.backends.notations import codes_in, notations, notations_of, phrase_at
+from wye.backends.notations import (
+    WITHIN,
+    codes_in,
+    days_within,
+    notations,
+    notations_of,
+    phrase_at,
+)
 
 PIECES = (
     "5 March march 2040 , - . / : 05 12 31 pm a.m. 0 125 000 1.25 million k € $ mm % E-9 QX77 Öl",
@@ -17,12 +24,13 @@ PIECES_AND_SPACES = ["\n", "\u00a0", *" ".join(PIECES).split()]
 def slow_notations(text: str) -> list[str]:
     """Every form tried at every character, and every piece split."""
     keys = [key for piece in text.split() for key in notations_of(piece)]
-    start = 0
+    start, found = 0, []
     while start < len(text):
         phrase = phrase_at(text, start)
-        keys += phrase.keys if phrase else ()
+        found += [phrase] if phrase and phrase.keys else []
         start = phrase.end if phrase else start + 1
-    return [*dict.fromkeys(keys)]
+    keys += [key for phrase in found for key in phrase.keys]
+    return [*dict.fromkeys([*keys, *(f"{WITHIN}{key}" for key in days_within(text, found))])]
 
 
 @st.composite
@@ -120,7 +128,7 @@ def test_codes_of_a_question_are_no_years_counts_or_ordinary_words(
         ("What broke in August?", ["--08"]),
         ("Who was away last may or during April?", ["--05", "--04"]),
         ("What broke in August 2034?", ["2034-08"]),
-        ("What broke on 7 August?", ["--08-07"]),
+        ("What broke on 7 August?", ["--08-07", "~--08-07"]),
         ("May I march in?", []),
     ],
 )
@@ -128,3 +136,24 @@ def test_a_month_alone_is_searched_for_where_no_day_or_year_is_named(
     question: str, keys: list[str]
 ) -> None:
     assert question_notations(question) == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        ("2034-08-07\nweek: 32; to: 2034-08-09; tar: Odd", ["2034-08-08", "--08-08"]),
+        ("From: 07.08.2034; Until: 09.08.2034", ["2034-08-08", "--08-08"]),
+        ("7 August 2034 \u2013 9 August 2034", ["2034-08-08"]),
+        ("closed from 7 August 2034 to August 9, 2034", ["2034-08-08"]),
+        ("2034-08-07; to: 2034-09-08", []),
+        ("2034-08-09; to: 2034-08-07", []),
+        ("opened: 2034-08-07; seen: 2034-08-09", []),
+        ("Until 2034-08-07. On 2034-08-09 it is closed.", []),
+        ("31 April 2034 to 2 May 2034", []),
+    ],
+)
+def test_a_period_stands_for_its_days(text: str, inner: list[str]) -> None:
+    marked = {key for key in notations(text) if key.startswith(WITHIN)}
+    assert {f"{WITHIN}{key}" for key in inner} <= marked
+    assert bool(inner) == bool(marked)
+    assert bool(inner) == (not marked.isdisjoint(question_notations("Who tars on 8 August 2034?")))

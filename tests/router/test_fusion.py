@@ -341,20 +341,6 @@ def test_the_graph_weight_by_hand() -> None:
     assert found.tolist() == pytest.approx([1 / (1 + math.exp(1 - 1 - 0.5 * math.log(4) - 1.5))])
 
 
-def test_the_graph_weighs_less_among_rows_of_tables() -> None:
-    def logit(*ids: str) -> float:
-        of_rows = scored("lexical", dict.fromkeys(ids, 9.0))
-        seen = replace(walked(1, 0.25), rankings={Route.LEXICAL: of_rows})
-        (weight,) = graph_weights([seen], GraphWeightModel()).tolist()
-        return math.log(weight / (1 - weight))
-
-    prose = logit("ropes.md", "box.mbox:1", "d:2", "ropes.csv#0001")
-    assert logit("a/ropes.csv:1", "b", "Stores.XLSX:Sails:7#0001", "c") == pytest.approx(
-        prose - 0.75
-    )
-    assert logit("ropes.csv:1", "ropes.csv:2") == pytest.approx(prose - 1.5)
-
-
 @given(st.integers(1, 9), st.floats(0.01, 1), st.floats(0, 0.5))
 def test_nothing_that_speaks_for_the_graph_lowers_its_weight(
     titles: int, fifth: float, words: float

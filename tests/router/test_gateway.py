@@ -357,7 +357,7 @@ def test_among_rows_names_are_followed_without_a_plan_whatever_the_score(
     routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
     questions = ["one of a set", "a set of the one of a set"]
     for among_rows, routes in ((False, ["dense", "dense"]), (True, ["dense", "steps"])):
-        monkeypatch.setattr("wye.router.gateway.follows_names", lambda *_, rows=among_rows: rows)
+        monkeypatch.setattr("wye.router.gateway.cells_of", lambda _, is_row=among_rows: is_row)
         assert [one.route for one in routed.decide(questions)] == routes
 
 

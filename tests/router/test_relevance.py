@@ -184,13 +184,12 @@ ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
         ("What is the DECT number of Amira Holt?", [], False),
         ("What is the salary of Amira Holt?", [("", "Holt, Amira: her salary is 9.")], False),
         ("Who is Amira Holt?", [], False),
-        ("Which car does Amira Holt clean?", [("Pay", "Amira Holt has to clean the hall.")], True),
         ("Which car does Amira Holt clean?", [("Cars", "Amira Holt has to clean one.")], False),
         ("What is the phone of the mother of the inspector Amira Holt?", [], False),
         ("Which mast has the inspected Amira Holt?", [("Masts", "One was inspected.")], True),
         ("What is Amira Holt's extension?", [], False),
         ("What does Amira Holt stand for?", [], False),
-        ("How old is Amira Holt on that day?", [], False),
+        ("How old is Amira Holt?", [], False),
         ("Which car has Amira Holt?", [("DECT", "Their car is red.")], False),
     ],
 )
@@ -207,15 +206,22 @@ def test_the_name_of_a_file_says_what_its_rows_are() -> None:
         assert math.nextafter(most, 1) >= evidence_on(row, 100)[1].most >= math.nextafter(most, 0)
 
 
-def test_text_far_from_a_question_that_has_its_name_alone_is_called_absent() -> None:
-    page = "Boats to Brine Island leave at noon."
-    assert believed("Who is the mayor of Brine Island?", [("Piers", page)]) < ABSTAIN_BELOW
-    assert believed("Who is the mayor of Brine Island?", [("Brine Island", page)]) > SURE_FROM
-    assert believed("Who is the mayor of Brine Island?", [("Mayors", page)]) > SURE_FROM
-    assert believed("Does the ferry leave Brine Island?", [("Piers", page)]) > SURE_FROM
-    assert believed("Who stays on an island of Brine?", [("Piers", page)]) > SURE_FROM
-    near = RouteRanking("Who is the mayor of Brine?", Route.DENSE, ranking(0.6), [("", page)])
-    assert evidence_on(near, 100)[1].most == 1
+def test_what_is_said_of_the_names_counts_apart_for_rows_and_text() -> None:
+    question = "Which mast and sail has Amira Holt?"
+    page, sails = ("", "Amira Holt has a Mast."), ("Holt", "Their sail is red.")
+    cases = [([ROW], 0, math.nan), ([ROW, page], 0.5, math.nan), ([page, ROW], math.nan, 0.5)]
+    cases += [([ROW, page, sails], 1, math.nan), ([("", "They have a mast.")], math.nan, math.nan)]
+    for texts, row, text in cases:
+        found = evidence(question, texts)
+        values = of_answer(found, "row"), of_answer(found, "text")
+        assert values == pytest.approx((row, text), nan_ok=True)
+
+
+def test_words_with_a_digit_count_alone() -> None:
+    texts = [("Sail 15", "It is 9 m long."), ("Week 40", "The sails dry.")]
+    for question, share in (("sail 15 in week 40", 1), ("sail 16, week 40", 0.5), ("sail 16", 0)):
+        assert of_answer(evidence(question, texts), "number") == share
+    assert math.isnan(of_answer(evidence("Which sail is long?", texts), "number"))
 
 
 def test_what_has_all_words_of_a_question_is_never_called_absent() -> None:
@@ -364,7 +370,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("spoil", "message"),
     [
         (lambda text: text[:50], "is damaged"),
-        (lambda text: text.replace('"format": 5', '"format": 4'), "this build reads 5"),
+        (lambda text: text.replace('"format": 6', '"format": 5'), "this build reads 6"),
         (lambda text: text.replace('"bias"', '"bIas"'), "is damaged"),
         (lambda text: text.replace('"dense"', '"dance"'), "is damaged"),
         (lambda text: text.replace(" 2.0", " -1.0"), "never fall"),

@@ -73,6 +73,15 @@ def _counted(cells: list[int], rows: Sequence[Row], *further: Any) -> Iterator[D
     return documents_of_rows(rows, *further)
 
 
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl"])
+def test_a_row_that_is_nested_too_deeply_is_named_alone(tmp_path: Path, name: str) -> None:
+    rows = [f'{{"rope": {level}}}' for level in ("1", '{"a": ' * 65 + "2" + "}" * 65, "3")]
+    content = "\n".join(rows) if name.endswith("l") else f"[{', '.join(rows)}]"
+    passages, bad = read(tmp_path / name, content)
+    assert [each.text for each in passages] == ["1", "3"]
+    assert [(each.line, each.reason) for each in bad] == [(2, "is nested too deeply")]
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -52,6 +52,17 @@ def test_a_person_in_a_table_goes_by_one_name_if_nobody_shares_it() -> None:
     assert defining_names(titles, documents, ["She keeps the hut."] * 4) == [()] * 4
 
 
+def test_a_row_with_a_period_goes_by_each_of_its_days() -> None:
+    rows = ["to: 2034-08-09; tar: Odd Lie", "to: 2034-08-12; tar: Runa Berg"]
+    names = defining_names(["2034-08-07", "2034-08-10"], ["a.csv:1", "a.csv:2"], rows)
+    assert ("on 2034-08-08" in names[0], "on 08-11" in names[1]) == (True, True)
+    assert not {*names[0]} & {*names[1]}
+    many = defining_names(
+        ["Sails"] * 4, [f"{n}.csv:1" for n in range(4)], [f"since: {rows[0]}"] * 4
+    )
+    assert many == [()] * 4
+
+
 def test_chunks_of_a_document_count_as_one() -> None:
     titles = ["Runbook: Otter"] * 9
     names = defining_names(titles, ["runbook.md"] * 9, [""] * 9)
