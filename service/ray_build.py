@@ -94,7 +94,8 @@ def build(
         ModelError: A model is missing or damaged.
     """
     start, progress = perf_counter(), progress or Silent()
-    with _cluster(address), Session.create(settings, folder_of(settings)) as session:
+    named = address or os.environ.get("RAY_ADDRESS") or "local"  # else Ray joins a dead cluster
+    with _cluster(named), Session.create(settings, folder_of(settings)) as session:
         index, size = session.index, settings.ingest.batch_passages
         models = settings.analyser, session.analyser.fingerprint, settings.ingest.entity_vectors
         actor: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
@@ -177,12 +178,11 @@ def _cluster(address: str) -> Iterator[None]:
     Raises:
         ServiceError: There is no cluster at the address, or it fails during the work.
     """
-    is_ours = not ray.is_initialized()
     try:
-        if is_ours:
+        if is_ours := not ray.is_initialized():
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # sends usage data otherwise
             try:
-                ray.init(address or None, log_to_driver=False, logging_level="error")
+                ray.init(address, log_to_driver=False, logging_level="error")
             except Exception as error:  # on a busy machine, Ray raises just that
                 raise ConnectionError(f"It did not start: {error}") from error
         yield
