@@ -4,7 +4,7 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -397,11 +397,18 @@ class Writer:
         """Commit a version; its files are synced before its manifest names them."""
         self.check_newest()
         self.flush(fragments)
+        former = self.dataset
         with uninterrupted(), self.guard():
             self.dataset = lance.LanceDataset.commit(
-                self.dataset, change, read_version=self.version, max_retries=self.retries
+                former, change, read_version=self.version, max_retries=self.retries
             )
-        self.record()
+        try:
+            self.record()
+        except OSError:  # the caller is refused, so the version must not take effect later
+            with suppress(OSError):
+                (self.folder / PASSAGES / manifest_name(self.version)).unlink()
+                self.dataset = former
+            raise
 
     def adopt(self) -> None:
         """Go on from a version that Lance has committed by itself, such as one with an index."""

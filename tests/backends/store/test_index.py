@@ -1,5 +1,6 @@
 """The index folder: versions, fetching, writing, and refusing what is not ours."""
 
+import errno
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -68,6 +69,22 @@ def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) 
     assert not index.refresh()
     assert fetch(index, ["a", "b"]) == [passage("a", "Changed.")]
     assert list(index.versions()) == list(range(1, index.version + 1))
+
+
+def test_a_change_that_was_refused_does_not_come_later(
+    holding_a: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    with holding_a.writer() as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(wye.backends.store.index, "flush", full)
+            with pytest.raises(OSError, match="full"):
+                writer.upsert(plain("b"))
+        writer.upsert(plain("c"))
+    assert holding_a.refresh()
+    assert fetch(holding_a, ["a", "b", "c"]) == [passage("a"), passage("c")]
 
 
 def test_one_id_twice_in_a_commit_is_refused(index: PassageStore) -> None:
