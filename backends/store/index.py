@@ -405,9 +405,10 @@ class Writer:
         try:
             self.record()
         except OSError:  # the caller is refused, so the version must not take effect later
-            with suppress(OSError):
-                (self.folder / PASSAGES / manifest_name(self.version)).unlink()
-                self.dataset = former
+            with suppress(OSError, IndexDamagedError):
+                if read_record(self.folder).version < self.version:
+                    (self.folder / PASSAGES / manifest_name(self.version)).unlink()
+                    self.dataset = former
             raise
 
     def adopt(self) -> None:

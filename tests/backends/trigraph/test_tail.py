@@ -61,7 +61,7 @@ class MarkedCorpus(Corpus):
             "sentence_vectors": np.empty((len(lines), 0), np.float16),
             **dict.fromkeys(("hashes", "metadata", "_texts"), [""] * len(ids)),
             **dict.fromkeys(("version", "_fragments", "_dataset", "_index")),
-            "addresses": np.arange(len(ids)),
+            **dict.fromkeys(("addresses", "_known"), np.arange(len(ids))),
             "lines": [unmarked(line) for _, line in lines],
         }
         self.__dict__.update(arrays)  # frozen
