@@ -227,13 +227,13 @@ class LexicalRetriever:
         Source: the variant of Lucene with exact lengths, as Kamphuis et al. (ECIR 2020) write it.
         """
         if number not in self._weights:
-            idf, found = np.float32(self._idf(number)), []
+            idf, weights = np.float32(self._idf(number)), []
             for part in self._parts:
                 span = part.span(number)
                 rows, frequencies = part.rows[span], part.frequencies[span]
                 shares = frequencies / (self._norms[rows] + frequencies)
-                found.append((rows, (shares * idf).astype(np.float32)))
-            self._weights[number] = found
+                weights.append((rows, (shares * idf).astype(np.float32)))
+            self._weights[number] = weights
         return self._weights[number]
 
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:

@@ -223,9 +223,9 @@ def notations(text: str) -> list[str]:
     They are folded and not stemmed. Days within a period are marked with `WITHIN`.
     """
     of_pieces = chain.from_iterable(map(_OF_PIECES.__getitem__, text.split()))
-    found = [*phrases(text)] if _DIGIT.search(text) else []
-    within = [f"{WITHIN}{key}" for key in days_within(text, found)]
-    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in found), within))]
+    in_text = [*phrases(text)] if _DIGIT.search(text) else []
+    within = [f"{WITHIN}{key}" for key in days_within(text, in_text)]
+    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_text), within))]
 
 
 IS_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
@@ -237,16 +237,16 @@ _LONGEST_BETWEEN = 60
 _MOST_DAYS = 31
 
 
-def days_within(text: str, found: Sequence[Notation]) -> Iterator[str]:
+def days_within(text: str, in_text: Sequence[Notation]) -> Iterator[str]:
     """Keys of all days of each period in a text, with and without the year.
 
     A period is two days, a month apart at most, with a word for its end before the second: "from 3
     March 2031 to 9 March 2031", or in a row of a table, "2031-03-03; week: 10; to: 2031-03-09".
 
     Args:
-        found: The notations of the text.
+        in_text: The notations of the text, in its order.
     """
-    for first, last in pairwise(found):
+    for first, last in pairwise(in_text):
         between = text[first.end : last.start]
         if not (len(first.days) == len(last.days) == 1 and len(between) <= _LONGEST_BETWEEN):
             continue

@@ -5,7 +5,7 @@ A token keeps its case, and signs are tokens too. A term is a folded word withou
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 from typing import Literal
@@ -385,3 +385,41 @@ def cells_of(text: str) -> list[tuple[str, str]]:
         if joint and len(label) <= 40
     ]
     return cells if len(parts) > 1 and len(cells) > 0.7 * len(parts) else []
+
+
+_SECTION = re.compile(r"\s+[\u2013\u2014|/-]\s+")
+_JOINT = re.compile(r":\s+")
+_BRACKET = re.compile(r"\s*\(([^()]+)\)\s*$")
+_SHORT_NAME = re.compile(r"[A-Z][A-Z0-9./-]{1,9}")
+_CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)(?=[\w./-]*[^\W\d_])\w+(?:[./-]\w+)*")
+_STEM = re.compile(r"[\w.]+(?:[-_][\w.]+)+")
+_STEM_CODE = re.compile(r"[A-Z]{1,4}[-_]\d+(?:[-_]\d+)*(?=[-_]|$)")
+_MOST_WORDS = 4
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
+
+
+def title_parts(title: str) -> Iterator[str]:
+    """The parts of a title that may be names by themselves."""
+    head = title.partition(HEADING_JOINT)[0].strip()
+    if _STEM.fullmatch(head) and (head.islower() or not head.replace("-", "").isalpha()):
+        if code := _STEM_CODE.match(head):
+            yield code[0]
+            head = head[code.end() :]
+        yield " ".join(re.split(r"[-_]+", head)).strip()
+        return
+    if bracket := _BRACKET.search(head):
+        if _SHORT_NAME.fullmatch(bracket[1]):
+            yield bracket[1]
+        head = head[: bracket.start()]
+    whole, *sections = _SECTION.split(head)
+    for part in _JOINT.split(whole):
+        # "Paris - History" is a section of the page about Paris, not the page.
+        is_name = not sections and len(part.split()) <= _MOST_WORDS
+        if is_name and not part.startswith(("A ", "An ", "a ", "an ")):
+            yield part
+        for code in _CODE.finditer(part):
+            if _ORDINAL.fullmatch(code[0]):
+                continue
+            yield code[0]
+            if not code.start() and (rest := part[code.end() :].strip(" :-\u2013\u2014")):
+                yield rest

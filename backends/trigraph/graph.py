@@ -19,13 +19,12 @@ from wye.backends.numerics import distinct, first_of_each, ranges, without
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
 from wye.backends.strings import Strings, Words, ascending, find_all, joined
-from wye.backends.text import entity_key, title_names
+from wye.backends.text import entity_key, title_names, title_parts
 from wye.backends.trigraph.names import (
     NameTrie,
     NameWords,
     NormalisedCorpus,
     normalise,
-    title_parts,
 )
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Int32, Int64, Mask

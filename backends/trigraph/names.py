@@ -28,12 +28,12 @@ from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
 from wye.backends.text import (
     FUNCTION_WORDS,
-    HEADING_JOINT,
     cells_of,
     entity_key,
     is_informative,
     mention_key,
     title_keys,
+    title_parts,
     tokenise,
 )
 from wye.backends.types import Int32, Int64, Mask
@@ -53,18 +53,9 @@ _SHIFT = 32
 MOST_DOCUMENTS = 3
 """A part of titles that more documents share is a kind of text, not a name."""
 
-_SECTION = re.compile(r"\s+[\u2013\u2014|/-]\s+")
-_JOINT = re.compile(r":\s+")
-_BRACKET = re.compile(r"\s*\(([^()]+)\)\s*$")
-_ABBREVIATION = re.compile(r"[A-Z][A-Z0-9./-]{1,9}")
-_CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)(?=[\w./-]*[^\W\d_])\w+(?:[./-]\w+)*")
-_STEM = re.compile(r"[\w.]+(?:[-_][\w.]+)+")
-_STEM_CODE = re.compile(r"[A-Z]{1,4}[-_]\d+(?:[-_]\d+)*(?=[-_]|$)")
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
 _HONORIFIC = re.compile(r"(?:Dr|Mr|Mrs|Ms|Miss|Prof)\.? ")
 _KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
-_MOST_WORDS = 4
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,30 +475,3 @@ def names_of_person(title: str) -> Iterator[str]:
     else:
         return
     yield from (first.split()[0], last, f"{first[0]}. {last}", f"{last} {first[0]}")
-
-
-def title_parts(title: str) -> Iterator[str]:
-    """The parts of a title that may be names by themselves."""
-    head = title.partition(HEADING_JOINT)[0].strip()
-    if _STEM.fullmatch(head) and (head.islower() or not head.replace("-", "").isalpha()):
-        if code := _STEM_CODE.match(head):
-            yield code[0]
-            head = head[code.end() :]
-        yield " ".join(re.split(r"[-_]+", head)).strip()
-        return
-    if bracket := _BRACKET.search(head):
-        if _ABBREVIATION.fullmatch(bracket[1]):
-            yield bracket[1]
-        head = head[: bracket.start()]
-    whole, *sections = _SECTION.split(head)
-    for part in _JOINT.split(whole):
-        # "Paris - History" is a section of the page about Paris, not the page.
-        is_name = not sections and len(part.split()) <= _MOST_WORDS
-        if is_name and not part.startswith(("A ", "An ", "a ", "an ")):
-            yield part
-        for code in _CODE.finditer(part):
-            if _ORDINAL.fullmatch(code[0]):
-                continue
-            yield code[0]
-            if not code.start() and (rest := part[code.end() :].strip(" :-\u2013\u2014")):
-                yield rest

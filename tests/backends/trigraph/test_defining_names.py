@@ -2,8 +2,8 @@
 
 import pytest
 
-from wye.backends.text import cells_of
-from wye.backends.trigraph.names import day_keys, defining_names, title_parts
+from wye.backends.text import cells_of, title_parts
+from wye.backends.trigraph.names import day_keys, defining_names
 
 
 @pytest.mark.parametrize(
