@@ -40,7 +40,6 @@ from wye.backends.types import (
     RowHits,
     Scores,
     WordCoverage,
-    bits,
 )
 
 NO_TERM = "no term of the question occurs in the corpus"
@@ -294,9 +293,12 @@ class LexicalRetriever:
         in_texts = [0] * len(words)
         for number, owner in zip(word.tolist(), owners[at].tolist(), strict=True):
             in_texts[number] |= 1 << owner
-        heads = [frozenset(terms(title)) for title in titles]
+        in_titles = dict.fromkeys(words, 0)
+        for row, title in enumerate(titles):
+            for term in in_titles.keys() & terms(title):
+                in_titles[term] |= 1 << row
         return tuple(
-            WordCoverage(word, self._idf(number), bits([word in head for head in heads]), texts)
+            WordCoverage(word, self._idf(number), in_titles[word], texts)
             for word, number, texts in zip(words, numbers.tolist(), in_texts, strict=True)
         )
 

@@ -174,16 +174,13 @@ class FusedHits(RowHits):
 
     def make(self, positions: Int64) -> tuple[RankedHit, ...]:
         """The hits at some positions, with their sources."""
-        numbers = self._numbers[positions].tolist()
+        numbers = self._numbers[positions]
         sources: list[list[Source]] = [[] for _ in numbers]
         for ranking, of_list, shares in self._lists:
-            index_of = {number: index for index, number in enumerate(of_list.tolist())}
-            scores, list_shares = ranking.scores.tolist(), shares.tolist()
-            for hit_sources, number in zip(sources, numbers, strict=True):
-                index = index_of.get(number)
-                if index is not None:
-                    score, share = scores[index], list_shares[index]
-                    hit_sources.append(Source(ranking.retriever, index + 1, score, share))
+            hit, row = np.nonzero(numbers[:, None] == of_list)
+            columns = hit, row + 1, ranking.scores[row], shares[row]
+            for which, *rest in zip(*(column.tolist() for column in columns), strict=True):
+                sources[which].append(Source(ranking.retriever, *rest))
         return tuple(
             RankedHit(*hit[:3], tuple(sorted(hit_sources)))
             for hit, hit_sources in zip(super().make(positions), sources, strict=True)

@@ -202,8 +202,13 @@ class _PlanState:
         sums: dict[int, Source] = {}
         for kind, hits_of_kind in best.items():
             for passage, (score, rank) in hits_of_kind.items():
-                known = sums.get(passage) or Source(Route.STEPS, rank, score, 0.0)
-                sums[passage] = known._replace(share=known.share + weights[kind] * score)
+                first = sums.get(passage)
+                share = weights[kind] * score
+                sums[passage] = (
+                    Source(Route.STEPS, rank, score, share)
+                    if first is None
+                    else first._replace(share=first.share + share)
+                )
         return sums
 
     def _final_chain(self, searches: Iterable[SubQuestion]) -> tuple[ChainStep, ...]:

@@ -38,7 +38,7 @@ from wye.backends.types import Int32
 
 FOLDER = "derived"
 # Raise when a code change alters what is derived from a version, or how it is stored.
-LAYOUT = 19
+LAYOUT = 20
 PASSAGES = "passages"
 """The part that all others need."""
 KEPT_FROM = 1_000

@@ -56,10 +56,16 @@ class Lists:
     late: "Lists | None" = None
 
     @classmethod
-    def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "Lists":
+    def from_owners(
+        cls,
+        owners: Numbers,
+        items: Numbers,
+        size: int,
+        dtype: type[np.integer[Any]] = np.int32,
+    ) -> "Lists":
         """`size` lists from the list of each item, ascending, and the items."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
-        return cls(starts, items.astype(np.int32))
+        return cls(starts, items.astype(dtype))
 
     def __len__(self) -> int:
         """Number of lists."""
@@ -183,8 +189,17 @@ class DisplayNames:
         return [self.of(entity) for entity in range(self._size)]
 
 
-LISTS = ("passages", "mentions", "titled", "titles")
+LISTS = ("passages", "mentioned", "mentions", "titled", "titles")
 """The fields of `TriGraph` that are lists."""
+
+_COUNT_BITS = 16
+_MOST_COUNTED = (1 << _COUNT_BITS) - 1
+
+
+def counted_lists(owners: Int64, entities: Int64, counts: Int64, size: int) -> Lists:
+    """`TriGraph.mentioned` of `size` passages, from ascending pairs of one and an entity."""
+    items = entities << _COUNT_BITS | np.minimum(counts, _MOST_COUNTED)
+    return Lists.from_owners(owners, items, size, np.int64)
 
 
 @dataclass(frozen=True)
@@ -199,6 +214,8 @@ class TriGraph:
         is_phrase: (e,) whether an entity is known only as a noun phrase.
         degrees: (e,) number of passages that mention an entity.
         passages: For each entity the passages that mention it, ascending.
+        mentioned: For each passage the entities that it mentions, ascending, each with its count in
+            the last 16 bits; see `mentioned_in`.
         mentions: For each sentence the entities that it mentions.
         titled: For each entity the passages whose title it is, ascending.
         titles: For each passage the entities of its title.
@@ -210,6 +227,7 @@ class TriGraph:
     is_phrase: Mask
     degrees: Int32
     passages: Lists
+    mentioned: Lists
     mentions: Lists
     titled: Lists
     titles: Lists
@@ -243,12 +261,8 @@ class TriGraph:
         Returns:
             Positions in `passages`, ascending; the entities that each mentions, ascending; counts.
         """
-        first, last = self.sentence_starts[passages], self.sentence_starts[passages + 1]
-        owners = np.arange(len(passages)).repeat(last - first)
-        sentence, entity = self.mentions.pairs(ranges(first, last))
-        titled, title = self.titles.pairs(passages)
-        pairs = np.concatenate([owners[sentence], titled]), np.concatenate([entity, title])
-        return counted(*pairs, len(self))
+        owners, items = self.mentioned.pairs(passages)
+        return owners, items >> _COUNT_BITS, items & _MOST_COUNTED
 
     def sentences_with(self, entity: int) -> Int64:
         """Rows of the sentences that mention an entity, ascending."""
@@ -277,6 +291,7 @@ class TriGraph:
             is_phrase=arrays["is_phrase"],
             degrees=np.diff(lists["passages"].starts).astype(np.int32),
             passages=lists["passages"],
+            mentioned=lists["mentioned"],
             mentions=lists["mentions"],
             titled=lists["titled"],
             titles=lists["titles"],
@@ -389,18 +404,20 @@ def assemble(
     n = max(len(corpus), 1)
     titled_pairs = distinct(numbers.title_entity * n + numbers.title_passage)
     title_entity, title_passage = np.divmod(titled_pairs, n)
-    mentioned, passage, _ = counted(
-        np.concatenate([entity, title_entity]),
+    passage, mentioned, counts = counted(
         np.concatenate([corpus.sentence_passage[sentence].astype(np.int64), title_passage]),
-        n,
+        np.concatenate([entity, title_entity]),
+        size,
     )
-    passages = Lists.from_owners(mentioned, passage, size)
+    by_entity = np.argsort(mentioned, kind="stable")
+    passages = Lists.from_owners(mentioned[by_entity], passage[by_entity], size)
     by_title = np.argsort(title_passage, kind="stable")
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
         degrees=np.diff(passages.starts).astype(np.int32),
         passages=passages,
+        mentioned=counted_lists(passage, mentioned, counts, len(corpus)),
         mentions=Lists.from_owners(sentence, entity, len(corpus.sentence_passage)),
         titled=Lists.from_owners(title_entity, title_passage, size),
         titles=Lists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),

@@ -13,7 +13,6 @@ from wye.backends.dense import DenseRetriever, DenseSettings
 from wye.backends.numerics import (
     batches,
     distinct,
-    located,
     require_k,
     require_mask,
     top_rows,
@@ -38,7 +37,6 @@ from wye.backends.types import (
     RowHits,
     Scores,
     TextScorer,
-    bits,
 )
 
 LexicalScores = Callable[[Query], Float32]
@@ -164,18 +162,22 @@ class TriGraphBatch:
         """
         rows = [np.array(self._arm.corpus.rows(passage_ids), np.int64) for passage_ids in ids]
         return [
-            tuple(self._coverage(seed, passages) for seed in self._seeds_in_words(position))
+            self._coverage(self._seeds_in_words(position), passages)
             for position, passages in zip(positions, rows, strict=True)
         ]
 
-    def _coverage(self, seed: Seed, passages: Int64) -> NameCoverage:
-        entity = np.array([seed.entity])
-        mentioned, titled = self.filtered.mentions(entity)[0], self.filtered.titles(entity)[0]
-        in_titles, in_texts = (
-            bits(located(passages, rows)[1].tolist()) for rows in (titled, mentioned)
-        )
-        counts = len(mentioned), len(titled)
-        return NameCoverage(seed.mention, seed.value, *counts, in_titles, in_texts)
+    def _coverage(self, seeds: Sequence[Seed], passages: Int64) -> tuple[NameCoverage, ...]:
+        graph, entities = self._arm.graph, np.array([seed.entity for seed in seeds], np.int64)
+        degrees, titled = self.filtered.degree(entities), self.filtered.titles(entities)[1]
+        are_in = list[list[int]]()
+        for passage, entity in (graph.titles.pairs(passages), graph.mentioned_in(passages)[:2]):
+            which, at = np.nonzero(entities[:, None] == entity)
+            flags = [0] * len(seeds)
+            for number, position in zip(which.tolist(), passage[at].tolist(), strict=True):
+                flags[number] |= 1 << position
+            are_in.append(flags)
+        fields = zip(seeds, degrees.tolist(), titled.tolist(), *are_in, strict=True)
+        return tuple(NameCoverage(seed.mention, seed.value, *rest) for seed, *rest in fields)
 
     def search(
         self,

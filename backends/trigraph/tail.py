@@ -15,7 +15,7 @@ import numpy as np
 
 from wye.backends.store.corpus import Corpus
 from wye.backends.strings import Words
-from wye.backends.trigraph.graph import Lists, TriGraph, assemble, wants_phrases
+from wye.backends.trigraph.graph import Lists, TriGraph, assemble, counted_lists, wants_phrases
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Mask
 
@@ -54,11 +54,16 @@ def with_late(corpus: Corpus, base: TriGraph, settings: AssemblySettings) -> Tri
         starts = np.pad(lists.starts, (len(first), 0))
         return replace(first, late=Lists(starts, entities[lists.items]))
 
+    passage, entity, counts = late.mentioned_in(np.arange(len(corpus.parts[1])))
+    entity = entities[entity]
+    order = np.lexsort((entity, passage))
+    pairs = passage[order] + size, entity[order], counts[order]
     return TriGraph(
         keys=keys,
         is_phrase=is_phrase,
         degrees=degrees,
         passages=by_entity(base.passages, late.passages),
+        mentioned=replace(base.mentioned, late=counted_lists(*pairs, len(corpus))),
         mentions=by_row(base.mentions, late.mentions),
         titled=by_entity(base.titled, late.titled),
         titles=by_row(base.titles, late.titles),

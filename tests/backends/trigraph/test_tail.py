@@ -12,7 +12,7 @@ from tests.backends.conftest import ENTITY, PHRASE, unmarked
 from wye.backends.store.corpus import Corpus, Mentions, with_late
 from wye.backends.strings import Strings
 from wye.backends.text import tokenise
-from wye.backends.trigraph.graph import LISTS, FilteredGraph, TriGraph, assemble
+from wye.backends.trigraph.graph import LISTS, FilteredGraph, TriGraph, assemble, counted
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.trigraph.tail import with_late as graph_with_late
 
@@ -144,12 +144,12 @@ def check_consistent(graph: TriGraph) -> None:
     assert {len(graph.titled), len(graph.passages)} == {len(graph)}
     by_row = graph.mentioned_in(rows)[:2], graph.titles.pairs(rows)
     for by_entity, pairs_by_row in zip((graph.passages, graph.titled), by_row, strict=True):
-        pairs = by_entity.pairs(every), pairs_by_row
-        assert sorted(zip(*pairs[0], strict=True)) == sorted(
-            (e, row) for row, e in zip(*pairs[1], strict=True)
-        )
-    in_sentences = zip(*graph.mentions.pairs(np.arange(len(graph.mentions))), strict=True)
-    assert {(graph.owners[s], e) for s, e in in_sentences} <= {*zip(*by_row[0], strict=True)}
+        turned = zip(*reversed(pairs_by_row), strict=True)
+        assert sorted(zip(*by_entity.pairs(every), strict=True)) == sorted(turned)
+    sentences, entities = graph.mentions.pairs(np.arange(len(graph.mentions)))
+    owners = np.concatenate([graph.owners[sentences].astype(np.int64), by_row[1][0]])
+    expected = counted(owners, np.concatenate([entities, by_row[1][1]]), len(graph))
+    assert all(map(np.array_equal, graph.mentioned_in(rows), expected))
     for lists in (getattr(graph, name) for name in LISTS):
         chosen = np.array([*range(len(lists))][::-2], np.int64)
         owners, items = lists.pairs(chosen)
