@@ -19,7 +19,7 @@ from pyarrow import fs, parquet
 
 from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, document_of
 from wye.backends.errors import SourceError
-from wye.backends.files import open_regular, require_regular
+from wye.backends.files import open_regular, require_regular, write_atomically
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options
 from wye.backends.readers.extract import MOST_FILES, READERS
 from wye.backends.readers.records import (
@@ -35,7 +35,9 @@ from wye.backends.readers.records import (
     text_document,
 )
 from wye.backends.readers.sandbox import Sandbox
+from wye.backends.store.documents import open_last
 from wye.backends.store.source import IndexSource, is_index
+from wye.backends.store.versions import reading
 from wye.backends.types import Metadata, Passage
 
 
@@ -450,3 +452,47 @@ def _file(name: str, listed: str | fs.FileInfo, store: str) -> _File:
 
 def _unreadable(error: OSError) -> NoReturn:
     raise SourceError(f"A folder cannot be read: {error}. Check the permissions.") from error
+
+
+_FILES = "files.parquet"
+
+
+def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
+    """Ids of the documents of files that were in folders when they were indexed, and are no longer.
+
+    A document that a file elsewhere gave later is that file's.
+
+    Args:
+        listed: Folder -> names of the files that it has now.
+    """
+    lost = {
+        id_
+        for id_, file in read_files(folder).items()
+        for source, names in listed.items()
+        if file.startswith(f"{source}/") and file.removeprefix(f"{source}/") not in names
+    }
+    if not lost:
+        return []
+    index = open_last(folder)
+    with reading(folder):
+        ids = index.snapshot().to_table(columns=["document"])["document"].to_pylist()
+    return sorted(lost.intersection(ids))
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    """Id of each document that `wye index` read of files -> the file; {} if that is not known."""
+    with suppress(OSError, pa.ArrowException):
+        return dict(zip(*parquet.read_table(folder / _FILES).to_pydict().values(), strict=True))
+    return {}
+
+
+def record_files(folder: Path, files: Mapping[str, str], removed: Collection[str] = ()) -> None:
+    """Add to what `read_files` returns, without documents that were removed.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    known = {id_: file for id_, file in read_files(folder).items() if id_ not in removed}
+    known |= files
+    with write_atomically(folder / _FILES) as file:
+        parquet.write_table(pa.table({"id": [*known], "file": [*known.values()]}), file)

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from wye.service.commands.options import (
-    FilterOption,
-    IndexOption,
-    JsonOption,
-    folder_of,
-)
+from wye.service.commands.options import FilterOption, IndexOption, JsonOption, folder_of
 from wye.service.errors import ServiceError
 from wye.service.terminal import output, say
 
@@ -28,7 +23,7 @@ TO_DO = 1
 def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Show an index's counts, size on disk, versions, and the models it is pinned to."""
     from wye.backends.files import rounded_json
-    from wye.backends.store.documents import take_inventory
+    from wye.backends.inventory import take_inventory
     from wye.service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))

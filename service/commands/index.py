@@ -178,7 +178,7 @@ def _ingest(
     import wye
     from wye.backends.files import patient
     from wye.backends.readers.records import Ids
-    from wye.backends.store.documents import read_files, record_files
+    from wye.backends.sources import read_files, record_files
     from wye.backends.store.versions import address_of
 
     # Look at the sources before the models, which take seconds to load.
@@ -239,7 +239,8 @@ def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
 
 def _prune(folder: Path, bad: "BadLines", *, prune: bool, dry_run: bool = False) -> None:
     """Remove the documents whose file is gone from the folders that were read, or count them."""
-    from wye.backends.store.documents import Removal, record_files, remove, vanished
+    from wye.backends.sources import record_files, vanished
+    from wye.backends.store.documents import Removal, remove
 
     ids = vanished(folder, bad.listed)
     if ids and dry_run:

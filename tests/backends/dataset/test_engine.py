@@ -18,7 +18,8 @@ from wye.backends.dataset.build import Counts, count
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import WordTable
 from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError
-from wye.backends.store.documents import Removal, coverage, remove, take_inventory
+from wye.backends.inventory import coverage, take_inventory
+from wye.backends.store.documents import Removal, remove
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Metadata, Passage, Query
 from wye.router.dataset import DatasetSnapshot

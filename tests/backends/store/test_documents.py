@@ -9,15 +9,9 @@ import wye.backends.store.derived
 import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER
 from wye.backends.errors import IndexNotFoundError
+from wye.backends.inventory import take_inventory
 from wye.backends.store.corpus import changed_since, read_corpus
-from wye.backends.store.documents import (
-    Removal,
-    list_documents,
-    matching,
-    read_document,
-    remove,
-    take_inventory,
-)
+from wye.backends.store.documents import Removal, list_documents, matching, read_document, remove
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage

@@ -20,8 +20,9 @@ from wye.backends.errors import (
     IndexLockedError,
     IndexNotFoundError,
 )
+from wye.backends.inventory import take_inventory
 from wye.backends.store.corpus import read_corpus
-from wye.backends.store.documents import Removal, list_documents, remove, take_inventory
+from wye.backends.store.documents import Removal, list_documents, remove
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import Repair, repair
