@@ -14,7 +14,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -391,47 +391,66 @@ def defining_names(
         texts: Their texts.
     """
     whole = {key for title in titles for key in title_keys(title)}
-    names_of: list[list[str]] = []
+    names = [_names_in_title(title, whole) for title in titles]
     shared: dict[str, set[str]] = defaultdict(set)
     people: dict[str, set[frozenset[str]]] = defaultdict(set)
-    columns: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     periods: dict[str, list[int]] = defaultdict(list)
+    columns: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for row, (title, document, text) in enumerate(zip(titles, documents, texts, strict=True)):
-        keys = dict.fromkeys(map(entity_key, title_parts(title)))
-        names = [key for key in keys if key and key not in whole and key not in FUNCTION_WORDS]
-        names_of.append(names)
-        for key in names:
+        for key in names[row]:
             shared[key].add(document)
-        cells = cells_of(text)
-        for key in keys_of_periods(f"{title}; {text}") if cells else ():
+        if not (cells := cells_of(text)):
+            continue
+        person = frozenset(_HONORIFIC.sub("", title).casefold().replace(",", "").split())
+        for key in _names_in_table(title):
+            names[row].append(key)
+            people[key].add(person)
+        for key in keys_of_periods(f"{title}; {text}"):
             periods[key].append(row)
-        for label, value in (("", title), *cells) if cells else ():
+        for label, value in (("", title), *cells):
             columns[document.rpartition(":")[0], label].append((row, value))
-        for name in names_of_person(title) if cells else ():
-            key = entity_key(name)
-            if len(key) > 2 and name[0].isupper():
-                names.append(key)
-                people[key].add(
-                    frozenset(_HONORIFIC.sub("", title).casefold().replace(",", "").split())
-                )
-    tables_with_keys = set()
-    for (table, label), column in columns.items():
-        values = [value if label else value.replace(" ", "") for _, value in column]
-        if table not in tables_with_keys and are_keys(values):
-            tables_with_keys.add(table)
-            for row, value in column:
-                for key in (*([entity_key(value)] if label else ()), *day_keys(value)):
-                    names_of[row].append(key)
-                    shared[key].add(documents[row])
+    for row, key in _keys_of_rows(columns):
+        names[row].append(key)
+        shared[key].add(documents[row])
     # A name that two people share is none; how many rows are about one person says nothing.
     defining = [
-        {key: None for key in names if len(shared[key]) <= MOST_DOCUMENTS and len(people[key]) <= 1}
-        for names in names_of
+        {key: None for key in keys if len(shared[key]) <= MOST_DOCUMENTS and len(people[key]) <= 1}
+        for keys in names
     ]
     for key, rows in periods.items():
         for row in rows if len(rows) <= MOST_DOCUMENTS else ():
             defining[row][key] = None
     return [*map(tuple, defining)]
+
+
+def _names_in_title(title: str, whole: Collection[str]) -> list[str]:
+    """Keys of the parts of a title that are no whole titles."""
+    keys = dict.fromkeys(map(entity_key, title_parts(title)))
+    return [key for key in keys if key and key not in whole and key not in FUNCTION_WORDS]
+
+
+def _names_in_table(title: str) -> Iterator[str]:
+    """Keys by which a person goes whose row in a table has this title."""
+    for name in names_of_person(title):
+        if len(key := entity_key(name)) > 2 and name[0].isupper():
+            yield key
+
+
+def _keys_of_rows(
+    columns: Mapping[tuple[str, str], Sequence[tuple[int, str]]],
+) -> Iterator[tuple[int, str]]:
+    """Rows and keys, by the first column that tells a table's rows apart; titles have no label."""
+    tables_with_keys = set()
+    for (table, label), column in columns.items():
+        values = [value if label else value.replace(" ", "") for _, value in column]
+        if table in tables_with_keys or not are_keys(values):
+            continue
+        tables_with_keys.add(table)
+        for row, value in column:
+            if label:
+                yield row, entity_key(value)
+            for key in day_keys(value):
+                yield row, key
 
 
 def day_keys(text: str) -> list[str]:
