@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
-from itertools import chain
+from itertools import chain, cycle, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,6 +27,7 @@ import ray
 from ray.data import DataContext, Dataset, TaskPoolStrategy
 from ray.exceptions import RayError
 from ray.util import ActorPool
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as NodeAffinity
 
 from wye.backends.dataset.build import (
     SCALAR_INDICES,
@@ -52,7 +53,7 @@ from wye.backends.store.ingest import (
 )
 from wye.backends.store.schema import has_columns, metadata_json, to_batch, to_passages
 from wye.backends.types import Passage, Progress, Silent
-from wye.featurizer.analyser import Analyser, AnalyserSettings
+from wye.featurizer.analyser import Analyser
 from wye.router.session import Session
 from wye.router.settings import Settings
 from wye.service.commands.options import folder_of
@@ -97,9 +98,14 @@ def build(
     named = address or os.environ.get("RAY_ADDRESS") or "local"  # else Ray joins a dead cluster
     with _cluster(named), Session.create(settings, folder_of(settings)) as session:
         index, size = session.index, settings.ingest.batch_passages
-        models = settings.analyser, session.analyser.fingerprint, settings.ingest.entity_vectors
-        actor: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
-        workers = [actor.remote(index.path, *models) for _ in range(actors or _processors())]
+        models = index.path, settings, session.analyser.fingerprint
+        # They hold no processor: those of a lost node would wait for one that nobody gives back.
+        actor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Worker)
+        nodes = _processors()
+        workers = [
+            actor.options(scheduling_strategy=NodeAffinity(node, soft=True)).remote(*models)
+            for node in islice(cycle(nodes), actors or len(nodes))
+        ]
         progress.start(None, "passages")
         try:
             with index.writer() as writer:
@@ -140,7 +146,7 @@ def _over(task: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[Any]:
     waiting: deque[Any] = deque()
     for number in numbers:
         waiting.append(remote.remote(task, number))
-        if len(waiting) > 2 * _processors():
+        if len(waiting) > 2 * len(_processors()):
             yield ray.get(waiting.popleft())
     while waiting:
         yield ray.get(waiting.popleft())
@@ -152,7 +158,7 @@ def _run(task: Callable[[int], Any], number: int) -> object:
 
 def _build_indices(dataset: lance.LanceDataset) -> None:
     """As `build_indices`, by lance-ray, with a part of each index on each processor."""
-    workers = _processors()
+    workers = len(_processors())
     for column, kind, options in SCALAR_INDICES:
         if kind == "LABEL_LIST":  # lance-ray 0.5 cannot; labels of filters are few
             dataset.create_scalar_index(column, kind, **options)
@@ -161,14 +167,8 @@ def _build_indices(dataset: lance.LanceDataset) -> None:
             dataset.uri, column=column, index_type=kind, num_workers=workers, **options
         )
     if lists := vector_lists(dataset):
-        lance_ray.create_index(
-            dataset.uri,
-            "vector",
-            VECTOR_INDEX,
-            metric="dot",
-            num_partitions=lists,
-            num_workers=workers,
-        )
+        options = {"metric": "dot", "num_partitions": lists, "num_workers": workers}
+        lance_ray.create_index(dataset.uri, "vector", VECTOR_INDEX, **options)
 
 
 @contextmanager
@@ -202,20 +202,22 @@ def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Datase
     context = DataContext.get_current()
     context.execution_options.preserve_order = True  # the first document with an id wins
     context.enable_progress_bars = context.print_on_execution_start = False
-    numbers = [{"file": number} for number in range(len(files))]
-    blocks = ray.data.from_items(numbers, override_num_blocks=min(len(files), 16 * _processors()))
+    numbers, workers = [{"file": number} for number in range(len(files))], len(_processors())
+    blocks = ray.data.from_items(numbers, override_num_blocks=min(len(files), 16 * workers))
     return blocks.map_batches(
         _rows_of,
         fn_args=(list(files), dict(options)),
         batch_size=1,
         batch_format="pyarrow",
         num_cpus=0,  # an actor may hold the only processor
-        compute=TaskPoolStrategy(size=max(1, _processors() // 2)),
+        compute=TaskPoolStrategy(size=max(1, workers // 2)),
     )
 
 
-def _processors() -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+def _processors() -> list[str]:
+    """The node of each processor of the cluster."""
+    counts = {n["NodeID"]: int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]}
+    return [node for node, count in counts.items() for _ in range(count)] or [*counts]
 
 
 def _rows_of(
@@ -259,16 +261,11 @@ def _passages(rows: Dataset, on_bad: OnBad) -> Iterator[tuple[str, Passage]]:
 class _Worker:
     """An actor with models, which writes fragments."""
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: AnalyserSettings,
-        fingerprint: Mapping[str, str],
-        has_entity_vectors: bool,
-    ) -> None:
-        single = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
+    def __init__(self, folder: Path, settings: Settings, fingerprint: Mapping[str, str]) -> None:
+        analyser = settings.analyser
+        single = replace(analyser, processes=1, encoder=replace(analyser.encoder, threads=1))
         self._analyser, self._index = Analyser(single), PassageStore.open(folder)
-        self._encoder = self._analyser if has_entity_vectors else None
+        self._encoder = self._analyser if settings.ingest.entity_vectors else None
         if self._analyser.fingerprint != fingerprint:
             raise RuntimeError("a machine of the cluster has other models than this machine")
 
@@ -279,10 +276,8 @@ class _Worker:
         if not passages:
             return [], Counts()
         dataset, analysed = self._index.snapshot(), [*self._analyser.analyse(passages)]
-        rows, counts = (
-            to_batch(passages, analysed, dataset.schema, lengths, self._encoder),
-            Counts(),
-        )
+        rows = to_batch(passages, analysed, dataset.schema, lengths, self._encoder)
+        counts = Counts()
         if has_columns(dataset.schema):
             rows, counts = with_columns(self._index, rows)
         return new_fragments(rows, dataset), counts
