@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal
 
 import lance
@@ -60,7 +61,7 @@ from wye.backends.store.schema import (
     has_columns,
 )
 from wye.backends.strings import Strings
-from wye.backends.text import entity_key, tokenise
+from wye.backends.text import entity_key, mention_key, tokenise
 from wye.backends.trigraph.graph import (
     FEW_ENTITIES,
     MAX_PHRASE_PASSAGES,
@@ -296,7 +297,7 @@ class Counts:
 
     Attributes:
         proper: Names that are not only known as noun phrases.
-        shown: Name -> its spelling where most passages have it, and how many these are.
+        shown: Name and a spelling -> how often it is tagged so; 0 for one of a title.
         phrases: Noun phrase -> how many passages have it.
         tagged: Number of mentions of named entities.
         untagged: Number of mentions of noun phrases.
@@ -307,7 +308,7 @@ class Counts:
     names: Counter[str] = field(default_factory=Counter)
     titles: Counter[str] = field(default_factory=Counter)
     proper: set[str] = field(default_factory=set)
-    shown: dict[str, tuple[int, str]] = field(default_factory=dict)
+    shown: Counter[Pair] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     phrases: Counter[str] = field(default_factory=Counter)
@@ -332,16 +333,9 @@ class Counts:
             total.tagged += counts.tagged
             total.untagged += counts.untagged
             total.proper |= counts.proper
-            total.show(counts.shown.items())
-            for name in ("names", "titles", "tokens", "labels", "phrases"):
+            for name in ("names", "titles", "shown", "tokens", "labels", "phrases"):
                 getattr(total, name).update(getattr(counts, name))
         return total
-
-    def show(self, spellings: Iterable[tuple[str, tuple[int, str]]]) -> None:
-        """Take the spellings that more passages have than those that are known."""
-        for key, shown in spellings:
-            both = self.shown.get(key, shown), shown
-            self.shown[key] = max(both, key=lambda one: (one[0], -len(one[1]), one[1]))
 
     def keep_phrases(self, settings: AssemblySettings) -> bool:
         """Take recurring noun phrases as names, where noun phrases are; returns whether."""
@@ -362,8 +356,12 @@ class Counts:
         self.names.update(name.key for name in names)
         self.titles.update({names[position].key for position in row.titles})
         self.proper.update(name.key for name in names if not name.is_phrase)
-        spellings = ((name.key, (name.passages, name.shown)) for name in names)
-        self.show((key, shown) for key, shown in spellings if shown[1] != key)
+        if isinstance(row, NewRow):
+            self.shown.update(
+                {(each.key, each.shown): 0 for each in names if each.shown != each.key}
+            )
+            tagged = chain.from_iterable(row.tagged)
+            self.shown.update((mention_key(surface), surface.strip()) for surface in tagged)
         self.tokens.update({*tokens.split()})
         self.labels.update({canonical_json([*pair]) for pair in pairs_of(metadata)})
 
@@ -373,13 +371,16 @@ class Counts:
         Args:
             sign: -1 to have them subtracted.
         """
+        # The most frequent one is last, of several the first in code point order.
+        spelt = sorted(sorted(self.shown.items(), reverse=True), key=itemgetter(1))
+        shown = {key: text for (key, text), _ in spelt}
         names = [
             entry_of_name(
                 key,
                 sign * count,
                 sign * self.titles[key],
                 is_phrase=key not in self.proper,
-                shown=self.shown.get(key, (0, ""))[1],
+                shown=shown.get(key, ""),
             )
             for key, count in sorted(self.names.items())
         ]

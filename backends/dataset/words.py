@@ -47,7 +47,7 @@ class Word(NamedTuple):
         passages: How many passages have it.
         titles: Of a name, how many passages have it as their title.
         bits: `PHRASE`, `LINKED`.
-        shown: Of a name, its most frequent spelling, if that is not its key.
+        shown: Of a name, its most frequent spelling; "" if only its key is known.
     """
 
     text: str

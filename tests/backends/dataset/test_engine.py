@@ -121,6 +121,18 @@ def test_the_graph_of_a_question_lists_passages_by_id_wherever_they_are_stored(
     assert source.consecutive(trace.passages).tolist() == [[1, 2], [2, 3]]
 
 
+def test_a_name_is_shown_as_it_is_spelt_most_often_wherever_that_is_stored(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    with Session.create(load_settings(), folder) as target:
+        for part in (["Unesco", "Unesco", "UNESCO"], ["UNESCO", "UNESCO"]):
+            texts = [f"They met {name} there." for name in part]
+            target.ingest([Passage(f"{len(part)}-{n}", "", text) for n, text in enumerate(texts)])
+        target.build_indices()
+    rows = opened(folder).snapshot.graph.version.rows_of(["3-0", "2-0"])  # type: ignore[attr-defined]
+    shown = [name.shown for row in rows for name in row.names if name.key == "unesco"]
+    assert shown == ["UNESCO", "UNESCO"]
+
+
 def test_names_of_a_question_are_those_of_memory(prepared: Path) -> None:
     for question in QUESTIONS:
         stats = []
