@@ -195,7 +195,7 @@ def documents_of_rows(
     texts; other columns follow as "column: value". They are metadata too; numbers and booleans keep
     their types where a whole column is of these.
 
-    Lines above the table with a single value are its caption, which its rows repeat at their end.
+    Lines above the table with few values are its caption, which its rows repeat at their end.
     A header with names that repeat, as of merged cells, goes on in the next line.
 
     Args:
@@ -206,7 +206,7 @@ def documents_of_rows(
         BadFileError: A column that the options name is missing.
     """
     top = _caption_lines(rows)
-    caption = one_line(" ".join(next(filter(None, row)) for _, row in rows[:top]))
+    caption = one_line(" ".join(cell for _, row in rows[:top] for cell in dict.fromkeys(row)))
     rows = rows[top:]
     is_split = len(rows) > 2 and _is_split(rows[0][1], rows[1][1])
     has_header = options.has_header
@@ -235,17 +235,18 @@ def documents_of_rows(
 
 
 def _caption_lines(rows: Sequence[Row]) -> int:
-    """How many lines above a table, most of whose rows are as long as its header, are a caption.
+    """How many lines above a table are its caption: those with at most half as many cells.
 
-    Lines of a single cell may be rows too, so the table has to have more of them.
+    Lines of a single cell may be rows too, so the table has to have more of them, and most of its
+    rows fill more than half of its header.
     """
-    widest = max(map(_filled, rows))
+    usual = sorted(map(_filled, rows))[len(rows) // 2]
     top = 0
-    while top < len(rows) - 1 and _filled(rows[top]) == 1 < widest:
+    while top < len(rows) - 1 and 2 * _filled(rows[top]) <= usual:
         top += 1
-    table = [len(row) for _, row in rows[top:]]
-    least = 3 if any(len(row) == 1 for _, row in rows[:top]) else 2
-    is_regular = table.count(table[0]) >= _REGULAR * len(table)
+    header, *table = (len(row) for _, row in rows[top:])
+    is_regular = sum(header < 2 * length <= 2 * header for length in table) >= _REGULAR * len(table)
+    least = 2 if any(len(row) == 1 for _, row in rows[:top]) else 1
     return top if is_regular and len(table) >= least else 0
 
 
