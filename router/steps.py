@@ -11,6 +11,7 @@ question stays first.
 All searches of a level go together, for all questions of a batch.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -331,7 +332,7 @@ class _Scores:
         for passage in self._first:
             self._raise(passage, max(self._scores.values()) - self._scores[passage])
 
-    def add_hops(self, hops: Iterable[Hop]) -> None:
+    def add_hops(self, hops: Sequence[Hop]) -> None:
         """Move what hops lead to towards the highest score, by the probability of each."""
         number_of = {id_: number for number, id_ in enumerate(self._ids)}
         best = max(self._scores.values(), default=0.0)
@@ -341,6 +342,17 @@ class _Scores:
                 self._ids.append(hop.passage)
             score = self._scores.setdefault(passage, 0.0)
             self._raise(passage, HOPS.share * hop.probability * (best - score))
+        for hop in hops:
+            if hop.has_place:
+                self._place(number_of[hop.passage])
+
+    def _place(self, passage: int) -> None:
+        """Raise a passage's score to a place among the first."""
+        order = self._order()
+        if passage not in order[:FIRST] and len(order) > FIRST > 1:
+            *_, above, last = (self._scores[each] for each in order[:FIRST])
+            between = max((above + last) / 2, math.nextafter(last, math.inf))
+            self._raise(passage, between - self._scores[passage])
 
     def first(self, k: int) -> list[str]:
         """Ids of the k passages with the highest scores."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wye.backends.numerics import logistic
-from wye.backends.text import folded_words, split_sentences, words_of
+from wye.backends.text import cells_of, folded_words, split_sentences, words_of
 from wye.backends.trigraph.names import day_keys
 from wye.backends.trigraph.question import PassageSource, Sentences
 from wye.backends.types import Float64, Int64, Query, WordCoverage
@@ -42,9 +42,6 @@ _TIMED = re.compile(
 class HopModel:
     """A logistic model of whether a named passage is evidence, and how far it is moved.
 
-    The weights are rounded from a fit on train questions of 2WikiMultiHopQA, MuSiQue, HotpotQA and
-    `service/demo_work`; `docs/results.md` has its figures.
-
     Attributes:
         bias: Logit for the first passage, its nearest sentence and a name of its own.
         rank: Weight of the number of passages before the one that has the name.
@@ -53,20 +50,52 @@ class HopModel:
         rarity: Weight of ln(number of passages that mention the name).
         mention: Added where the passage only mentions the name.
         words: Weight of the share that the named passage has and the one that names it lacks.
+        columns: Weight of the share of these words that label columns of the named row.
         share: How far a passage is moved towards the best score, for a probability of 1.
     """
 
-    bias: float = 0.2
-    rank: float = -0.3
-    nearness: float = 3.2
-    linked: float = 2.5
-    rarity: float = -1.4
-    mention: float = -2.8
-    words: float = 11.8
-    share: float = 0.8
+    bias: float
+    rank: float
+    nearness: float
+    linked: float
+    rarity: float
+    mention: float
+    words: float
+    columns: float = 0.0
+    share: float = 0.0
+
+    @property
+    def weights(self) -> list[float]:
+        """The weights of evidence, in this order."""
+        first = [self.rank, self.nearness, self.linked, self.rarity, self.mention]
+        return [*first, self.words, self.columns]
+
+    def probabilities(self, evidence: Float64) -> Float64:
+        """(m,) probabilities from (m, d) evidence; what is missing at the end counts nothing."""
+        return logistic(self.bias + evidence @ self.weights[: evidence.shape[1]])
 
 
-HOPS = HopModel()
+HOPS = HopModel(
+    bias=0.2, rank=-0.3, nearness=3.2, linked=2.5, rarity=-1.4, mention=-2.8, words=11.8, share=0.8
+)
+"""Weights rounded from a fit on train questions of 2WikiMultiHopQA, MuSiQue, HotpotQA and
+`service/demo_work`; `docs/results.md` has its figures."""
+ROW_HOPS = HopModel(
+    bias=-2.6,
+    rank=-0.35,
+    nearness=2.6,
+    linked=1.9,
+    rarity=-0.7,
+    mention=-0.3,
+    words=9.0,
+    columns=7.8,
+)
+"""Weights where a row of a table is among the first passages, from a fit on six made-up folders.
+
+Rows of one table resemble each other, so that a row of another hardly overtakes them by its score.
+So the likeliest passage has a place among the first."""
+LEAST = 0.05
+"""Probability below which it has none."""
 
 
 class Hop(NamedTuple):
@@ -78,6 +107,7 @@ class Hop(NamedTuple):
         name: The name.
         source: Id of the passage that has the name.
         sentence: Row of the sentence that has it.
+        has_place: Whether the passage has a place among the first, whatever its score.
     """
 
     passage: str
@@ -85,6 +115,7 @@ class Hop(NamedTuple):
     name: str
     source: str
     sentence: int
+    has_place: bool = False
 
 
 def second_hops(
@@ -92,7 +123,6 @@ def second_hops(
     words: Callable[[Int64], Sequence[WordCoverage]],
     query: Query,
     first: Sequence[str],
-    model: HopModel = HOPS,
 ) -> list[Hop]:
     """The passages to which names in the first ones lead, each once, likeliest first.
 
@@ -105,9 +135,10 @@ def second_hops(
     sentences = source.sentences(heads)
     if not len(sentences.rows):
         return []
+    of_heads = source.texts(heads)
     near = sentences.similarity(np.arange(len(sentences.rows))).astype(np.float64)
     # Sentences are read from disk, which takes more time than all else, so only for known days.
-    days = map(day_keys, source.texts(heads) if _TIMED.search(query.text) else ())
+    days = map(day_keys, of_heads if _TIMED.search(query.text) else ())
     by_time = any(source.entity(key) is not None for key in chain.from_iterable(days))
     texts = [text for _, text in source.statements(sentences.rows)] if by_time else []
     links = _links(source, heads, sentences, texts)
@@ -115,26 +146,31 @@ def second_hops(
     if texts:
         linked = np.array([question.share_of(text) for text in texts])[links[:, _SENTENCE]]
     else:
-        linked = _linked(source, heads, question, links[:, [_HEAD, _ENTITY]])
+        linked = _linked(source, of_heads, question, links[:, [_HEAD, _ENTITY]])
     nearness = near[links[:, _SENTENCE]] - near.max()
     commonness = np.log(np.maximum(links[:, _DEGREE], 1))
     known = [links[:, _HEAD], nearness, linked, commonness, 1 - links[:, _IS_TITLE]]
-    weights = [model.rank, model.nearness, model.linked, model.rarity, model.mention]
-    logits = np.column_stack(known) @ weights
-    best = _best_of_each(links[:, _PASSAGE], logits)[:MOST]
+    evidence = np.column_stack(known)
+    best = _best_of_each(links[:, _PASSAGE], evidence @ HOPS.weights[: len(known)])[:MOST]
     links = links[best]
     has = {w.term: w.texts for w in words(np.concatenate([heads, links[:, _PASSAGE]]))}
     added = [
         question.share(word for word, of in has.items() if of >> n & ~of >> head & 1)
         for n, head in enumerate(links[:, _HEAD].tolist(), start=len(heads))
     ]
-    likelihood = logistic(model.bias + logits[best] + model.words * np.array(added, np.float64))
+    evidence = np.column_stack([evidence[best], np.array(added, np.float64)])
+    has_place = np.zeros(len(links), bool)
+    if any(map(cells_of, of_heads)) and len(links):
+        labelled = _labelled(source, of_heads, question, links[:, [_HEAD, _PASSAGE]])
+        chances = ROW_HOPS.probabilities(np.column_stack([evidence, labelled]))
+        has_place[chances.argmax()] = chances.max() >= LEAST
     hops = zip(
         source.ids(links[:, _PASSAGE]),
-        likelihood.tolist(),
+        HOPS.probabilities(evidence).tolist(),
         map(source.name, links[:, _ENTITY].tolist()),
         source.ids(heads[links[:, _HEAD]]),
         sentences.rows[links[:, _SENTENCE]].tolist(),
+        has_place.tolist(),
         strict=True,
     )
     return sorted((Hop(*hop) for hop in hops), key=lambda hop: (-hop.probability, hop.passage))
@@ -189,21 +225,39 @@ class _Words:
 
     def share_of(self, text: str) -> float:
         """The share of the words, by weight, that a text has."""
+        return self.share(self.terms_in(text))
+
+    def terms_in(self, text: str) -> set[str]:
+        """Those of the words that a text has."""
         words = {*folded_words(text)}
-        return self.share(
-            term for term, forms in self._forms.items() if not words.isdisjoint(forms)
-        )
+        return {term for term, forms in self._forms.items() if not words.isdisjoint(forms)}
 
 
-def _linked(source: PassageSource, heads: Int64, question: _Words, pairs: Int64) -> Float64:
+def _labelled(
+    source: PassageSource, heads: Sequence[str], question: _Words, pairs: Int64
+) -> Float64:
+    """(m,) share of the question's words that label a column of a row, and that a head lacks.
+
+    Args:
+        heads: Texts of the heads.
+        pairs: (m, 2) positions of heads, and passages; what is no row has 0.
+    """
+    labels = [" ".join(label for label, _ in cells_of(text)) for text in source.texts(pairs[:, 1])]
+    in_heads = [question.terms_in(text) for text in heads]
+    of_rows = zip(map(question.terms_in, labels), pairs[:, 0].tolist(), strict=True)
+    return np.array([question.share(terms - in_heads[head]) for terms, head in of_rows], np.float64)
+
+
+def _linked(source: PassageSource, heads: Sequence[str], question: _Words, pairs: Int64) -> Float64:
     """(m,) highest share of the question's words in a sentence of a head that has a name.
 
     Args:
+        heads: Texts of the heads.
         pairs: (m, 2) positions of heads, and names.
     """
     sentences = [
         [sentence for line in text.splitlines() for sentence in split_sentences(line)]
-        for text in source.texts(heads)
+        for text in heads
     ]
     folded = [[sentence.casefold() for sentence in several] for several in sentences]
     share_of = cache(lambda head, n: question.share_of(sentences[head][n]))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wye.backends.trigraph.hops import Hop
 from wye.backends.types import Float32, RankedHit, Ranking, Source
 from wye.featurizer.plan import Plan, Step
 from wye.router.snapshot import Snapshot
@@ -434,3 +435,17 @@ def test_names_with_numbers_are_names(name: str) -> None:
 def test_articles_and_marks_tell_no_names_apart() -> None:
     assert plain_words("The Café's") == plain_words("café") == "café"
     assert plain_words("the") == ""
+
+
+@pytest.mark.parametrize(("scores", "place"), [([9, 8, 7, 6, 5, 4], 5), ([1] * 6, 2)])
+def test_a_hop_with_a_place_is_among_the_first_passages(scores: list[float], place: int) -> None:
+    search = MadeUp()
+    hits = tuple(RankedHit(f"p{n}", score, n + 1) for n, score in enumerate(scores))
+    base = InnerResult(Ranking("fusion", hits, 40), np.ones(2, np.float32))
+    hop = Hop("p9", 0.0, "Ann", "p0", 0, has_place=True)
+    plans = {PLAIN: Plan()}
+    for hops, expected in (([hop], [place]), ([hop._replace(has_place=False)], [])):
+        (found,) = step_through(
+            plans, search, lambda: {PLAIN: base}, Names(), 5, hops=lambda *_, hops=hops: hops
+        ).values()
+        assert [hit.rank for hit in found.ranking.hits if hit.id == "p9"] == expected

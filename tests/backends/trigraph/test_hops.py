@@ -170,3 +170,23 @@ def test_it_agrees_with_the_obvious_version(
         obvious(*arms, query, first, allowed), rel=1e-5
     )
     assert [hop.probability for hop in hops] == sorted((h.probability for h in hops), reverse=True)
+
+
+@pytest.mark.parametrize(("head", "places"), [("rota:1", ["staff:2"]), ("log", [])])
+def test_among_rows_the_likeliest_passage_has_a_place(
+    corpus_of: CorpusOf, head: str, places: list[str]
+) -> None:
+    passages = (
+        Passage("log", "Log", "The watch of [Odd Lie] was quiet."),
+        Passage("rota:1", "Tue", "watch: [Odd Lie]; boat: [Heron]"),
+        Passage("staff:1", "Heron", "berth: 4; length: 9"),
+        Passage("staff:2", "Odd Lie", "role: mate; phone: 4711"),
+    )
+    corpus = corpus_of(*passages, dimension=2)
+    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
+    texts = [*corpus.texts(np.arange(len(passages)))]
+    lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
+    query = Query("What is the phone of the watch on Tuesday?", np.array([1, 0], np.float32))
+    hops = hops_of(arm, lexical, query, [head])
+    assert "staff:2" in [hop.passage for hop in hops]
+    assert [hop.passage for hop in hops if hop.has_place] == places
