@@ -185,6 +185,19 @@ def test_lines_above_a_table_are_its_caption(captions: str) -> None:
     assert drafts[0].metadata["caption"] == caption
 
 
+def test_a_title_beside_a_date_is_a_caption() -> None:
+    rows = [
+        "name;team;head;desk;floor",
+        "Ada;North;Bo;17;2",
+        "Cy;North;Bo;18;2",
+        "Di;South;Ed;19;3",
+    ]
+    table = "\n".join(["Staff as of;Feb 2031;;;", ";;;;", *rows])
+    drafts = [*csv(io.BytesIO(table.encode()), LIMITS)]
+    assert [draft.title for draft in drafts] == ["Ada", "Cy", "Di"]
+    assert drafts[0].metadata["caption"] == "Staff as of Feb 2031"
+
+
 def test_one_column_of_texts_has_no_caption() -> None:
     drafts = [*csv(io.BytesIO(b"text\nHello, world\nGoodbye\nFar, far, away\n"), LIMITS)]
     error = "has {} fields, but the header has 1"
