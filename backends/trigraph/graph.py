@@ -56,16 +56,10 @@ class Lists:
     late: "Lists | None" = None
 
     @classmethod
-    def from_owners(
-        cls,
-        owners: Numbers,
-        items: Numbers,
-        size: int,
-        dtype: type[np.integer[Any]] = np.int32,
-    ) -> "Lists":
+    def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "Lists":
         """`size` lists from the list of each item, ascending, and the items."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
-        return cls(starts, items.astype(dtype))
+        return cls(starts, items.astype(np.int32))
 
     def __len__(self) -> int:
         """Number of lists."""
@@ -199,7 +193,7 @@ _MOST_COUNTED = (1 << _COUNT_BITS) - 1
 def counted_lists(owners: Int64, entities: Int64, counts: Int64, size: int) -> Lists:
     """`TriGraph.mentioned` of `size` passages, from ascending pairs of one and an entity."""
     items = entities << _COUNT_BITS | np.minimum(counts, _MOST_COUNTED)
-    return Lists.from_owners(owners, items, size, np.int64)
+    return Lists(Lists.from_owners(owners, owners, size).starts, items)
 
 
 @dataclass(frozen=True)
@@ -285,19 +279,17 @@ class TriGraph:
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The inverse of `to_arrays`, for the same corpus."""
         keys = unpack_strings("keys", arrays)
-        lists = {name: Lists(arrays[f"{name}.starts"], arrays[f"{name}.items"]) for name in LISTS}
+        lists: dict[str, Any] = {
+            name: Lists(arrays[f"{name}.starts"], arrays[f"{name}.items"]) for name in LISTS
+        }
         return cls(
             keys=keys,
             is_phrase=arrays["is_phrase"],
             degrees=np.diff(lists["passages"].starts).astype(np.int32),
-            passages=lists["passages"],
-            mentioned=lists["mentioned"],
-            mentions=lists["mentions"],
-            titled=lists["titled"],
-            titles=lists["titles"],
             owners=corpus.sentence_passage,
             names=NameTrie.from_arrays(Words(unpack_strings("words", arrays)), arrays),
             display_names=DisplayNames.from_arrays(corpus, keys, arrays),
+            **lists,
         )
 
 
