@@ -33,6 +33,7 @@ ROWS = [
     ("babbage", "Charles Babbage", "Charles Babbage designed the Analytical Engine."),
     ("turin", "Turin", "Babbage gave a talk on his engine in Turin, where Menabrea heard it."),
 ]
+SERVE = ["serve", "--port", "0", "--index"]
 NEW = ("plan", "Plan 28", "Plan 28 intends to build the Analytical Engine that Babbage designed.")
 
 
@@ -217,7 +218,7 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
     pools = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], threads)
     inherited = {name: value for name, value in os.environ.items() if name not in pools}
     done = subprocess.run(
-        [sys.executable, "-c", _TELLS_THREADS, "serve", "--index", str(tmp_path / "index")],
+        [sys.executable, "-c", _TELLS_THREADS, *SERVE, str(tmp_path / "index")],
         env=inherited if threads == "1" else inherited | pools,
         stdout=subprocess.PIPE,
         encoding="utf-8",
@@ -239,7 +240,7 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
 def test_mistakes_are_told_before_anything_is_served(
     capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
-    assert run(["serve", *arguments]) == 2
+    assert run(["serve", "--port", "0", *arguments]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
 
 
@@ -250,9 +251,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
         port = str(other.getsockname()[1])
         assert run(["serve", "--index", "/nowhere", "--port", port]) == 2
         said = capsys.readouterr().err
-        assert said.startswith(
-            f"Error: 127.0.0.1 port {port} cannot be used (Address already in use)"
-        )
+        assert said.startswith(f"Error: 127.0.0.1 port {port} cannot be used (Address already")
         assert ("Loading" in said, said.count("\n")) == (False, 1)
 
 
@@ -278,7 +277,7 @@ def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_
     other = Policy(Thresholds(0.1, 0.2), router="another/v1")
     save_policy(tmp_path / "other.json", other, {})
     monkeypatch.setenv(f"WYE_ROUTER__{variable}", value.format(folder=tmp_path))
-    assert run(["serve", "--index", f"a={tmp_path}/index"]) == 2
+    assert run([*SERVE, f"a={tmp_path}/index"]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert says in said
     assert "Loading" not in said
@@ -290,5 +289,5 @@ def test_relevance_that_is_missing_is_told_before_anything_is_served(
 ) -> None:
     Session.create(load_settings(), tmp_path / "index").close()
     monkeypatch.setenv("WYE_RELEVANCE__MODEL", "nope")
-    assert run(["serve", "--index", str(tmp_path / "index")]) == 2
+    assert run([*SERVE, str(tmp_path / "index")]) == 2
     assert "There is no relevance model 'nope'" in capsys.readouterr().err
