@@ -19,16 +19,7 @@ from safetensors.numpy import load_file
 from starlette.testclient import TestClient
 
 from tests.golden import product
-from tests.golden.product import (
-    COMPRESSED,
-    DEMO,
-    SETTINGS,
-    app,
-    as_if_large,
-    entering,
-    served,
-    wye,
-)
+from tests.golden.product import COMPRESSED, DEMO, SETTINGS, app, as_if_large, entering, served, wye
 from tests.golden.store import write
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
