@@ -349,7 +349,7 @@ class _Scores:
     def _place(self, passage: int) -> None:
         """Raise a passage's score to a place among the first."""
         order = self._order()
-        if passage not in order[:FIRST] and len(order) > FIRST > 1:
+        if passage not in order[:FIRST] and len(order) > FIRST:
             *_, above, last = (self._scores[each] for each in order[:FIRST])
             between = max((above + last) / 2, math.nextafter(last, math.inf))
             self._raise(passage, between - self._scores[passage])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from joblib import Memory
 
 from wye.backends.sources import DocumentSource
-from wye.backends.trigraph.hops import HOPS
+from wye.backends.trigraph.hops import HOPS, ROW_HOPS
 from wye.backends.types import Progress, RankedHit, Ranking, Silent
 from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
@@ -153,7 +153,7 @@ def key_of(session: Session) -> tuple[str, str]:
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     parts = (settings.dense, settings.lexical, settings.graph, settings.fusion, settings.reranker)
-    options = [asdict(part) for part in (*parts, STEPS, HOPS)]
+    options = [asdict(part) for part in (*parts, STEPS, HOPS, ROW_HOPS)]
     return digest(passages), digest([session.index.fingerprint, options])
 
 
