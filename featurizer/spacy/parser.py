@@ -5,12 +5,13 @@ import os
 import re
 import signal
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, groupby, tee
+from itertools import groupby, tee
 from multiprocessing.context import SpawnContext, SpawnProcess
 from operator import itemgetter
 from threading import Thread
@@ -192,11 +193,18 @@ class SpacyParser:
                     self._processes, HelperContext(), _start_worker, (self._name, self._fast)
                 )
         shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
-        return self._from_pool(self._pool.map(_parse_share, shares))
+        # not its `map`: that cancels what is left while a broken pool tells it, which ends the
+        # pool's thread with an InvalidStateError
+        return self._from_pool(deque(self._pool.submit(_parse_share, share) for share in shares))
 
-    def _from_pool(self, shares: Iterator[list[Parse]]) -> Iterator[Parse]:
+    def _from_pool(self, shares: deque[Future[list[Parse]]]) -> Iterator[Parse]:
         try:
-            yield from chain.from_iterable(shares)
+            while shares:
+                yield from shares.popleft().result()
+        except GeneratorExit:
+            for share in shares:
+                share.cancel()
+            raise
         except BrokenProcessPool as error:
             self.close()
             raise ModelError(
