@@ -1,11 +1,13 @@
-"""Imports without parts of others that libraries would load along, or from the working folder."""
+"""What is imported: without parts that libraries load along, and in processes beside this one."""
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from multiprocessing.context import SpawnContext, SpawnProcess
 from threading import get_ident
 from types import ModuleType
 from typing import Self
@@ -49,3 +51,29 @@ def safe_path() -> Iterator[None]:
         yield
     finally:
         os.environ[name] = before
+
+
+class HelperProcess(SpawnProcess):
+    """A process that does not run the program's script, which may have no guard against that."""
+
+    def start(self) -> None:
+        """Start with an empty module in the place of the script, which Python would run first."""
+        script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        try:
+            with safe_path():
+                super().start()
+        finally:
+            sys.modules["__main__"] = script
+
+
+class HelperContext(SpawnContext):
+    """Makes such processes."""
+
+    Process = HelperProcess
+
+
+def end_with_parent() -> None:
+    """Exit when the parent ends, since a killed parent cannot end what it started."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)

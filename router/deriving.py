@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from wye.backends.errors import BackendError
 from wye.backends.store.derived import FOLDER
 from wye.backends.store.index import PassageStore
-from wye.featurizer.spacy.parser import HelperProcess, end_with_parent
+from wye.featurizer.imports import HelperProcess, end_with_parent
 from wye.router.settings import Settings
 from wye.router.snapshot import Snapshot
 

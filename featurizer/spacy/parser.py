@@ -1,10 +1,7 @@
 """The spaCy parser: sentences, entities, noun phrases and tokens of texts, in plain types."""
 
-import multiprocessing
-import os
 import re
 import signal
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -12,14 +9,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby, tee
-from multiprocessing.context import SpawnContext, SpawnProcess
 from operator import itemgetter
 from threading import Thread
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wye.featurizer.errors import ModelError
-from wye.featurizer.imports import safe_path
+from wye.featurizer.imports import HelperContext, end_with_parent, safe_path
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
 from wye.featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
@@ -49,7 +44,6 @@ PARALLEL_FROM = 256
 SHARE = 32
 # Pieces parsed in one call, which Ctrl-C waits for.
 BATCH_PIECES = 16
-# A noun phrase with more words does not recur.
 MAX_WORDS = 5
 _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
 # The parser would take a list, a table or the head of a mail for one long sentence, and the end of
@@ -192,9 +186,8 @@ class SpacyParser:
                 self._pool = ProcessPoolExecutor(
                     self._processes, HelperContext(), _start_worker, (self._name, self._fast)
                 )
-        shares = [texts[i : i + SHARE] for i in range(0, len(texts), SHARE)]
-        # not its `map`: that cancels what is left while a broken pool tells it, which ends the
-        # pool's thread with an InvalidStateError
+        shares = (texts[i : i + SHARE] for i in range(0, len(texts), SHARE))
+        # Not `map`: it cancels the rest, also of a pool that breaks, whose thread then ends early.
         return self._from_pool(deque(self._pool.submit(_parse_share, share) for share in shares))
 
     def _from_pool(self, shares: deque[Future[list[Parse]]]) -> Iterator[Parse]:
@@ -336,7 +329,7 @@ def noun_phrase_key(chunk: "SpacySpan") -> str:
     """Lower-cased words of a spaCy noun chunk with its head lemmatised, or "" to skip it.
 
     Determiners, pronouns and possessive marks are dropped. Chunks that are headed by a pronoun or
-    have more than five words left are skipped, since they do not recur.
+    have more than `MAX_WORDS` left are skipped, since they do not recur.
     """
     if chunk.root.pos_ == "PRON":
         return ""
@@ -373,38 +366,18 @@ def _token(token: "SpacyToken", positions: dict[int, int]) -> Token:
     head = token.head
     while head.i not in positions and head.head.i != head.i:
         head = head.head
-    position = positions[token.i]
     return Token(
         text=token.text,
         lemma=token.lemma_,
         tag=token.tag_,
         pos=token.pos_,
         dep=token.dep_,
-        head=positions.get(head.i, position),
+        head=positions.get(head.i, positions[token.i]),
         span=(token.idx, token.idx + len(token)),
         entity=token.ent_type_,
         begins_entity=token.ent_iob_ == "B",
         is_stop=token.is_stop,
     )
-
-
-class HelperProcess(SpawnProcess):
-    """A process that does not run the program's script, which may have no guard against that."""
-
-    def start(self) -> None:
-        """Start with an empty module in the place of the script, which Python would run first."""
-        script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-        try:
-            with safe_path():
-                super().start()
-        finally:
-            sys.modules["__main__"] = script
-
-
-class HelperContext(SpawnContext):
-    """Makes such processes."""
-
-    Process = HelperProcess
 
 
 # The parser of a pool's process, as a one-element list: the pool offers no other place for it.
@@ -420,14 +393,6 @@ def _start_worker(pipeline: str, fast: bool) -> None:
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
     return [*_worker[0].parse_many(texts)]
-
-
-def end_with_parent() -> None:
-    """Exit when the parent ends, since a killed parent cannot end what it started."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def blocks(text: str) -> Iterator[Span]:
@@ -453,10 +418,9 @@ def _continues(before: str, line: str, text: str, match: re.Match[str]) -> bool:
         return False
     if _BEGINS_ITEM.match(line):
         return False
-    first = line.lstrip()[:1]
     last = _LAST_WORD.search(before)
     hangs = before.rstrip()[-1:] == "," or (last is not None and last[1].lower() in _HANGING)
-    return first.islower() or hangs
+    return hangs or line.lstrip()[:1].islower()
 
 
 def cells(line: str) -> list[Span]:
@@ -503,5 +467,5 @@ def is_name(value: str) -> bool:
         return False
     if _NUMBER.fullmatch(value) or _QUANTITY.match(value):
         return False
-    first = value.lstrip("\"'(")[:1]
-    return first.isupper() or any(c.isdigit() for c in value.split(maxsplit=1)[0])
+    begins_with_capital = value.lstrip("\"'(")[:1].isupper()
+    return begins_with_capital or any(c.isdigit() for c in value.split(maxsplit=1)[0])
