@@ -2,7 +2,7 @@
 
 It has the same tensors under the same names, and everything else as JSON. Reading it needs neither
 PyTorch nor Stanza, which would import udtools and udapi (GPL).
-`training.constituency.model_files.export` makes one from Stanza's own files.
+`training.constituency.export` makes one from Stanza's own files.
 """
 
 import hashlib

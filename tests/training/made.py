@@ -15,11 +15,7 @@ from wye.training.data import Question
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Pool
-from wye.training.replay import (
-    Replay,
-    Replayed,
-    TrainingReplay,
-)
+from wye.training.replay import Replay, Replayed, TrainingReplay
 
 
 def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:

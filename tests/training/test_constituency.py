@@ -9,8 +9,16 @@ import torch
 from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import parse_brackets
-from wye.training.constituency.evaluation import brackets, read_trees, retag, score
-from wye.training.constituency.model_files import Recipe, export, save_vectors, write_manifest
+from wye.training.constituency import (
+    Recipe,
+    brackets,
+    export,
+    read_trees,
+    retag,
+    save_vectors,
+    score,
+    write_manifest,
+)
 from wye.training.errors import TrainingError
 
 SHIPPED = Path(__file__).parents[2] / "models/constituency-en-gum"

@@ -5,12 +5,7 @@ from tests.training.made import replay_of, replayed
 from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from wye.training.labels import (
-    ALL_GOLD,
-    ENOUGH,
-    HELPS,
-    compared,
-)
+from wye.training.labels import ALL_GOLD, ENOUGH, HELPS, compared
 from wye.training.measures import ALL_EVIDENCE, MEASURES
 from wye.training.replay import Replayed, TrainingReplay
 

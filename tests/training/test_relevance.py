@@ -9,12 +9,7 @@ import pytest
 
 import wye
 from benchmarks.harness import DEMO
-from wye.router.relevance import (
-    ANSWER_EVIDENCE,
-    FEW,
-    FIRST,
-    PASSAGE_EVIDENCE,
-)
+from wye.router.relevance import ANSWER_EVIDENCE, FEW, FIRST, PASSAGE_EVIDENCE
 from wye.router.relevance_files import RELEVANCE, load_relevance
 from wye.router.settings import load_settings
 from wye.router.types import Route

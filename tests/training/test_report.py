@@ -14,13 +14,7 @@ from scipy.stats import spearmanr
 from wye.training.fit.router import Fitted
 from wye.training.markdown import gain_spread, spread
 from wye.training.measures import Interval
-from wye.training.report import (
-    Report,
-    card,
-    complexity,
-    verdict,
-    write_report,
-)
+from wye.training.report import Report, card, complexity, verdict, write_report
 
 
 @pytest.fixture(scope="module")

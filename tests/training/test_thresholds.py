@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from wye.router.policy import decide, routes
 from wye.router.types import Route, Thresholds
 from wye.training.errors import FitError
-from wye.training.thresholds import (
-    Cuts,
-    RouteOutcomes,
-    ThresholdObjective,
-    front,
-    outcome,
-    solve,
-)
+from wye.training.thresholds import Cuts, RouteOutcomes, ThresholdObjective, front, outcome, solve
 
 LEVELS = [0.1, 0.25, 0.5, math.nextafter(0.5, 1), 0.9]
 CODES = {route: code for code, route in enumerate(routes(Route.DENSE))}

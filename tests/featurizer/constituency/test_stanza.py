@@ -12,7 +12,7 @@ from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
 from wye.featurizer.constituency.decoder import Decoder, Words
 from wye.featurizer.constituency.parser import ConstituencySettings, locate
 from wye.featurizer.constituency.tree import Tree, parse_brackets
-from wye.training.constituency.model_files import save_vectors
+from wye.training.constituency import save_vectors
 
 pytest.importorskip("stanza", reason="Stanza is an optional extra: make test-stanza")
 

@@ -1,1 +1,0 @@
-"""Training of the compact constituency model that ships in `models/`."""
