@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,10 +33,10 @@ from wye.service.api import (
 )
 from wye.service.arms.file import read_arms
 from wye.service.collections import Collection
-from wye.service.http import problems
 from wye.service.http.edge import Edge, from_our_pages, refuse_unknown
 from wye.service.http.keys import refuse_open_server
 from wye.service.http.openapi import DESCRIPTION, ERRORS, TAGS, describe
+from wye.service.http.problems import handle
 from wye.service.service import Service
 from wye.service.settings import ServiceSettings, index_folders
 
@@ -99,7 +100,7 @@ def build(
         docs_url=None,
         redoc_url=None,
         responses=ERRORS,
-        exception_handlers=problems.HANDLERS,
+        exception_handlers={RequestValidationError: handle, HTTPException: handle},
         lifespan=_lifespan,
         telemetry={"metrics": False, "logs": False, "operation_spans": False},
     )

@@ -13,14 +13,7 @@ from rich.text import Text
 from wye.backends.files import plain, rounded_json
 from wye.backends.types import RankedHit, Source
 from wye.hits import Hit, Hits
-from wye.router.types import (
-    Answered,
-    ChainStep,
-    Contribution,
-    Decision,
-    Route,
-    answered,
-)
+from wye.router.types import Answered, ChainStep, Contribution, Decision, Route, answered
 
 if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import EntityNote, Explanation

@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from wye.backends.types import Passage
 from wye.router.answers import Quote, best_sentences
@@ -24,6 +24,7 @@ from wye.service.answers import follow_up
 from wye.service.answers.follow_up import Message
 from wye.service.errors import ServiceError
 from wye.service.http.metrics import Metrics
+from wye.service.http.openapi import Described
 from wye.service.settings import GeneratorSettings
 
 if TYPE_CHECKING:
@@ -49,14 +50,13 @@ class GeneratorError(ServiceError):
         self.begun = False
 
 
-class Segment(BaseModel):
+class Segment(Described):
     """A part of the answer, and the passages that it cites."""
 
-    text: str = Field(description="The text, without the numbers that follow it in `answer`.")
-    passages: list[int] = Field(
-        default_factory=list,
-        description="Numbers of the cited passages, as `index` in `citations`; may be empty.",
-    )
+    text: str
+    """The text, without the numbers that follow it in `answer`."""
+    passages: list[int] = Field(default_factory=list)
+    """Numbers of the cited passages, as `index` in `citations`; may be empty."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from wye.service.answers.generate import AnswerParams, GeneratedAnswer, Segment
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchRequest, examples, retrieve_reply
 from wye.service.http.edge import READ
+from wye.service.http.openapi import Described
 from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served, Service
 
@@ -65,58 +66,52 @@ class AnswerRequest(SearchRequest):
     )
 
 
-class CitedSentence(BaseModel):
+class CitedSentence(Described):
     """A sentence of a passage that the answer quotes."""
 
-    text: str = Field(description="The sentence, or a question with its reply, verbatim.")
-    start: int = Field(description="Character offset in the passage's text, from 0.")
-    end: int = Field(description="Character offset after its last character.")
-    marks: list[tuple[int, int]] = Field(
-        description="Offsets in `text` of the words that the question has, each with its end."
-    )
+    text: str
+    """The sentence, or a question with its reply, verbatim."""
+    start: int
+    """Character offset in the passage's text, from 0."""
+    end: int
+    """Character offset after its last character."""
+    marks: list[tuple[int, int]]
+    """Offsets in `text` of the words that the question has, each with its end."""
 
 
-class Citation(BaseModel):
+class Citation(Described):
     """A passage that the answer cites by number."""
 
-    index: int = Field(description="Its number, as in [1]; from 1, in the order of the passages.")
+    index: int
+    """Its number, as in [1]; from 1, in the order of the passages."""
     id: str
     title: str
     document: str
-    sentences: list[CitedSentence] = Field(
-        default_factory=list,
-        description="The sentences that are quoted; empty if a language model answered.",
-    )
+    sentences: list[CitedSentence] = Field(default_factory=list)
+    """The sentences that are quoted; empty if a language model answered."""
 
 
-class AnswerValue(BaseModel):
+class AnswerValue(Described):
     """An answer and its sources."""
 
-    answer: str = Field(
-        description=(
-            "The answer; a number in square brackets cites a passage of `retrieval`. If a quoted "
-            "source itself has a number in such brackets, it appears as [ 5 ]. `segments` hold the "
-            "same without brackets."
-        )
-    )
-    segments: list[Segment] = Field(description="The answer in parts, in order.")
+    answer: str
+    """The answer; a number in square brackets cites a passage of `retrieval`. If a quoted source
+    itself has a number in such brackets, it appears as [ 5 ]. `segments` hold the same without
+    brackets."""
+    segments: list[Segment]
+    """The answer in parts, in order."""
     citations: list[Citation]
-    answered: Answered | None = Field(
-        description=(
-            "Whether the collection has an answer: `yes`; `unsure`, where the reply also says so; "
-            "`no`, where it says nothing else. Null if that is not known."
-        )
-    )
-    generator: str = Field(
-        description="Name of the language model, or `extractive` if sentences are quoted."
-    )
-    note: str = Field(default="", description="Why no language model answered; empty if one did.")
-    finish_reason: str = Field(
-        description="`stop`; `length` if the answer was cut off; `error` if it broke off."
-    )
-    usage: dict[str, int] = Field(
-        default_factory=dict, description="Tokens as counted by the language model's endpoint."
-    )
+    answered: Answered | None
+    """Whether the collection has an answer: `yes`; `unsure`, where the reply also says so; `no`,
+    where it says nothing else. Null if that is not known."""
+    generator: str
+    """Name of the language model, or `extractive` if sentences are quoted."""
+    note: str = ""
+    """Why no language model answered; empty if one did."""
+    finish_reason: str
+    """`stop`; `length` if the answer was cut off; `error` if it broke off."""
+    usage: dict[str, int] = Field(default_factory=dict)
+    """Tokens as counted by the language model's endpoint."""
 
 
 class AnswerReply(AnswerValue):

@@ -18,6 +18,7 @@ from wye.service.api.answer import AbstainBelow, answer_value, event_stream, fin
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchFields
 from wye.service.http.edge import READ
+from wye.service.http.openapi import Described
 from wye.service.http.problems import Problem
 from wye.service.service import Served, Service
 from wye.service.settings import LONGEST_QUESTION
@@ -78,7 +79,7 @@ class WyeOptions(SearchFields):
     abstain_below: AbstainBelow = ABSTAIN_BELOW
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(Described):
     """A conversation. Fields of OpenAI's protocol that are not listed are ignored."""
 
     model_config = ConfigDict(
@@ -87,10 +88,8 @@ class ChatRequest(BaseModel):
         json_schema_extra={"examples": [_CONVERSATION, {**_CONVERSATION, "stream": True}]},
     )
 
-    model: str = Field(
-        max_length=200,
-        description="`wye-ROUTE`, or `wye-ROUTE:COLLECTION` where there are several collections.",
-    )
+    model: str = Field(max_length=200)
+    """`wye-ROUTE`, or `wye-ROUTE:COLLECTION` where there are several collections."""
     messages: Annotated[
         list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
     ]
@@ -106,13 +105,12 @@ class ChatRequest(BaseModel):
     stop: (
         Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
     ) = None
-    response_format: JsonValue = Field(
-        default=None, description="Only text; any other format is refused."
-    )
-    tools: JsonValue = Field(default=None, description="No tool is called, which `note` says.")
-    tool_choice: JsonValue = Field(
-        default=None, description="A choice that forces a call of a tool is refused."
-    )
+    response_format: JsonValue = None
+    """Only text; any other format is refused."""
+    tools: JsonValue = None
+    """No tool is called, which `note` says."""
+    tool_choice: JsonValue = None
+    """A choice that forces a call of a tool is refused."""
     seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1), Exact] = None
     frequency_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
     presence_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None

@@ -9,13 +9,7 @@ from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
 from wye.service.api.replies import shares_of_one
-from wye.service.api.retrieve import (
-    DEFAULT_ROUTE,
-    Exact,
-    Passages,
-    examples,
-    retrieve_reply,
-)
+from wye.service.api.retrieve import DEFAULT_ROUTE, Exact, Passages, examples, retrieve_reply
 from wye.service.http.edge import READ
 from wye.service.search import SearchParams
 from wye.service.service import Served
@@ -66,7 +60,7 @@ class DifyCondition(BaseModel):
         if kind is None:
             raise FilterError(
                 f"There is no comparison '{self.comparison_operator:.40}' here; use one of "
-                f"{', '.join(_COMPARISONS)}.",
+                f"{', '.join(_COMPARISONS)}."
             )
         return {"type": kind, "key": names[0], "value": self.value}
 
@@ -102,9 +96,7 @@ class DifyRequest(BaseModel):
             "query": "Which bridge was built first?",
             "retrieval_setting": {"top_k": 3, "score_threshold": 0.0},
             "metadata_condition": {
-                "conditions": [
-                    {"name": "year", "comparison_operator": "<", "value": 1850},
-                ]
+                "conditions": [{"name": "year", "comparison_operator": "<", "value": 1850}]
             },
         },
     )

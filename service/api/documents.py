@@ -34,7 +34,7 @@ from wye.service.api.jobs import JobValue, job_value
 from wye.service.api.retrieve import CollectionName, Exact, Filter, examples
 from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
-from wye.service.http.openapi import body_of
+from wye.service.http.openapi import Described, body_of
 from wye.service.http.problems import Problem
 from wye.service.ingest.bodies import FileResult, SentDocuments, documents_of
 from wye.service.ingest.jobs import Job
@@ -112,21 +112,24 @@ class DocumentsRequest(Strict):
     )
 
 
-class WrittenReply(BaseModel):
+class WrittenReply(Described):
     """Documents that were committed."""
 
     collection: str
-    index_version: int = Field(
-        description="Version of the commit; replies with it or a later one searched the documents."
-    )
-    documents: list[str] = Field(description="Ids of the documents.")
-    added: int = Field(description="Number of passages with a new id.")
-    updated: int = Field(description="Number of passages whose content changed.")
-    unchanged: int = Field(description="Number of passages that were already stored like this.")
-    removed: int = Field(description="Number of former chunks that their documents no longer have.")
-    files: list[FileResult] = Field(
-        default_factory=list, description="Of an upload: what became of each file."
-    )
+    index_version: int
+    """Version of the commit; replies with it or a later one searched the documents."""
+    documents: list[str]
+    """Ids of the documents."""
+    added: int
+    """Number of passages with a new id."""
+    updated: int
+    """Number of passages whose content changed."""
+    unchanged: int
+    """Number of passages that were already stored like this."""
+    removed: int
+    """Number of former chunks that their documents no longer have."""
+    files: list[FileResult] = Field(default_factory=list)
+    """Of an upload: what became of each file."""
 
 
 class StoredPassage(BaseModel):
@@ -145,26 +148,28 @@ class DocumentReply(BaseModel):
     passages: list[StoredPassage]
 
 
-class DocumentSummary(BaseModel):
+class DocumentSummary(Described):
     """A document in a list."""
 
     id: str
     title: str
     metadata: Metadata
-    passages: int = Field(description="Number of passages that it was cut into.")
+    passages: int
+    """Number of passages that it was cut into."""
     characters: int
 
 
-class DocumentPage(BaseModel):
+class DocumentPage(Described):
     """A page of documents, ascending by id."""
 
     collection: str
-    index_version: int = Field(description="Version that was listed, the newest.")
-    total: int = Field(
-        description="Number of documents in the collection, or of those with the `prefix`."
-    )
+    index_version: int
+    """Version that was listed, the newest."""
+    total: int
+    """Number of documents in the collection, or of those with the `prefix`."""
     data: list[DocumentSummary]
-    next: str | None = Field(description="Value of `after` for the next page; null on the last.")
+    next: str | None
+    """Value of `after` for the next page; null on the last."""
 
 
 Ids = Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
@@ -194,16 +199,17 @@ class DeleteRequest(Strict):
         return self
 
 
-class DeletedReply(BaseModel):
+class DeletedReply(Described):
     """What was deleted or would be."""
 
     collection: str
-    index_version: int = Field(
-        description="A version without the deleted passages; in a dry run, the newest."
-    )
+    index_version: int
+    """A version without the deleted passages; in a dry run, the newest."""
     dry_run: bool = False
-    deleted: int = Field(description="Number of passages.")
-    ids: list[str] = Field(description="Ids of the first thousand of these passages, ascending.")
+    deleted: int
+    """Number of passages."""
+    ids: list[str]
+    """Ids of the first thousand of these passages, ascending."""
 
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])

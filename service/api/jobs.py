@@ -5,39 +5,43 @@ from time import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from wye.service.api.retrieve import CollectionName
 from wye.service.http.edge import READ, WRITE
+from wye.service.http.openapi import Described
 from wye.service.ingest.jobs import Job, State
 from wye.service.service import Served
 
 
-class JobValue(BaseModel):
+class JobValue(Described):
     """The progress of a job. Times are seconds since 1970."""
 
     id: str
     collection: str
     state: State
-    documents: int = Field(description="Number of documents in the upload.")
-    total: int = Field(description="Number of passages that they were cut into.")
-    done: int = Field(description="Number of passages committed so far.")
+    documents: int
+    """Number of documents in the upload."""
+    total: int
+    """Number of passages that they were cut into."""
+    done: int
+    """Number of passages committed so far."""
     added: int
     updated: int
     unchanged: int
     removed: int
-    rate: float | None = Field(description="Passages per second since it started; null before.")
+    rate: float | None
+    """Passages per second since it started; null before."""
     created: float
     started: float | None
     finished: float | None
-    index_version: int | None = Field(
-        description="Version of its newest commit; null before the first."
-    )
-    waits_for: str = Field(
-        description="What it waits for: a writer, models, or another try, and then why the last "
-        "one failed; empty for nothing."
-    )
-    error: str = Field(description="What in its documents made it fail; empty if it did not.")
+    index_version: int | None
+    """Version of its newest commit; null before the first."""
+    waits_for: str
+    """What it waits for: a writer, models, or another try, and then why the last one failed; empty
+    for nothing."""
+    error: str
+    """What in its documents made it fail; empty if it did not."""
 
 
 class JobList(BaseModel):

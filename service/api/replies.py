@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from wye.backends.trigraph.explanation import Explanation
 from wye.router.types import ChainStep, Contribution, Route
+from wye.service.http.openapi import Described
 
 _is_none = partial(is_, None)
 
@@ -37,27 +38,26 @@ class SourceValue(BaseModel):
     share: float | None = None
 
 
-class PassageValue(BaseModel):
+class PassageValue(Described):
     """A passage that was found."""
 
     id: str
-    rank: int = Field(description="Rank in the reply, from 1.")
-    score: float = Field(description="Higher is better; comparable within one reply only.")
-    relevance: float | None = Field(
-        default=None,
-        description=(
-            "Probability that the passage is relevant, 0 to 1, comparable between replies and "
-            "routes. Null if unknown: it was fitted for the default models and settings."
-        ),
-    )
+    rank: int
+    """Rank in the reply, from 1."""
+    score: float
+    """Higher is better; comparable within one reply only."""
+    relevance: float | None = None
+    """Probability that the passage is relevant, 0 to 1, comparable between replies and routes. Null
+    if unknown: it was fitted for the default models and settings."""
     title: str
     text: str
     metadata: dict[str, Any]
-    document: str = Field(
-        description="Id of its document; equal to `id` if the passage is a whole document."
-    )
-    sources: list[SourceValue] = Field(description="The arms that found it, with their ranks.")
-    duplicates: list[str] = Field(default=[], description="Its near-duplicates.", exclude_if=not_)
+    document: str
+    """Id of its document; equal to `id` if the passage is a whole document."""
+    sources: list[SourceValue]
+    """The arms that found it, with their ranks."""
+    duplicates: list[str] = Field(default=[], exclude_if=not_)
+    """Its near-duplicates."""
 
 
 def shares_of_one(passages: Sequence[PassageValue]) -> list[float]:
@@ -108,35 +108,39 @@ class RouteValue(BaseModel):
     trees: list[str] | None = None
 
 
-class ArmHitValue(BaseModel):
+class ArmHitValue(Described):
     """A passage in one arm's list."""
 
     id: str
     title: str
-    rank: int = Field(description="Rank in the arm's list, from 1.")
-    score: float = Field(description="The arm's own score; comparable within its list only.")
+    rank: int
+    """Rank in the arm's list, from 1."""
+    score: float
+    """The arm's own score; comparable within its list only."""
 
 
-class RemoteValue(BaseModel):
+class RemoteValue(Described):
     """How a call of a remote arm went."""
 
-    kind: str = Field(description="Kind of service, such as `http`.")
-    state: Literal["closed", "open", "half-open"] = Field(
-        description=(
-            "State of its circuit breaker: `open` while it is not called after failures, "
-            "`half-open` once a single call may test whether it has recovered."
-        )
-    )
-    calls: int = Field(description="How many calls with a price were made for this question.")
-    ms: float = Field(description="Milliseconds that the calls took, retries included.")
-    spent: float = Field(description="What the calls cost.")
+    kind: str
+    """Kind of service, such as `http`."""
+    state: Literal["closed", "open", "half-open"]
+    """State of its circuit breaker: `open` while it is not called after failures, `half-open` once
+    a single call may test whether it has recovered."""
+    calls: int
+    """How many calls with a price were made for this question."""
+    ms: float
+    """Milliseconds that the calls took, retries included."""
+    spent: float
+    """What the calls cost."""
 
 
-class MissingArm(BaseModel):
+class MissingArm(Described):
     """A remote arm that returned nothing."""
 
     arm: str
-    reason: str = Field(description="The reason in words; `budget: …` if a limit kept an arm out.")
+    reason: str
+    """The reason in words; `budget: …` if a limit kept an arm out."""
 
 
 class ArmValue(BaseModel):
@@ -156,11 +160,12 @@ class ArmValue(BaseModel):
     remote: RemoteValue | None = Field(default=None, exclude_if=_is_none)
 
 
-class IndexValue(BaseModel):
+class IndexValue(Described):
     """The collection and version that were searched."""
 
     collection: str
-    version: int = Field(description="Version of the index; it grows with every write.")
+    version: int
+    """Version of the index; it grows with every write."""
 
 
 class RetrieveReply(BaseModel):

@@ -68,11 +68,7 @@ MODEL = "wye-hybrid"
 router = APIRouter(tags=["connectors"], dependencies=READ)
 
 
-@router.post(
-    "/v1/rerank",
-    summary="Rank given texts",
-    operation_id="rerank",
-)
+@router.post("/v1/rerank", summary="Rank given texts", operation_id="rerank")
 async def rerank(
     body: RerankRequest,
     request: Request,

@@ -38,6 +38,7 @@ from wye.service.api.replies import (
     SourceValue,
 )
 from wye.service.http.edge import READ, Strict
+from wye.service.http.openapi import Described
 from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served, request_id_of
 from wye.service.settings import LONGEST_QUESTION
@@ -362,13 +363,13 @@ class RouteRequest(DecisionFields):
     model_config = examples({"question": _QUESTION}, {"question": _QUESTION, "explain": True})
 
 
-class FeatureValue(BaseModel):
+class FeatureValue(Described):
     """A feature that a router can use."""
 
-    name: str = Field(description="Name of the feature, as in `route.contributions`.")
-    group: Group = Field(
-        description="What it is about: names in the question, the first passages, or syntax."
-    )
+    name: str
+    """Name of the feature, as in `route.contributions`."""
+    group: Group
+    """What it is about: names in the question, the first passages, or syntax."""
     meaning: str
 
 

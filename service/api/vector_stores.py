@@ -92,8 +92,7 @@ class Attach(Strict):
     chunking_strategy: Chunking | None = None
 
     model_config = examples(
-        {"file_id": _FILE},
-        {"file_id": _FILE, "attributes": {"year": 1566, "cast": True}},
+        {"file_id": _FILE}, {"file_id": _FILE, "attributes": {"year": 1566, "cast": True}}
     )
 
 
@@ -117,10 +116,7 @@ async def store_by_name(store: StoreId, service: Served) -> dict[str, Any]:
 
 @router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
 async def search(
-    store: StoreId,
-    body: StoreSearchRequest,
-    request: Request,
-    service: Served,
+    store: StoreId, body: StoreSearchRequest, request: Request, service: Served
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
     ranker = (body.ranking_options.ranker or "").removeprefix("wye-")

@@ -18,12 +18,7 @@ from wye.router.types import Route
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.kind import Kind
 from wye.service.errors import ServiceError
-from wye.service.settings import (
-    DEFAULT,
-    LONGEST_DEADLINE_MS,
-    ServiceSettings,
-    load_settings,
-)
+from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, ServiceSettings, load_settings
 
 FILE = "wye.toml"
 """The default, which `wye serve` reads from the working folder."""

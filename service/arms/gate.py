@@ -203,11 +203,7 @@ class Gate:
         return merged, RemoteOutcome(calls)
 
     def _merge(
-        self,
-        arms: Sequence[RemoteArm],
-        result: SearchResult,
-        calls: Mapping[str, ArmCall],
-        k: int,
+        self, arms: Sequence[RemoteArm], result: SearchResult, calls: Mapping[str, ArmCall], k: int
     ) -> SearchResult:
         """Fuse our ranking with the lists of the arms that answered."""
         lists: list[RemoteList] = []

@@ -146,8 +146,7 @@ class HttpKind(Kind):
             headers={"accept": "application/json", **self._key()},
             timeout=self.timeout_ms / 1000,
             limits=httpx2.Limits(
-                max_connections=self.max_concurrency,
-                max_keepalive_connections=self.max_concurrency,
+                max_connections=self.max_concurrency, max_keepalive_connections=self.max_concurrency
             ),
             follow_redirects=False,
             trust_env=False,

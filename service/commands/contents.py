@@ -43,14 +43,12 @@ def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
 
 def delete(
     ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ID", help="Ids of passages to delete."),
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of passages to delete.")
     ] = None,
     *,
     index: IndexOption = None,
     document: Annotated[
-        list[str] | None,
-        typer.Option(help="Id of a document; all its chunks are deleted."),
+        list[str] | None, typer.Option(help="Id of a document; all its chunks are deleted.")
     ] = None,
     filter: FilterOption = None,  # noqa: A002 - the option's name
     dry_run: Annotated[

@@ -12,10 +12,7 @@ from wye.service.errors import ServiceError
 if TYPE_CHECKING:
     from wye.router.settings import Settings
 
-IndexOption = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the index. Default: WYE_INDEX."),
-]
+IndexOption = Annotated[Path | None, typer.Option(help="Folder of the index. Default: WYE_INDEX.")]
 IndexesOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,14 +29,11 @@ ServedArmsOption = Annotated[
 RouteOption = Annotated[
     str,
     typer.Option(
-        metavar="ROUTE",
-        autocompletion=lambda: [*Route],
-        help=f"Route to take: {', '.join(Route)}.",
+        metavar="ROUTE", autocompletion=lambda: [*Route], help=f"Route to take: {', '.join(Route)}."
     ),
 ]
 PortOption = Annotated[
-    int | None,
-    typer.Option(min=0, max=65535, help="Port to serve on. Default: 8000."),
+    int | None, typer.Option(min=0, max=65535, help="Port to serve on. Default: 8000.")
 ]
 PresetOption = Annotated[
     str | None,
@@ -49,8 +43,7 @@ PresetOption = Annotated[
     ),
 ]
 QuestionArgument = Annotated[
-    str,
-    typer.Argument(metavar="QUESTION", help="Question, or - for one per input line."),
+    str, typer.Argument(metavar="QUESTION", help="Question, or - for one per input line.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; same result, same bytes.")]
 FilterOption = Annotated[

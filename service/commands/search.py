@@ -44,8 +44,7 @@ def search(
         ),
     ] = None,
     collection: Annotated[
-        str | None,
-        typer.Option(help="Collection of that server. Default: its only one."),
+        str | None, typer.Option(help="Collection of that server. Default: its only one.")
     ] = None,
     route: RouteOption = "auto",
     k: Annotated[int, typer.Option("-k", "--top-k", help="Number of passages to show.")] = 5,
@@ -57,8 +56,7 @@ def search(
     preset: PresetOption = None,
     duplicates: Annotated[str, typer.Option(help="`keep` near-duplicates in place.")] = "",
     explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Explain the route and the ranking."),
+        bool, typer.Option("--explain", help="Explain the route and the ranking.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

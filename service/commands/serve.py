@@ -41,8 +41,7 @@ def serve(
     *,
     index: IndexesOption = None,
     host: Annotated[
-        str | None,
-        typer.Option(help="Address to listen on. Default: 127.0.0.1."),
+        str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")
     ] = None,
     port: PortOption = None,
     arms: ServedArmsOption = None,
@@ -233,19 +232,14 @@ def new(
         str | None,
         typer.Option(
             help="Metadata filter, as in acl=public: the key sees only what it lets through, and "
-            "cannot write.",
+            "cannot write."
         ),
     ] = None,
     max_cost_per_day: Annotated[
         float | None,
-        typer.Option(
-            help="Daily limit (UTC) on what its questions may cost in remote arms.",
-        ),
+        typer.Option(help="Daily limit (UTC) on what its questions may cost in remote arms."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(help="File to add the key's hash to."),
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help="File to add the key's hash to.")] = None,
 ) -> None:
     """Make a key. It is printed once; only its hash is stored.
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -28,6 +28,7 @@ from starlette.types import Scope as AsgiScope
 from wye.backends.errors import suggestion
 from wye.backends.filters import Fixed
 from wye.service.http.metrics import Metrics
+from wye.service.http.openapi import Described
 from wye.service.http.problems import (
     NOTED_ID,
     NOTED_PROBLEM,
@@ -214,13 +215,10 @@ def _check_host(host: str) -> None:
     raise Problem(421, "host", f"{local} Ask http://localhost, or give the server keys.")
 
 
-class Strict(BaseModel):
-    """A request that refuses unknown fields, since they are most often misspelt.
+class Strict(Described):
+    """A request that refuses unknown fields, since they are most often misspelt."""
 
-    A text below a field describes it in the schema.
-    """
-
-    model_config = {"extra": "forbid", "allow_inf_nan": False, "use_attribute_docstrings": True}
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="wrap")
     @classmethod

@@ -53,23 +53,34 @@ TAGS = [
 ]
 
 
-class FaultValue(BaseModel):
+class Described(BaseModel):
+    """A request or reply whose fields are described by the texts below them."""
+
+    model_config = {"use_attribute_docstrings": True}
+
+
+class FaultValue(Described):
     """One fault of a request."""
 
-    at: str = Field(description="Where in the request, as in `body.filter.type`.")
+    at: str
+    """Where in the request, as in `body.filter.type`."""
     says: str
 
 
-class ProblemValue(BaseModel):
+class ProblemValue(Described):
     """An error (RFC 9457)."""
 
-    type: str = Field(description="Kind of the error, as in `urn:wye:problem:overloaded`.")
+    type: str
+    """Kind of the error, as in `urn:wye:problem:overloaded`."""
     title: str
     status: int
-    detail: str = Field(description="What is wrong, and what to do.")
+    detail: str
+    """What is wrong, and what to do."""
     request_id: str
-    errors: list[FaultValue] = Field(default=[], description="The faults and where they are.")
-    error: dict[str, str | None] = Field(description="The same for clients of OpenAI's API.")
+    errors: list[FaultValue] = Field(default=[])
+    """The faults and where they are."""
+    error: dict[str, str | None]
+    """The same for clients of OpenAI's API."""
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {

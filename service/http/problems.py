@@ -2,15 +2,7 @@
 
 import math
 import re
-from collections.abc import (
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
@@ -22,6 +14,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.types import Scope
 
 from wye.backends.errors import (
     BackendError,
@@ -36,12 +29,9 @@ from wye.router.errors import QuestionError, RouterError
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 
-Scope = MutableMapping[str, Any]
-
 # Keys in the scope of a request: its id, and the kind of problem that it ended with.
 NOTED_ID = "wye.request_id"
 NOTED_PROBLEM = "wye.problem"
-
 
 MEDIA_TYPE = "application/problem+json"
 SHOWN_FAULTS = 10
@@ -59,7 +49,21 @@ _ERRORS: tuple[tuple[tuple[type[Exception], ...], int, str, int | None], ...] = 
 _FOLDERS = re.compile(
     r"""(?<![\w./])(?:(?:s3|gs|az|abfss?|file-object-store):/*)?/(?:[^\s/'"`]+/)+(?=[^\s/'"`])"""
 )
-_UNREAD = "There was an error parsing the body"  # what FastAPI says
+# What FastAPI and Starlette say, in our words.
+_HTTP_DETAILS = {
+    "Not Found": "There is nothing at this address; /openapi.json lists the addresses.",
+    "Method Not Allowed": "This address does not support that method; /openapi.json lists those it "
+    "supports.",
+    "There was an error parsing the body": "The body cannot be read as JSON. Send UTF-8, not "
+    "compressed and not deeply nested.",
+}
+_HTTP_SLUGS = {
+    400: "unreadable",
+    404: "not-found",
+    405: "method",
+    413: "too-long",
+    422: "validation",
+}
 _SHOULD_BE = "Input should be "  # how pydantic begins
 _Location = tuple[int | str, ...]
 
@@ -197,15 +201,9 @@ def answer(error: Exception, scope: Scope) -> Response:
     return JSONResponse(body, problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
-async def _handle(request: Request, error: Exception) -> Response:
+async def handle(request: Request, error: Exception) -> Response:
+    """Answer an error that FastAPI would answer; the middleware answers all others."""
     return answer(error, request.scope)
-
-
-HANDLERS: dict[int | type[Exception], Callable[..., Coroutine[Any, Any, Response]]] = {
-    RequestValidationError: _handle,
-    HTTPException: _handle,
-}
-"""Of the errors that FastAPI would answer; the middleware answers all others."""
 
 
 def _of_validation(error: RequestValidationError) -> Problem:
@@ -267,22 +265,8 @@ def _fault_sentence(fault: Mapping[str, Any]) -> str:
 
 
 def _of_http(error: HTTPException) -> Problem:
-    details = {
-        404: "There is nothing at this address; /openapi.json lists the addresses.",
-        405: "This address does not support that method; /openapi.json lists those it supports.",
-    }
-    detail = details.get(error.status_code, _sentence(str(error.detail)))
-    if error.detail == _UNREAD:
-        detail = (
-            "The body cannot be read as JSON. Send UTF-8, not compressed and not deeply nested."
-        )
-    slug = {
-        400: "unreadable",
-        404: "not-found",
-        405: "method",
-        413: "too-long",
-        422: "validation",
-    }.get(error.status_code, "http")
+    detail = _HTTP_DETAILS.get(error.detail, _sentence(error.detail))
+    slug = _HTTP_SLUGS.get(error.status_code, "http")
     return Problem(error.status_code, slug, detail, headers=error.headers)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import BinaryIO
 
 from fastapi import Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
 from wye.backends.documents import clean_metadata, document_of, parse_record
@@ -22,6 +22,7 @@ from wye.backends.sources import JSON, LINES, ROWS, TEXTS
 from wye.backends.types import Passage
 from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, json_values
+from wye.service.http.openapi import Described
 from wye.service.http.problems import Problem
 from wye.service.ingest.forms import (
     FIELDS,
@@ -198,15 +199,16 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
         raise Problem(422, "bad-document", f"Document '{passage.id:.80}': {error}.") from error
 
 
-class FileResult(BaseModel):
+class FileResult(Described):
     """What became of an uploaded file."""
 
     name: str
-    documents: int = Field(default=0, description="Number of documents that were read.")
-    error: str = Field(default="", description="Why no more of it could be read; empty if all was.")
-    skipped: list[str] = Field(
-        default_factory=list, description="Lines and rows that were left out, with the reason."
-    )
+    documents: int = 0
+    """Number of documents that were read."""
+    error: str = ""
+    """Why no more of it could be read; empty if all was."""
+    skipped: list[str] = Field(default_factory=list)
+    """Lines and rows that were left out, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,7 @@ def path_name(raw: str | None, as_text: tuple[str, ...] = ()) -> str:
         )
     if suffix_of(name) not in (*SUFFIXES, *as_text):
         raise Problem(
-            415,
-            "file-type",
-            f"'{name:.80}' has an unsupported type; send {', '.join(SUFFIXES)}.",
+            415, "file-type", f"'{name:.80}' has an unsupported type; send {', '.join(SUFFIXES)}."
         )
     return name
 

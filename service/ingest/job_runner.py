@@ -75,10 +75,7 @@ class JobRunner:
     """Runs the jobs of all loaded collections, and reports on them."""
 
     def __init__(
-        self,
-        writers: Mapping[str, CollectionWriter],
-        settings: DocumentSettings,
-        metrics: Metrics,
+        self, writers: Mapping[str, CollectionWriter], settings: DocumentSettings, metrics: Metrics
     ) -> None:
         self._writers = writers
         self._settings = settings

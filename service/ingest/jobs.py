@@ -1,8 +1,8 @@
 """Jobs: uploads that are written in the background, in the order in which they were accepted.
 
 A job is two files beside its index: `ID.jsonl` with a passage on each line and, stored after it,
-`ID.json` with its state, which makes the job accepted. Ids begin with a number that ascends. When a
-job ends, `ID.ended` takes the place of both. The file `ID.cancelled` asks it to stop.
+`ID.json` with its state, which makes the job accepted. Ids begin with a number that ascends. A job
+that has ended has its state alone. The file `ID.cancelled` asks it to stop.
 """
 
 import json
@@ -27,10 +27,10 @@ from wye.backends.store.versions import address_of
 from wye.backends.types import Passage
 
 FOLDER = "jobs"
-PASSAGES, STATE, ENDED, CANCELLED = "jsonl", "json", "ended", "cancelled"
+PASSAGES, STATE, CANCELLED = "jsonl", "json", "cancelled"
 """Suffixes of a job's files."""
 UNREADABLE = "It cannot be read (it is damaged). Send its documents again."
-_NAME = re.compile(rf"(job-([0-9]{{8}})-[0-9a-f]{{8}})\.({PASSAGES}|{STATE}|{ENDED}|{CANCELLED})")
+_NAME = re.compile(rf"(job-([0-9]{{8}})-[0-9a-f]{{8}})\.({PASSAGES}|{STATE}|{CANCELLED})")
 # How long a process waits for another one that accepts a job.
 _PATIENCE_SECONDS = 10.0
 # A file of an upload that is not accepted after so long was left by a killed process.
@@ -155,7 +155,7 @@ class JobStore:
                 paths = [self.file(id_, STATE), self.file(id_), upload]
                 upload.rename(paths[1])
                 job = Job(id_, self._collection, len(names), count, time.time())
-                self._write(paths[0], job)
+                self._write(job)
         except BaseException:
             for path in paths:
                 with suppress(OSError):
@@ -166,18 +166,14 @@ class JobStore:
 
     def jobs(self) -> list[Job]:
         """All jobs, in the order of acceptance."""
-        ids = sorted({id_ for id_, _, suffix in self._files() if suffix in (STATE, ENDED)})
-        return [job for id_ in ids if (job := self.job(id_))]
+        return self._with(STATE)
 
     def due(self) -> list[Job]:
         """Jobs for a runner, in the order of acceptance: unfinished, or cancelled before they ran.
 
-        Those that ended are not read, since they may be many.
+        Those that ended, which have no passages, are not read, since they may be many.
         """
-        files = self._files()
-        ended = {id_ for id_, _, suffix in files if suffix == ENDED}
-        ids = sorted({id_ for id_, _, suffix in files if suffix == STATE} - ended)
-        jobs = filter(None, map(self.job, ids))
+        jobs = self._with(PASSAGES)
         return [job for job in jobs if job.state == State.CANCELLED or not job.state.has_ended]
 
     def unfinished(self) -> list[Job]:
@@ -188,20 +184,29 @@ class JobStore:
         """A job by id; None if there is none."""
         if not _NAME.fullmatch(f"{id_}.{STATE}"):
             return None
-        for suffix in (ENDED, STATE, ENDED):  # it may end between two looks
-            path = self.file(id_, suffix)
+        path = self.file(id_, STATE)
+        try:
+            content, changed = path.read_bytes(), path.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        try:
+            job = replace(_JOB.validate_json(content), id=id_, collection=self._collection)
+        except ValueError:
+            failed = Job(id_, self._collection, 0, 0, changed, State.FAILED)
+            return replace(failed, finished=changed, error=UNREADABLE)
+        if job.state == State.QUEUED:
             with suppress(FileNotFoundError):
-                return self._read(id_, path.read_bytes(), path.stat().st_mtime)
-        return None
+                cancelled = self.file(id_, CANCELLED).stat().st_mtime
+                return replace(job, state=State.CANCELLED, finished=cancelled, waits_for="")
+        return job
 
     def save(self, job: Job) -> None:
         """Store a job's progress."""
-        state = self.file(job.id, STATE)
-        if not state.exists():
+        if not self.file(job.id, STATE).exists():
             raise OSError(f"job {job.id} was deleted")
-        self._write(self.file(job.id, ENDED) if job.state.has_ended else state, job)
+        self._write(job)
         if job.state.has_ended:
-            self._delete(job.id, STATE, PASSAGES, CANCELLED)
+            self._delete(job.id, PASSAGES, CANCELLED)
 
     def passages(self, job: Job) -> Iterator[Passage]:
         """The passages that a job still has to write, in order; a `ValueError` at a damaged one."""
@@ -249,8 +254,8 @@ class JobStore:
         now = time.time()
         for job in self.jobs():
             if job.state.has_ended and (job.finished or job.created) < now - keep_seconds:
-                self._delete(job.id, ENDED, STATE, PASSAGES, CANCELLED)
-        stored = {id_ for id_, _, suffix in self._files() if suffix in (STATE, ENDED)}
+                self._delete(job.id, STATE, PASSAGES, CANCELLED)
+        stored = {id_ for id_, _, suffix in self._files() if suffix == STATE}
         left = [self.file(id_, suffix) for id_, _, suffix in self._files() if id_ not in stored]
         for path in [*left, *self.folder.glob("upload-*"), *self.folder.glob(".*")]:
             with suppress(FileNotFoundError):
@@ -260,21 +265,6 @@ class JobStore:
     def claim(self) -> FileLock:
         """The lock of the process that runs the jobs; to enter it raises `Timeout` in any other."""
         return self._file_lock("claim", 0)
-
-    def _read(self, id_: str, content: bytes, changed: float) -> Job:
-        """Make a job of its stored state, which was last changed at a time."""
-        try:
-            job = _JOB.validate_python(
-                {**json.loads(content), "id": id_, "collection": self._collection}
-            )
-        except (ValueError, TypeError, RecursionError):
-            failed, job = State.FAILED, Job(id_, self._collection, 0, 0, changed)
-            return replace(job, state=failed, finished=changed, error=UNREADABLE)
-        if job.state == State.QUEUED:
-            with suppress(FileNotFoundError):
-                cancelled = self.file(id_, CANCELLED).stat().st_mtime
-                return replace(job, state=State.CANCELLED, finished=cancelled, waits_for="")
-        return job
 
     def documents_of(self, job: Job) -> frozenset[str]:
         """Ids of the documents that a job writes; of a damaged file, those that can be read."""
@@ -287,6 +277,11 @@ class JobStore:
                 ids.update(json.loads(line)["document"] for line in file)
             self._documents[job.id] = frozenset(ids)
         return self._documents[job.id]
+
+    def _with(self, suffix: str) -> list[Job]:
+        """The jobs that have such a file, in the order of acceptance."""
+        ids = sorted(id_ for id_, _, other in self._files() if other == suffix)
+        return [job for id_ in ids if (job := self.job(id_))]
 
     def _files(self) -> list[tuple[str, int, str]]:
         """Id, number and suffix of each file of a job."""
@@ -301,8 +296,8 @@ class JobStore:
         """A file of a job, by default that of its passages."""
         return self.folder / f"{id_}.{suffix}"
 
-    def _write(self, path: Path, job: Job) -> None:
-        with write_atomically(path) as file:
+    def _write(self, job: Job) -> None:
+        with write_atomically(self.file(job.id, STATE)) as file:
             file.write(json.dumps(asdict(job)).encode())
 
     def _delete(self, id_: str, *suffixes: str) -> None:

@@ -31,9 +31,9 @@ def store(tmp_path: Path) -> JobStore:
 
 
 def files(store: JobStore) -> list[str]:
-    """The files but for states of jobs, finished or not, by the ids of their jobs."""
-    names = [path for path in store.folder.iterdir() if path.suffix not in (".json", ".ended")]
-    return sorted(path.stem for path in names if path.suffix != ".lock")
+    """The files but for states of jobs, by the ids of their jobs."""
+    names = [path for path in store.folder.iterdir() if path.suffix not in (".json", ".lock")]
+    return sorted(path.stem for path in names)
 
 
 def test_nothing_is_made_before_there_is_a_job(store: JobStore) -> None:
@@ -180,9 +180,9 @@ def test_a_state_that_cannot_be_read_is_a_job_that_failed(store: JobStore, kind:
 
 def test_a_process_killed_while_a_job_ended_left_an_ended_job(store: JobStore) -> None:
     job = store.submit(PASSAGES)
-    state = store.file(job.id, "json").read_bytes()
+    passages = store.file(job.id).read_bytes()
     store.save(replace(job, state=State.DONE, done=6, finished=1.0))
-    store.file(job.id, "json").write_bytes(state)
+    store.file(job.id).write_bytes(passages)
     assert [each.state for each in store.jobs()] == [State.DONE]
     assert store.due() == []
 
