@@ -213,10 +213,11 @@ def clean_metadata(value: object) -> Metadata:
         return {}
     if not isinstance(value, Mapping):
         raise SourceError(f"metadata is {_kind(value)}, not an object")
-    try:
-        value = dict(flat(value))
-    except BadFileError as error:
-        raise SourceError(f"metadata {error}") from error
+    if any(isinstance(entry, Mapping) for entry in value.values()):
+        try:
+            value = dict(flat(value))
+        except BadFileError as error:
+            raise SourceError(f"metadata {error}") from error
     if len(value) > MOST_KEYS:
         raise SourceError(f"metadata has {len(value):,} keys; at most {MOST_KEYS} are stored")
     metadata = {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}

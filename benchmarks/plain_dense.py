@@ -26,7 +26,7 @@ import wye
 from benchmarks import harness, load
 from benchmarks.harness import WYE, BenchmarkError, Server, Table
 from wye.backends.types import Float64
-from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
+from wye.featurizer.encoder_files import DEFAULT_ENCODER, locate_model
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.training.data import read_dataset

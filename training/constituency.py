@@ -31,7 +31,7 @@ from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_sa
 from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import Tree, parse_brackets
-from wye.featurizer.encoder import DEFAULT_ENCODER, locate_model
+from wye.featurizer.encoder_files import DEFAULT_ENCODER, locate_model
 from wye.featurizer.errors import how_to_install
 from wye.featurizer.spacy.pipeline import DEFAULT_PIPELINE, load_pipeline
 from wye.training.errors import TrainingError

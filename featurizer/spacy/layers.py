@@ -1,14 +1,20 @@
-"""What spaCy computes for each word by itself, faster and with the same result.
+"""What a spaCy pipeline computes for each word, faster and with the same result.
 
 - Vectors: thinc runs sixty small layers to compute them, each prepared for a gradient.
   `WindowEncoder` computes the same sums with the same weights in ten array operations per layer,
   each row independently, and caches the first layer's output for each word.
 - Parts of speech and lemmas: spaCy applies rules to every word again. `WordForms` caches their
   results by word, tag and relation, on which alone they depend.
+- Names: at each word spaCy takes the GIL for each of the 36 moves that may begin one. `Names`
+  scores all words at once, and goes from word to word only within names.
+- Heads: spaCy parses one document, or four, at a time, and takes the GIL at each move.
+  `Dependencies` parses several documents in parallel.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,26 +30,18 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
     from thinc.api import Model
 
-_EMBEDDING = frozenset(
-    {
-        *("extract_features", "list2ragged", "ints-getitem", "hashembed"),
-        *("maxout", "layernorm", "dropout", "ragged2list"),
-    }
-)
-_VECTORS = ("tok2vec-listener", "window_encoder")
-_CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
 # Tokens encoded at once, few enough to stay in the processor's cache; a longer document is encoded
 # by itself.
 TOKENS_AT_ONCE = 256
 # Words whose first layer is cached, 600 bytes each; when it is exceeded, the cache is cleared.
 CACHED_WORDS = 10_000
-# Attributes that rules may test; anything else does not follow from word, tag and relation.
-_TESTABLE = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
 # The attributes of a word that rules depend on, and those that they set.
 _FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
 _RESULT: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
 # Cached words with tags and relations; when it is exceeded, the cache is cleared.
 CACHED_FORMS = 50_000
+# Tokens of the documents whose moves are found at once; each takes 4 kB meanwhile.
+SIDE_BY_SIDE = 2_048
 
 
 class OneThread:
@@ -90,14 +88,6 @@ class WindowEncoder:
 
     The property test compares it with `spacy.ml.models.tok2vec`.
     """
-
-    @staticmethod
-    def fits(model: "Model[Any, Any]") -> bool:
-        """Whether a model consists of exactly these two."""
-        return all(
-            model.has_ref(ref) and {leaf.name for leaf in _leaves(model.get_ref(ref))} == kinds
-            for ref, kinds in (("embed", _EMBEDDING), ("encode", _CONVOLUTION))
-        )
 
     def __init__(self, model: "Model[Any, Any]") -> None:
         embed, encode = model.get_ref("embed"), model.get_ref("encode")
@@ -179,14 +169,8 @@ class WindowEncoder:
 class LinearLayer:
     """One linear layer over word vectors, without the dozen calls that thinc makes for it."""
 
-    @staticmethod
-    def fits(model: "Model[Any, Any]") -> bool:
-        """Whether a model is a linear layer over the pipeline's or a `WindowEncoder`'s vectors."""
-        names = [leaf.name for leaf in _leaves(model) if leaf.name != "list2array"]
-        return len(names) == 2 and names[0] in _VECTORS and names[1] == "linear"
-
     def __init__(self, model: "Model[Any, Any]") -> None:
-        first, *_, last = _leaves(model)
+        first, *_, last = leaves(model)
         self._encoder: WindowEncoder | None = first.attrs.get("encoder")
         self._weight, self._bias = weights_of(last, "W").T.copy(), weights_of(last, "b")
 
@@ -261,12 +245,13 @@ def tiles(rows: Float32) -> Float32:
     return filled.reshape(-1, TILE, rows.shape[1])
 
 
-def _leaves(model: "Model[Any, Any]") -> Iterator["Model[Any, Any]"]:
+def leaves(model: "Model[Any, Any]") -> Iterator["Model[Any, Any]"]:
+    """The layers that have none inside."""
     return (node for node in model.walk() if not node.layers)
 
 
 def _named(model: "Model[Any, Any]", name: str) -> list["Model[Any, Any]"]:
-    return [node for node in _leaves(model) if node.name == name]
+    return [node for node in leaves(model) if node.name == name]
 
 
 def _maxouts(model: "Model[Any, Any]") -> list[_Maxout]:
@@ -287,11 +272,6 @@ class WordForms:
     those that may begin a rule for several words, which are processed with the words that follow.
     """
 
-    @staticmethod
-    def fits(ruler: "AttributeRuler") -> bool:
-        """Whether all rules test nothing but words, tags and relations of single tokens."""
-        return all(set(token) <= _TESTABLE for pattern in _patterns(ruler) for token in pattern)
-
     def __init__(self, nlp: "Language", ruler: "AttributeRuler", lemmatizer: "Lemmatizer") -> None:
         from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
 
@@ -299,7 +279,7 @@ class WordForms:
         # By form; empty for words that may begin a rule for several.
         self._results: dict[bytes, bytes] = {}
         self._longer = Matcher(nlp.vocab)
-        longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
+        longer = [pattern for pattern in patterns_of(ruler) if len(pattern) > 1]
         if longer:
             self._longer.add("longer", [pattern[:1] for pattern in longer])
         self._longest = max(map(len, longer), default=0)
@@ -363,6 +343,158 @@ def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc
     return doc.from_array(attributes, values)
 
 
-def _patterns(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:
+def patterns_of(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:
+    """What the rules test of each token, by rule."""
     rules: list[Any] = [*ruler.patterns]
     return [pattern for rule in rules for pattern in rule["patterns"]]
+
+
+class _Moves(ABC):
+    """Replaces a greedy transition model, which scores moves by the words at some positions.
+
+    It annotates documents without annotations of its kind. Each word adds a vector to the hidden
+    units, another one at each position. Each unit is the greater of two sums, and a linear layer
+    over the units scores the moves.
+    """
+
+    def __init__(self, component: Any) -> None:  # noqa: ANN401
+        lower, upper = component.model.get_ref("lower"), component.model.get_ref("upper")
+        self._vectors = LinearLayer(component.model.get_ref("tok2vec"))
+        # From (positions, hidden, pieces, inputs) to the two sums of each unit side by side.
+        weight = weights_of(lower, "W").transpose(0, 3, 2, 1)
+        positions, inputs, _, self._units = weight.shape
+        self._lower = np.ascontiguousarray(weight.reshape(positions, 1, inputs, -1))
+        self._bias = weights_of(lower, "b").T.reshape(-1)
+        self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(positions, -1)
+        self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
+
+    def pipe(self, docs: Sequence["Doc"]) -> Sequence["Doc"]:
+        """Annotate documents, in order."""
+        for chunk in chunks([doc for doc in docs if len(doc)], SIDE_BY_SIDE):
+            self._annotate(chunk)
+        return docs
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Annotate one document."""
+        return self.pipe([doc])[0]
+
+    @abstractmethod
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
+        """Annotate documents that have words."""
+
+    def _sums(self, docs: Sequence["Doc"]) -> Float32:
+        """(positions, 1 + n, 2 units): what each of n words adds at each position.
+
+        Row 0 is that of a missing word. The bias is added to the first position.
+        """
+        vectors = tiles(self._vectors(docs))
+        positions, _, _, width = self._lower.shape
+        sums = np.empty((positions, 1 + len(vectors) * TILE, width), np.float32)
+        sums[:, 0] = self._missing
+        np.matmul(vectors, self._lower, out=sums[:, 1:].reshape(positions, -1, TILE, width))
+        sums[0] += self._bias
+        return sums
+
+    def _hidden(self, sums: Float32) -> Float32:
+        """(..., 2 units) to (..., units)."""
+        return np.maximum(sums[..., : self._units], sums[..., self._units :])
+
+
+class Names(_Moves):
+    """Replaces a greedy `EntityRecognizer`, whose moves begin, continue, end, make or skip a name.
+
+    The property test compares it with `spacy.pipeline._parser_internals.ner`.
+    """
+
+    def __init__(self, recogniser: Any) -> None:  # noqa: ANN401
+        super().__init__(recogniser)
+        moves = [recogniser.moves.get_class_name(row) for row in range(len(self._shift))]
+        kinds = np.array([move[0] for move in moves])
+        self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
+        # "U-" is only for existing annotations.
+        self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
+        self._labels = [move[2:] for move in moves]
+        # Weights and biases of going on and of ending, by label.
+        self._open = {
+            label: (self._upper.T[columns], self._shift[columns])
+            for label in {move[2:] for move in moves if move[0] == "B"}
+            for columns in [[moves.index(f"I-{label}"), moves.index(f"L-{label}")]]
+        }
+
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
+        from spacy.tokens import Span  # noqa: PLC0415 - as in `load_pipeline`
+
+        ends = np.cumsum([len(doc) for doc in docs])
+        sums = self._sums(docs)
+        # If no name is open, only the next word counts, and the other two are missing.
+        hidden = self._hidden(sums[0, 1 : 1 + ends[-1]] + self._missing[1:].sum(axis=0))
+        scores = in_tiles(hidden, self._upper) + self._shift
+        marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
+        # Names stay within their sentence, and do not begin with whitespace.
+        last = np.append(marks[1:, 0], True)
+        last[ends - 1] = True
+        space = marks[:, 1]
+        scores[:, self._closed] = -np.inf
+        scores[np.ix_(last | space, self._begin)] = -np.inf
+        scores[np.ix_(space, self._unit)] = -np.inf
+        moves = scores.argmax(axis=1)
+        starts = np.flatnonzero(~self._skip[moves])
+        begin = 0
+        for doc, end in zip(docs, ends.tolist(), strict=True):
+            words = starts[slice(*np.searchsorted(starts, (begin, end)))].tolist()
+            spans = self._spans(words, moves, sums, last)
+            doc.set_ents([Span(doc, a - begin, b - begin, label=label) for a, b, label in spans])
+            begin = end
+
+    def _spans(
+        self, words: Sequence[int], moves: NDArray[np.int64], sums: Float32, last: NDArray[np.bool]
+    ) -> Iterator[tuple[int, int, str]]:
+        """Start, end and label of the names in a document, from the words where they may begin."""
+        end = 0
+        for first in words:
+            if first < end:
+                continue
+            move = int(moves[first])
+            label, end = self._labels[move], first + 1
+            if self._begin[move]:
+                while not last[end] and self._goes_on(label, sums, first, end):
+                    end += 1
+                end += 1
+            yield first, end, label
+
+    def _goes_on(self, label: str, sums: Float32, first: int, word: int) -> bool:
+        """Whether an open name continues beyond a word."""
+        hidden = self._hidden(sums[0, 1 + word] + sums[1, 1 + first] + sums[2, word])
+        upper, shift = self._open[label]
+        within, end = upper.dot(hidden) + shift
+        return bool(within >= end)
+
+
+class Dependencies(_Moves):
+    """Replaces a greedy `DependencyParser`: arrays choose the moves, and spaCy applies them.
+
+    The property test compares it with `spacy.ml.parser_model`.
+    """
+
+    def __init__(self, parser: Any) -> None:  # noqa: ANN401
+        super().__init__(parser)
+        self._parser = parser
+        # The only attribute of spaCy's step model that is used here is the number of positions.
+        self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=len(self._lower)))
+
+    def _annotate(self, docs: Sequence["Doc"]) -> None:
+        from spacy.ml.parser_model import ParserStepModel  # noqa: PLC0415 - as in `load_pipeline`
+
+        word_ids, move = ParserStepModel.get_token_ids, self._parser.transition_states
+        sums = self._sums(docs)
+        # The row of the first word at each position.
+        starts = 1 + sums.shape[1] * np.arange(len(sums))[:, None]
+        rows = sums.reshape(-1, sums.shape[2])
+        states: list[Any] = self._parser.moves.init_batch(docs)
+        unfinished = states
+        while unfinished:
+            # A missing word is -1, which selects the row before the first word's.
+            words = rows.take(word_ids(self._step, unfinished).T + starts, axis=0)
+            hidden = self._hidden(np.add.reduce(words, axis=0))
+            unfinished = move(unfinished, hidden.dot(self._upper) + self._shift)
+        self._parser.set_annotations(docs, states)

@@ -45,6 +45,7 @@ SHARE = 32
 # Pieces parsed in one call, which Ctrl-C waits for.
 BATCH_PIECES = 16
 MAX_WORDS = 5
+NEW_WORDS = 200_000
 _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
 # The parser would take a list, a table or the head of a mail for one long sentence, and the end of
 # a line and the start of the next for one name. So texts are parsed block by block: a row, an item
@@ -94,11 +95,13 @@ class SpacyParser:
     def _loaded(self) -> Pipeline:
         """The pipeline, loaded on first use: a dense search does not need it.
 
-        Once it has grown, another one is loaded beside it, which takes a second.
+        spaCy keeps every word that it ever read, some 300 bytes each. After `NEW_WORDS` of them,
+        another pipeline is loaded beside it, which takes a second.
         """
         if self.pipeline is None:
             self.pipeline = Pipeline(self._name, fast=self._fast)
-        elif self.pipeline.has_grown and (self._renewal is None or not self._renewal.is_alive()):
+        words = len(self.pipeline.nlp.vocab.strings) - self.pipeline.words_at_first
+        if words > NEW_WORDS and (self._renewal is None or not self._renewal.is_alive()):
             self._renewal = Thread(target=self._renew, daemon=True)
             self._renewal.start()
         return self.pipeline

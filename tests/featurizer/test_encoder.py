@@ -11,13 +11,8 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 import wye.featurizer.encoder
-from wye.featurizer.encoder import (
-    DEFAULT_ENCODER,
-    Encoder,
-    EncoderSettings,
-    locate_model,
-    weights_digest,
-)
+from wye.featurizer.encoder import Encoder, EncoderSettings
+from wye.featurizer.encoder_files import DEFAULT_ENCODER, locate_model, weights_digest
 from wye.featurizer.errors import ModelError
 from wye.featurizer.types import Float32
 

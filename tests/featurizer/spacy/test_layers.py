@@ -11,6 +11,7 @@ from threadpoolctl import ThreadpoolController
 
 import wye.featurizer.spacy.layers
 from wye.featurizer.spacy.layers import OneThread, WindowEncoder
+from wye.featurizer.spacy.pipeline import is_window_encoder
 
 QUESTIONS = (Path(__file__).parents[1] / "questions.txt").read_text(encoding="utf-8").splitlines()
 
@@ -23,7 +24,7 @@ def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing 
 def test_vectors_are_those_of_thinc_and_depend_on_nothing_beside(
     plain: Language, place: str
 ) -> None:
-    (model,) = [node for node in part(plain, place).model.walk() if WindowEncoder.fits(node)]
+    (model,) = [node for node in part(plain, place).model.walk() if is_window_encoder(node)]
     encoder = WindowEncoder(model)
     docs = [plain.make_doc(text) for text in ["Who", "", *QUESTIONS, " ".join(QUESTIONS[:20])]]
     together = encoder(docs)

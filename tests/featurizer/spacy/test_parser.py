@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 import wye.featurizer.spacy.parser
-import wye.featurizer.spacy.pipeline
 from tests.live import is_running, until
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import (
@@ -303,7 +302,7 @@ def test_few_texts_and_single_processes_start_no_pool(
 def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "NEW_WORDS", 20)
+    monkeypatch.setattr(wye.featurizer.spacy.parser, "NEW_WORDS", 20)
     parser, question = SpacyParser(), "Who sailed from Lisbon to Mostar?"
     before = parser.parse_questions([question], tokens=True)
     first = parser.pipeline

@@ -14,14 +14,14 @@ from spacy.tokens import Doc
 import wye.featurizer.spacy.layers
 import wye.featurizer.spacy.pipeline
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.layers import WindowEncoder, WordForms
+from wye.featurizer.spacy.layers import Dependencies, Names, WordForms
 from wye.featurizer.spacy.parser import SpacyParser
 from wye.featurizer.spacy.pipeline import (
     DEFAULT_PIPELINE,
-    Dependencies,
-    Names,
     Pipeline,
+    is_window_encoder,
     load_pipeline,
+    rules_by_word,
 )
 
 WORDS = "Who 's let 's gon na ai n't the Boats boat wrote 1926 , Oslo that 're \n is it ? but I"
@@ -115,8 +115,8 @@ def test_a_pipeline_of_another_make_keeps_what_it_has(
     assert names == ["Tok2Vec", "Tagger", "DependencyParser", "AttributeRuler", "EntityRecognizer"]
     (message,) = caplog.messages
     assert "attribute_ruler, ner, parser run at spaCy's own speed" in message
-    assert not WordForms.fits(part(fast.nlp, "attribute_ruler"))
-    assert not WindowEncoder.fits(part(plain, "tagger").model)
+    assert not rules_by_word(part(fast.nlp, "attribute_ruler"))
+    assert not is_window_encoder(part(plain, "tagger").model)
     check(other, fast, QUESTIONS[:20])
 
 
@@ -237,5 +237,5 @@ def test_heads_depend_on_nothing_beside(fast: Pipeline, monkeypatch: pytest.Monk
     alone = [heads(vectors(fast.nlp.make_doc(text))) for text in texts]
     docs = [vectors(fast.nlp.make_doc(text)) for text in texts]
     # A text that is longer by itself, and others a few at a time.
-    monkeypatch.setattr(wye.featurizer.spacy.pipeline, "SIDE_BY_SIDE", 50)
+    monkeypatch.setattr(wye.featurizer.spacy.layers, "SIDE_BY_SIDE", 50)
     assert attached([*heads.pipe(docs)]) == attached(alone)
