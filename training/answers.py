@@ -26,7 +26,7 @@ from wye.router.types import ABSTAIN_BELOW
 from wye.training.data import Question, contains_any, words
 from wye.training.errors import EvaluationError, JudgeError
 from wye.training.evaluate import Evaluation, SystemRun
-from wye.training.judge import REPLIES, JudgeClient
+from wye.training.judge import JudgeClient
 from wye.training.markdown import by_measure, spread, table
 from wye.training.measures import compare
 
@@ -97,14 +97,14 @@ def writers_of(url: str, model: str, cache: Path) -> dict[str, Writer]:
     writers: dict[str, Writer] = {"quotes": quoted}
     if url:
         key = os.environ.get("WYE_GENERATOR__KEY", "")
-        writers[model] = partial(answered, JudgeClient(url, model, key, file=cache / REPLIES))
+        writers[model] = partial(answered, JudgeClient(url, model, key, cache=cache))
     return writers
 
 
 def judge_of(url: str, model: str, cache: Path) -> Judge | None:
     """The judge at an endpoint, whose replies are kept in the cache; None without one."""
     key = os.environ.get("JUDGE_API_KEY", "")
-    return partial(judged, JudgeClient(url, model, key, file=cache / REPLIES)) if url else None
+    return partial(judged, JudgeClient(url, model, key, cache=cache)) if url else None
 
 
 def answered(model: JudgeClient, question: str, passages: Passages) -> str:

@@ -118,7 +118,6 @@ class Summary:
     """The results on the test splits.
 
     Attributes:
-        disagreements: Number of questions on which one arm is better.
         differences: System -> measure -> paired difference auto - system.
         latency_ms: System -> mean milliseconds.
         shares: System -> shares of its routes.
@@ -130,7 +129,6 @@ class Summary:
     """
 
     questions: int
-    disagreements: int
     means: Mapping[str, Mapping[str, Interval]]
     differences: Mapping[str, Mapping[str, Interval]]
     latency_ms: Mapping[str, float]
@@ -166,7 +164,6 @@ def summarise(
     gap = quality[ORACLE] - fixed
     return Summary(
         questions=len(questions),
-        disagreements=len(disagreement),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
         latency_ms={name: float(run.latency_ms.mean()) for name, run in systems.items()},

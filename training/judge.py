@@ -1,16 +1,12 @@
 """A client of endpoints with OpenAI's chat completions, which answer, judge and write questions."""
 
-import hashlib
 import json
 from pathlib import Path
 
 import openai
+from joblib import Memory
 
-from wye.training.data import keep_line, readable_lines
 from wye.training.errors import JudgeError
-
-REPLIES = Path("answers", "replies.jsonl")
-"""File of endpoints' replies, within a cache."""
 
 
 class JudgeClient:
@@ -29,7 +25,7 @@ class JudgeClient:
         longest: int = 64,
         seconds: float = 60.0,
         tries: int = 3,
-        file: Path | None = None,
+        cache: Path | None = None,
     ) -> None:
         """Create the client, without connecting.
 
@@ -39,18 +35,15 @@ class JudgeClient:
             longest: Most tokens of a reply.
             seconds: Longest wait for the endpoint.
             tries: Most requests for one reply.
-            file: JSON lines of replies that are not asked for again; each new one adds a line, and
-                lines that cannot be read are skipped. None to keep none.
+            cache: Folder of replies that are not asked for again; None to keep none.
 
         Raises:
             JudgeError: The url is none.
         """
         if not url.startswith(("http://", "https://")):
             raise JudgeError(f"The model's url is '{url}'; give an http(s) url.")
-        self._url, self._model, self._longest, self._file = url, model, longest, file
-        self._replies: dict[str, str] = {}
-        if file is not None:
-            self._replies = {row["key"]: row["reply"] for row in readable_lines(file)}
+        self._asked = url, model, longest
+        self._reply = Memory(cache, verbose=0).cache(_reply, ignore=["client"])
         self.tokens = 0
         # The client would send any endpoint the OpenAI account that the environment names.
         unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
@@ -75,23 +68,18 @@ class JudgeClient:
         Raises:
             JudgeError: The endpoint cannot be reached, refuses, or replies in another form.
         """
-        inputs = [self._url, self._model, self._longest, instructions, message]
-        key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
-        if key not in self._replies:
-            reply = self._ask(instructions, message)
-            if self._file is None:
-                return reply
-            keep_line(self._file, {"key": key, "reply": reply})
-            self._replies[key] = reply
-        return self._replies[key]
+        reply: str = self._reply(*self._asked, instructions, message, self)
+        return reply
 
-    def _ask(self, instructions: str, message: str) -> str:
+    def ask(self, instructions: str, message: str) -> str:
+        """The endpoint's reply; errors are those of `complete`."""
+        url, model, longest = self._asked
         text = ""
         try:
             text = self._client.chat.completions.with_raw_response.create(
-                model=self._model,
+                model=model,
                 temperature=0,
-                max_tokens=self._longest,
+                max_tokens=longest,
                 messages=[
                     {"role": "system", "content": instructions},
                     {"role": "user", "content": message},
@@ -112,7 +100,14 @@ class JudgeClient:
             failure = f"answered {_short(text)!r}, which is not a chat completion"
         else:
             return content
-        raise JudgeError(f"{self._url} {failure}; check the url, the model's name and the key.")
+        raise JudgeError(f"{url} {failure}; check the url, the model's name and the key.")
+
+
+def _reply(
+    _url: str, _model: str, _longest: int, instructions: str, message: str, client: JudgeClient
+) -> str:
+    """An endpoint's reply, whose key in the cache is all but the client."""
+    return client.ask(instructions, message)
 
 
 def _short(text: str) -> str:

@@ -66,16 +66,12 @@ both the name and what is asked about it. {foreign}
 All families have the same weight. Questions without an answer, two thirds of which are near misses,
 have half as much again as those with one; among passages, they have a quarter of it.
 
-For `fusion` and `few`: by curves fitted on all other families (or, if only one has answers, on four
-fifths of the questions), then (home) by curves fitted on four fifths of the questions of all
-families. Calibration error (ECE) is over {bins} groups of equal weight.
+For `fusion` and `few`, by curves fitted on all other families (or, if only one has answers, on four
+fifths of the questions): AUC and calibration error (ECE, over {bins} groups of equal weight) of
+passages and of answers; and of questions with an answer (own) and of the kinds without one, how
+many are answered with `no` (answerability below {abstain}) and with `unsure` (below {sure}).
 
-{qualities}
-
-Of questions with an answer and of the kinds without one, how many are answered with `no`
-(answerability below {abstain}) and with `unsure` (below {sure}), by such curves:
-
-{outcomes}
+{table}
 
 ## Limits
 
@@ -90,7 +86,6 @@ _FOREIGN = "So were the indexes of other families (foreign)."
 _NO_FOREIGN = (
     "No questions of other corpora were asked, so how well they are told apart is not known."
 )
-MEASURES = ("AUC", "ECE")
 UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 1.0}
 """Weight, within a family, of each kind of question without an answer; the others have 1."""
 PASSAGES_UNANSWERED = 1 / 6
@@ -120,15 +115,13 @@ class Observations:
         mask = np.ones(len(self.outcomes), bool) if rows is None else rows
         return fit_curves(self.evidence[mask], self.outcomes[mask], self.weights[mask], self.names)
 
-    def crossfit(self, *, at_home: bool = False) -> Float64:
+    def crossfit(self) -> Float64:
         """(n,) probabilities, each from curves that were fitted on all other families.
 
-        Args:
-            at_home: Fit on the other four fifths of all questions instead; this is also done if
-                only one family has answers.
+        If only one family has answers, they are fitted on the other four fifths of the questions.
         """
         groups: NDArray[np.generic] = self.families
-        if at_home or len(np.unique(self.families[self.outcomes > 0])) < 2:
+        if len(np.unique(self.families[self.outcomes > 0])) < 2:
             groups = np.arange(len(self.outcomes)) // HITS % FOLDS  # keeps its hits together
         chances = np.empty(len(self.outcomes))
         for group in np.unique(groups):
@@ -142,28 +135,20 @@ def of_passages(examples: Sequence[Example]) -> Observations:
     sizes = [len(example.relevant) for example in examples]
     families = np.repeat([example.family for example in examples], sizes)
     kinds = np.repeat([example.kind for example in examples], sizes)
-    return Observations(
-        PASSAGE_EVIDENCE,
-        np.concatenate([example.passages for example in examples]),
-        np.concatenate([example.relevant for example in examples]),
-        np.where(kinds == "own", 1.0, PASSAGES_UNANSWERED) * _weights(families, kinds),
-        families,
-        kinds,
-    )
+    factors = np.where(kinds == "own", 1.0, PASSAGES_UNANSWERED)
+    evidence = np.concatenate([example.passages for example in examples])
+    outcomes = np.concatenate([example.relevant for example in examples])
+    weights = factors * _weights(families, kinds)
+    return Observations(PASSAGE_EVIDENCE, evidence, outcomes, weights, families, kinds)
 
 
 def of_answers(examples: Sequence[Example]) -> Observations:
     """Observations with a row for each question; its outcome is whether it has an answer."""
     families = np.array([example.family for example in examples])
     kinds = np.array([example.kind for example in examples])
-    return Observations(
-        ANSWER_EVIDENCE,
-        np.array([example.answer for example in examples]),
-        (kinds == "own").astype(np.float64),
-        _weights(families, kinds),
-        families,
-        kinds,
-    )
+    evidence, outcomes = np.array([e.answer for e in examples]), (kinds == "own").astype(float)
+    weights = _weights(families, kinds)
+    return Observations(ANSWER_EVIDENCE, evidence, outcomes, weights, families, kinds)
 
 
 def _weights(families: NDArray[np.str_], kinds: NDArray[np.str_]) -> Float64:
@@ -203,45 +188,27 @@ def quality(data: Observations, chances: Float64, rows: Mask) -> list[str]:
     """
     outcomes, chance = data.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
     if not len(outcomes) or outcomes.min() == outcomes.max():
-        return ["-"] * len(MEASURES)
+        return ["-", "-"]
     weights = data.weights[rows]
     calibration = reliability(logit(chance), outcomes, weights=weights)
     area = roc_auc_score(outcomes, chance, sample_weight=weights)
     return [f"{area:.3f}", f"{calibration.ece:.3f}"]
 
 
-def tables(examples: Sequence[Example]) -> tuple[str, str]:
-    """How good the probabilities of `REPORTED` are, for each family of questions.
-
-    Returns:
-        A table of AUC and calibration error, of passages and of answers, by both ways of
-        `Observations.crossfit`; and one of the shares of questions of each kind that are answered
-        with "no" and "unsure", by curves that were fitted on four fifths of the questions.
-    """
-    qualities, outcomes = [], []
+def quality_table(examples: Sequence[Example]) -> str:
+    """How good the cross-fitted probabilities of `REPORTED` are, for each family of questions."""
+    lines = []
     for route in REPORTED:
         of_route = [example for example in examples if example.route == route]
         passages, answers = of_passages(of_route), of_answers(of_route)
-        estimates = [
-            (data, data.crossfit(at_home=at_home))
-            for data in (passages, answers)
-            for at_home in (False, True)
-        ]
-        chances = estimates[-1][1]
+        likely, answered = passages.crossfit(), answers.crossfit()
         for family in np.unique(answers.families[answers.outcomes > 0]):
-            ours, cells = answers.families == family, [route, family]
-            for data, estimate in estimates:
-                cells += quality(data, estimate, data.families == family)
-            for kind in UNANSWERED:
-                cells += quality(answers, chances, ours & np.isin(answers.kinds, ["own", kind]))[:1]
-            qualities.append(cells)
-            shares = [_refused(chances[ours & (answers.kinds == kind)]) for kind in KINDS]
-            outcomes.append([route, family, *shares])
-    whats = [f"{what}{way}" for what in ("passages", "answers") for way in ("", ", home")]
-    header = [f"{name}, {what}" for what in whats for name in MEASURES]
-    header += [f"AUC, {kind}" for kind in UNANSWERED]
-    names = "route", "family"
-    return table([*names, *header], qualities, 2), table([*names, *KINDS], outcomes, 2)
+            ours = answers.families == family
+            refused = (_refused(answered[ours & (answers.kinds == kind)]) for kind in KINDS)
+            of_passage = quality(passages, likely, passages.families == family)
+            lines.append([route, family, *of_passage, *quality(answers, answered, ours), *refused])
+    measures = [f"{name}, {what}" for what in ("passages", "answers") for name in ("AUC", "ECE")]
+    return table(["route", "family", *measures, *KINDS], lines, 2)
 
 
 def _refused(chances: Float64) -> str:
@@ -269,7 +236,6 @@ def fit_relevance(settings: Settings, data: Sequence[Questions], out: Path) -> s
     with Session.open(settings, data[0].index or Path()) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
-    qualities, outcomes = tables(examples)
     is_foreign = any(example.kind == "foreign" for example in examples)
     card = _CARD.format(
         name=out.name,
@@ -282,10 +248,9 @@ def fit_relevance(settings: Settings, data: Sequence[Questions], out: Path) -> s
         sizes=", ".join(map(str, SIZES)),
         foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
         bins=BINS,
-        qualities=qualities,
         abstain=ABSTAIN_BELOW,
         sure=SURE_FROM,
-        outcomes=outcomes,
+        table=quality_table(examples),
     )
     out.mkdir(parents=True, exist_ok=True)
     for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", card)):

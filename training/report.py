@@ -14,19 +14,19 @@ from matplotlib.figure import Figure
 
 from wye.backends.files import plain
 from wye.backends.types import Float64, Int64
-from wye.router.policy import FOLLOWED_BELOW, SURE, bands, routes
+from wye.router.policy import FOLLOWED_BELOW, SURE, routes
 from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.fit.calibration import Reliability, losses, reliability
+from wye.training.fit.calibration import Reliability, losses
 from wye.training.fit.router import Fitted
 from wye.training.held_out import (
     AUTO,
     MEASURED,
     Summary,
-    auc,
-    count_questions,
     left_out_results,
+    run_systems,
+    summarise,
 )
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
@@ -34,8 +34,7 @@ from wye.training.measures import QUALITY, Interval, mean_interval, write_json
 from wye.training.replay import TRAINING_SPLITS
 from wye.training.thresholds import Front, Outcome, front, scores_of
 
-METRICS, FRONT, RELIABILITY = "metrics.json", "front.svg", "reliability.svg"
-CROSSFIT, TEST, ALL = "train and dev, cross-fitted", "test", "all"
+TEST, ALL = "test", "all"
 
 _CARD = """\
 # Router: {name}
@@ -88,7 +87,7 @@ _LABELS = {
     "simple arm has",
 }
 INK = "#7f7f80"
-BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
+BLUE, GREY, ORANGE = "#3d7fc1", "#a9a9a9", "#d97f26"
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -108,65 +107,44 @@ class Report:
     """The numbers of a training run; no question is quoted.
 
     Attributes:
-        facts: What made the router: `schema_id`, `command` and `versions`.
-        data: Dataset -> numbers of questions; see `count_questions`.
-        calibration: Set of questions -> calibration over those with a label.
-        auc: AUC of cross-fitted scores, for labels above 0.
+        cross_fitted: The results on train and dev, each question by a router that did not learn
+            from it. Thresholds were chosen on the same questions.
+        evaluation: The results on the test splits; None without any.
         teacher: By how much the negative log likelihood of cross-fitted scores exceeds that of the
             trees that taught; None without any.
         complexity: Rank correlation of cross-fitted scores with the number of hops, by dataset and
             over "all", datasets weighed equally; only of those that tell it.
         left_out: The result on each dataset, scored by routers that learned from the others.
-        cross_fitted: Quality on train and dev, by cross-fitted scores.
-        fixed: Route -> outcome of always taking it on train and dev, for the three and steps.
-        front: Quality against latency, on train and dev.
-        evaluation: The results on the test splits; None without any.
     """
 
-    facts: Mapping[str, Any]
     fitted: Fitted
-    data: Mapping[str, Counter[str]]
-    calibration: Mapping[str, Reliability]
-    auc: float
+    cross_fitted: Summary
+    evaluation: Summary | None
     teacher: Interval | None
     complexity: Mapping[str, float]
     left_out: Sequence[Mapping[str, Any]]
-    cross_fitted: Interval
-    fixed: Mapping[str, Outcome]
-    front: Front
-    evaluation: Summary | None
 
 
-def make_report(fitted: Fitted, evaluation: Summary | None, facts: Mapping[str, Any]) -> Report:
+def make_report(fitted: Fitted, evaluation: Summary | None) -> Report:
     """Compute a report's numbers."""
-    choices, questions, outcomes = fitted.choices, fitted.questions, fitted.outcomes
-    known = fitted.disagreement.labels >= 0
-    labels, logits = fitted.disagreement.labels[known], fitted.crossfit.logits[known]
-    calibration = {CROSSFIT: reliability(logits, labels)}
-    if evaluation is not None and evaluation.calibration is not None:
-        calibration[TEST] = evaluation.calibration
+    questions, logits = fitted.questions, fitted.crossfit.logits
+    scores, labels = scores_of(logits), fitted.disagreement.labels
+    systems = run_systems(questions, scores, fitted.policy)
     teacher = None
     if (trees := fitted.crossfit.trees) is not None:
-        behind = losses(logits, labels) - losses(trees[known], labels)
-        teacher = mean_interval(behind)
+        known = labels >= 0
+        teacher = mean_interval((losses(logits, labels) - losses(trees, labels))[known])
     left_out: list[dict[str, Any]] = []
     if fitted.unseen is not None and (scored := ~np.isnan(fitted.unseen)).any():
-        scores = scores_of(fitted.unseen[scored])
-        left_out = left_out_results(questions.only(scored), scores, fitted.policy)
-    codes = bands(outcomes.scores, fitted.policy.thresholds)
+        unseen = scores_of(fitted.unseen[scored])
+        left_out = left_out_results(questions.only(scored), unseen, fitted.policy)
     return Report(
-        facts=facts,
-        fitted=fitted,
-        data=count_questions(questions, fitted.disagreement.better),
-        calibration=calibration,
-        auc=auc(logits, labels),
-        teacher=teacher,
-        complexity=complexity(questions, fitted.crossfit.logits),
-        left_out=left_out,
-        cross_fitted=mean_interval(outcomes.quality[np.arange(len(codes)), codes]),
-        fixed=questions.fixed(fitted.policy.simple),
-        front=front(outcomes, choices.goal),
-        evaluation=evaluation,
+        fitted,
+        summarise(systems, questions, scores, fitted.disagreement),
+        evaluation,
+        teacher,
+        complexity(questions, logits),
+        left_out,
     )
 
 
@@ -197,36 +175,25 @@ def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
     return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
 
 
-def metrics(report: Report) -> dict[str, Any]:
-    """Every number, as JSON."""
-    fitted = report.fitted
-    names = (each.name for each in fields(report) if each.name not in {"facts", "fitted"})
-    content: dict[str, Any] = plain(
-        {
-            **report.facts,
-            **{name: getattr(report, name) for name in names},
-            "choices": {
-                **asdict(fitted.choices),
-                "fusion": fitted.questions.fusion,
-                "quality": QUALITY,
-            },
-            "features": fitted.scorer.names,
-            "policy": fitted.policy,
-            "solutions": fitted.solutions,
-        }
-    )
-    return content
-
-
 def write_report(folder: Path, report: Report) -> None:
-    """Write metrics.json and the two figures; the same report gives the same bytes."""
-    write_json(folder / METRICS, metrics(report))
-    chosen = report.fitted.solution.outcome
+    """Write metrics.json and the two figures; the same report gives the same bytes.
+
+    What the router's `manifest.json` has, such as its inputs and the command, is not repeated.
+    """
+    fitted, choices = report.fitted, report.fitted.choices
+    numbers = {each.name: getattr(report, each.name) for each in fields(report)}
+    del numbers["fitted"]
+    options = {**asdict(choices), "fusion": fitted.questions.fusion, "quality": QUALITY}
+    numbers |= {"choices": options, "policy": fitted.policy, "solutions": fitted.solutions}
+    write_json(folder / "metrics.json", plain(numbers))
+    summaries = {"train and dev, cross-fitted": report.cross_fitted, TEST: report.evaluation}
+    curves = {name: s.calibration for name, s in summaries.items() if s and s.calibration}
+    best, fixed = front(fitted.outcomes, choices.goal), fitted.questions.fixed(fitted.policy.simple)
     for name, figure in (
-        (FRONT, front_figure(report.front, chosen, report.fixed, QUALITY)),
-        (RELIABILITY, reliability_figure(report.calibration)),
+        ("front", front_figure(best, fitted.solution.outcome, fixed, QUALITY)),
+        ("reliability", reliability_figure(curves)),
     ):
-        (folder / name).write_text(as_svg(figure), encoding="utf-8")
+        (folder / f"{name}.svg").write_text(as_svg(figure), encoding="utf-8")
 
 
 @mpl.rc_context(_STYLE)
@@ -235,9 +202,8 @@ def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     figure = Figure(figsize=(4.2, 3.8), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE, GREEN), strict=False):
-        score, outcome = curve.score, curve.outcome
-        axes.plot(score, outcome, color=colour, marker="o", markersize=4, label=name)
+    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE), strict=False):
+        axes.plot(curve.score, curve.outcome, color=colour, marker="o", markersize=4, label=name)
     axes.set(xlabel="mean score", ylabel="mean label")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.legend(loc="upper left")
@@ -305,8 +271,13 @@ def verdict(report: Report) -> tuple[bool, str] | None:
     return better, says
 
 
-def card(name: str, report: Report) -> str:
-    """The text of CARD.md."""
+def card(name: str, schema_id: str, command: str, report: Report) -> str:
+    """The text of CARD.md.
+
+    Args:
+        schema_id: That of the features.
+        command: The command line that made the router.
+    """
     fitted, choices = report.fitted, report.fitted.choices
     thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
     return _CARD.format(
@@ -315,7 +286,7 @@ def card(name: str, report: Report) -> str:
         label=_LABELS[choices.success],
         kind=AttentionMlp.kind + (f", mean of {members}," if members > 1 else ""),
         features=len(fitted.scorer.names),
-        schema=report.facts["schema_id"],
+        schema=schema_id,
         quality=QUALITY,
         low=thresholds.low,
         high=thresholds.high,
@@ -323,7 +294,7 @@ def card(name: str, report: Report) -> str:
         steps=stepping(thresholds.steps),
         evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
         scores=_scores(report),
-        command=report.facts["command"].replace("\n", " "),
+        command=command.replace("\n", " "),
         data=_data(report),
         enough=ENOUGH,
         disagreements=len(fitted.disagreement),
@@ -345,7 +316,7 @@ def stepping(threshold: float) -> str:
 def _unjudged(report: Report) -> str:
     return (
         "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
-        f"scores, {QUALITY} is {spread(report.cross_fitted)}; the thresholds "
+        f"scores, {QUALITY} is {spread(report.cross_fitted.means[AUTO][QUALITY])}; the thresholds "
         "were chosen on the same questions."
     )
 
@@ -384,8 +355,9 @@ def judged(summary: Summary) -> str:
 
 def _scores(report: Report) -> str:
     """How good the scores of train and dev are, each by routers that did not learn from it."""
-    ece = share(report.calibration[CROSSFIT].ece)
-    says = f"Scores of train and dev, by cross-fitting: AUC {share(report.auc)}, ECE {ece}."
+    learned = report.cross_fitted
+    ece = share(learned.calibration.ece) if learned.calibration else "-"
+    says = f"Scores of train and dev, by cross-fitting: AUC {share(learned.auc)}, ECE {ece}."
     if report.teacher is not None:
         says += (
             " The negative log likelihood is that of the trees that taught it, on the same "
@@ -409,8 +381,8 @@ def _data(report: Report) -> str:
     """Numbers of questions, a line for each dataset; as published, also where one arm is better."""
     tested = report.evaluation.data if report.evaluation else {}
     lines = []
-    for dataset in {**report.data, **tested}:
-        learned = report.data.get(dataset, Counter())
+    for dataset in {**report.cross_fitted.data, **tested}:
+        learned = report.cross_fitted.data.get(dataset, Counter())
         sizes = learned + tested.get(dataset, Counter())
         line = ", ".join(f"{sizes[split]} {split}" for split in (*TRAINING_SPLITS, TEST))
         if report.fitted.choices.success == ALL_GOLD:

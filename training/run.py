@@ -115,14 +115,13 @@ class TrainingRun:
         command, schema_id = command_line(sys.argv), schema_of(self.settings)
         versions = {"python": platform.python_version()}
         versions |= {package: version(package) for package in _PACKAGES}
-        facts = {"schema_id": schema_id, "command": command, "versions": versions}
-        report = make_report(fitted, evaluation, facts)
+        report = make_report(fitted, evaluation)
         solution, choices = fitted.solution, fitted.choices
         router = TrainedRouter(
             scorer=fitted.scorer,
             policy=fitted.policy,
             schema_id=schema_id,
-            card=card(name, report),
+            card=card(name, schema_id, command, report),
             training={
                 "command": command,
                 "success": choices.success,

@@ -332,7 +332,7 @@ def _written(folder: Path) -> dict[str, object]:
             # Information is estimated from neighbours, and bins of equal width have edges: the last
             # bits decide.
             keys = (*_TIMES, "digest", "files", "information", "width")
-            found[name] = masked(_json(path), keys, (*_BY_TIES, "front"))
+            found[name] = masked(_json(path), keys, _BY_TIES)
         elif path.suffix == ".safetensors":
             found[name] = _weights(path)
         elif name == "CARD.md":

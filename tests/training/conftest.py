@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import ReadingAnalyser
 from tests.training.made import QUICK, WIDTH, D, questions_of
 from wye.training.fit.router import Choices, Fitted, fit
-from wye.training.held_out import Summary, run_systems, summarise
+from wye.training.held_out import run_systems, summarise
 from wye.training.labels import ALL_GOLD, compared
 from wye.training.report import Report, make_report
 
@@ -32,18 +32,9 @@ def report(fitted: Fitted) -> Report:
     scores = fitted.scorer.scores(questions.features)
     systems = run_systems(questions, scores, fitted.policy)
     disagreement = compared(questions, D, fitted.choices.success)
-    return report_of(fitted, summarise(systems, questions, scores, disagreement))
+    return make_report(fitted, summarise(systems, questions, scores, disagreement))
 
 
 @pytest.fixture(scope="session")
 def unjudged(fitted: Fitted) -> Report:
-    return report_of(fitted, None)
-
-
-def report_of(fitted: Fitted, evaluation: Summary | None) -> Report:
-    facts = {
-        "schema_id": "9f2c",
-        "command": "wye train --questions one --questions other",
-        "versions": {"wye": "0.1.0"},
-    }
-    return make_report(fitted, evaluation, facts)
+    return make_report(fitted, None)

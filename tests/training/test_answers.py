@@ -97,8 +97,7 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     endpoint: LanguageModel, tmp_path: Path
 ) -> None:
     def ask() -> dict[str, Any]:
-        file = tmp_path / "kept" / "replies.jsonl"
-        with JudgeClient(endpoint.url, "reader", file=file) as client:
+        with JudgeClient(endpoint.url, "reader", cache=tmp_path) as client:
             writers: dict[str, Writer] = {"known": known, "reader": partial(answered, client)}
             return evaluate_answers(found(), texts, writers, partial(judged, client), Silent())
 
@@ -110,8 +109,6 @@ def test_an_endpoint_answers_and_is_judged_and_asked_once(
     assert read["means"]["GPT-Acc"].mean == 0
     asked = len(endpoint.requests)
     assert asked == 6
-    with (tmp_path / "kept" / "replies.jsonl").open("a") as file:
-        file.write('{"key": "half a li')
     assert ask() == report
     assert len(endpoint.requests) == asked
 

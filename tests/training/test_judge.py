@@ -32,8 +32,7 @@ def test_an_endpoint_is_asked_and_what_may_pass_is_tried_again(endpoint: Languag
 
 
 def test_replies_are_kept_by_endpoint_and_request(endpoint: LanguageModel, tmp_path: Path) -> None:
-    file = tmp_path / "kept" / "replies.jsonl"
     for model, told, count in (("a", "1", 1), ("a", "1", 1), ("b", "1", 2), ("a", "2", 3)):
-        with JudgeClient(endpoint.url, model, file=file) as judge:
+        with JudgeClient(endpoint.url, model, cache=tmp_path) as judge:
             assert judge.complete(told, ASKED) == "In Lombardy."
         assert len(endpoint.requests) == count

@@ -16,6 +16,8 @@ from wye.training.markdown import gain_spread, spread
 from wye.training.measures import Interval
 from wye.training.report import Report, card, complexity, verdict, write_report
 
+MADE = "9f2c", "wye train --questions one --questions other"
+
 
 @pytest.fixture(scope="module")
 def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -28,12 +30,14 @@ def test_questions_are_counted_by_replay_dataset_and_split(
     report: Report, unjudged: Report, fitted: Fitted
 ) -> None:
     assert report.evaluation is not None
-    splits = {name: (rows["train"], rows["dev"]) for name, rows in report.data.items()}
+    splits = {name: (rows["train"], rows["dev"]) for name, rows in report.cross_fitted.data.items()}
     assert splits == {"one": (90, 90), "other": (60, 60)}
     tested = {name: rows["test"] for name, rows in report.evaluation.data.items()}
     assert tested == {"one": 40, "other": 20}
-    assert report.data == unjudged.data
-    sums = [sum(rows[arm] for rows in report.data.values()) for arm in ("simple", "graph")]
+    assert report.cross_fitted.data == unjudged.cross_fitted.data
+    sums = [
+        sum(rows[arm] for rows in report.cross_fitted.data.values()) for arm in ("simple", "graph")
+    ]
     assert sums == [(fitted.disagreement.better == label).sum() for label in (0, 1)]
 
 
@@ -92,12 +96,12 @@ def test_metrics_are_the_numbers_and_quote_no_question(
     assert "question one" not in text
     write_report(tmp_path, unjudged)
     assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["evaluation"] is None
-    unread = card("mine", unjudged)
+    unread = card("mine", *MADE, unjudged)
     assert ("was not evaluated" in unread, "oracle" in unread) == (True, False)
 
 
 def test_the_card_has_figures_with_their_command(report: Report) -> None:
-    text = card("mine", report)
+    text = card("mine", *MADE, report)
     assert text.startswith("# Router: mine\n")
     assert len(text.splitlines()) <= 60
     assert report.evaluation is not None
@@ -116,7 +120,7 @@ def test_other_datasets_are_told_by_the_worst_and_the_best(report: Report) -> No
     usual = min(report.left_out, key=lambda row: row["less_best"].mean)
     less = replace(usual["less_best"], mean=usual["less_best"].mean - 1)
     rows = (usual, {**usual, "dataset": "[worse]", "less_best": less})
-    text = card("mine", replace(report, left_out=rows))
+    text = card("mine", *MADE, replace(report, left_out=rows))
     gains = gain_spread(less), gain_spread(usual["less_best"])
     assert f"is from {gains[0]} (\\[worse\\]) to {gains[1]} ({usual['dataset']})." in text
 

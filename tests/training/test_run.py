@@ -70,7 +70,7 @@ def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
     choices = Choices(recipe=QUICK, simple=Route.LEXICAL)
     sources = source, replace(source, dataset=other)
     own = TrainingRun(load_settings(), sources, choices, tmp_path / "cache", Silent)
-    report = make_report(own.learn(), None, {})
+    report = make_report(own.learn(), None)
     rows = [(row["dataset"], row["questions"]) for row in report.left_out]
     assert rows == [("town", 36), ("village", 36)]
 

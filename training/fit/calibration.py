@@ -31,16 +31,12 @@ class Reliability:
         outcome: (b,) mean label in each.
         count: (b,) number of questions in each, or the sum of their weights.
         ece: Expected calibration error: mean |outcome - score| over questions.
-        brier: Mean (score - label)².
-        nll: Mean negative log likelihood, in nats.
     """
 
     score: Float64
     outcome: Float64
     count: Int64 | Float64
     ece: float
-    brier: float
-    nll: float
 
 
 def losses(logits: Float64, labels: Labels) -> Float64:
@@ -99,29 +95,18 @@ def reliability(
     """
     if not len(labels) or bins < 1:
         raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
-    scores = expit(logits)
-    masses = np.ones(len(scores)) if weights is None else weights
-    order = np.argsort(scores, kind="stable")
-    before = np.cumsum(masses[order]) - masses[order]
-    groups = np.empty(len(scores), np.int64)
-    groups[order] = np.minimum(before * bins / masses.sum(), bins - 1).astype(np.int64)
+    masses = np.ones(len(logits)) if weights is None else weights
     # Equal scores share a bin; else the order of their labels would change the error.
-    _, same = np.unique(scores, return_inverse=True)
-    lowest = np.full(same.max() + 1, bins)
-    np.minimum.at(lowest, same, groups)
-    groups = lowest[same]
-    count = np.bincount(groups, weights)
-    used = count > 0
-    score = np.bincount(groups, scores * masses)[used] / count[used]
-    outcome = np.bincount(groups, labels * masses)[used] / count[used]
-    return Reliability(
-        score=score,
-        outcome=outcome,
-        count=count[used],
-        ece=float((np.abs(outcome - score) * count[used]).sum() / count.sum()),
-        brier=float(np.average((scores - labels) ** 2, weights=masses)),
-        nll=float(np.average(losses(logits, labels), weights=masses)),
-    )
+    scores, level = np.unique(expit(logits), return_inverse=True)
+    at_score = np.bincount(level, masses)
+    before = np.cumsum(at_score) - at_score
+    bin_of = np.minimum(before * bins / masses.sum(), bins - 1).astype(np.int64)[level]
+    mass = np.bincount(bin_of, masses)
+    used = mass > 0
+    score = np.bincount(bin_of, masses * scores[level])[used] / mass[used]
+    outcome = np.bincount(bin_of, masses * labels)[used] / mass[used]
+    ece = float(np.average(np.abs(outcome - score), weights=mass[used]))
+    return Reliability(score, outcome, mass[used], ece)
 
 
 def fit_curves(

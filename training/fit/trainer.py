@@ -158,10 +158,9 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     standard = Standard(selected.mean(axis=0), selected.std(axis=0), recipe.clip)
     weights = examples.stakes / examples.stakes.mean()
     known = LearningData(standard(selected), examples.labels, weights)
-    if not recipe.taught:
-        return _Prepared(columns, standard, known, known)
     fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
-    return _Prepared(columns, standard, known, taught(known, fold, recipe))
+    data = taught(known, fold, recipe) if recipe.taught else known
+    return _Prepared(columns, standard, known, data)
 
 
 def fit_scorer(
@@ -181,13 +180,18 @@ def fit_scorer(
         FitError: All labels are the same, or a fit fails.
     """
     prepared = _prepare(pool, np.ones(len(pool.labels), np.bool_), names, recipe)
-    selected = tuple(names[column] for column in prepared.columns)
     (members,) = _members([prepared], recipe, None)
-    scorer = Scorer(selected, prepared.columns, len(names), prepared.standard, members)
-    if recipe.unfamiliar:
-        known = _familiarity(prepared.data.inputs, recipe.unfamiliar)
-        scorer = replace(scorer, familiarity=known)
-    return replace(scorer, temperature=temperature, bias=bias)
+    share = recipe.unfamiliar
+    return Scorer(
+        tuple(names[column] for column in prepared.columns),
+        prepared.columns,
+        len(names),
+        prepared.standard,
+        members,
+        temperature,
+        bias,
+        _familiarity(prepared.data.inputs, share) if share else None,
+    )
 
 
 def _members(

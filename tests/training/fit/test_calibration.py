@@ -64,8 +64,6 @@ def test_the_error_is_that_of_its_definition(rows: list[tuple[float, int]], bins
     found = reliability(logits, labels, bins)
     scores = (1 / (1 + np.exp(-logits))).tolist()
     assert found.ece == pytest.approx(slow_error(scores, labels.tolist(), bins), abs=1e-9)
-    squares = [(score - label) ** 2 for score, label in zip(scores, labels, strict=True)]
-    assert found.brier == pytest.approx(sum(squares) / len(squares))
     assert found.count.sum() == len(rows)
     assert len(found.count) <= bins
     assert (np.diff(found.score) > 0).all()
@@ -82,8 +80,7 @@ def test_a_row_that_weighs_three_is_that_row_three_times(
     logits, labels, times = (np.array(column) for column in zip(*rows, strict=True))
     weighted = reliability(logits, labels, bins, times.astype(float))
     repeated = reliability(logits.repeat(times), labels.repeat(times), bins)
-    for name in ("ece", "brier", "nll"):
-        assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), abs=1e-9)
+    assert weighted.ece == pytest.approx(repeated.ece, abs=1e-9)
     assert weighted.count == pytest.approx(repeated.count)
 
 
