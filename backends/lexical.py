@@ -360,6 +360,11 @@ class LexicalRetriever:
         total = int(lengths.sum()) - int(lengths[self._gone].sum())
         return total / max(count, 1)
 
+    def counts_of(self, words: Iterable[str]) -> dict[str, int]:
+        """Word -> how many passages have it, for those words that some passage has."""
+        counts = {word: self.passages_with(self._words.find(self._term(word))) for word in words}
+        return {word: count for word, count in counts.items() if count}
+
     def passages_with(self, number: int) -> int:
         """Document frequency of a term, by its number."""
         first, last = np.searchsorted(self._gone_terms, [number, number + 1])

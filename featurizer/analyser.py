@@ -266,6 +266,10 @@ class Analyser:
         """
         return self.parser.parse_questions(texts, tokens=tokens)
 
+    def is_word(self, word: str) -> bool:
+        """Whether the encoder's vocabulary has a word whole, as it has those of its languages."""
+        return len(self.encoder.token_ends(word)) == 1
+
     @property
     def has_parser(self) -> bool:
         """Whether the parser is loaded."""

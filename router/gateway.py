@@ -24,6 +24,7 @@ from wye.router.explain import with_explanation
 from wye.router.fusion import FusionSettings, fuse_all
 from wye.router.policy import FORCED, follows_names, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
+from wye.router.spelling import respelt
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
@@ -208,6 +209,9 @@ class Gateway:
                 )
         return replays
 
+    def _is_word(self, word: str) -> bool:
+        return self.models.analyser.is_word(word)
+
     def _pipeline(
         self,
         arms: "Snapshot",
@@ -217,6 +221,9 @@ class Gateway:
         start: float = 0.0,
     ) -> "_Pipeline":
         texts, fusion = [*map(wording.question_in, questions)], self.fusion
+        if Route.LEXICAL in _lists(ask.route, fusion):
+            counts_of = arms.lexical.counts_of
+            texts = [respelt(text, counts_of, self._is_word) for text in texts]
         batch = Batch(arms, self.models, texts, fusion, filter=ask.filter, ahead=ahead)
         return _Pipeline(self, batch, ask, questions, start)
 
@@ -392,6 +399,9 @@ class _Pipeline:
                 relevance=relevance,
                 answerability=judgements[row].answerability,
                 duplicates={i: same for i, same in duplicates[row].items() if i in ranking.ids()},
+                searched=batch.questions[row]
+                if batch.questions[row] != self.questions[row]
+                else "",
             )
         return replies
 

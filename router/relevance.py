@@ -53,6 +53,8 @@ ASKING_WORDS = frozenset(
 """Words of a request, which an answer need not have."""
 _GIVEN_WITHOUT = re.compile(r"\b(?:how \w+|stands? for)\b", re.I)
 """Finds words that ask for a measure or a meaning, which an answer gives without them."""
+_WHO = re.compile(r"\bwho(?:m|se)?\b", re.I)
+_FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 FEW = "few"
@@ -259,7 +261,8 @@ class Evidence:
             alone and one has them.
         most: Answerability at most: a question is called absent where the first passages have none
             of its codes, which the wording would have put there, lack a year that it names, or are
-            led by a row with its names of which nothing else that it says is said.
+            led by a row with its names of which nothing else that it says is said, unless it asks
+            who and the row has a person's name.
     """
 
     def __init__(
@@ -323,7 +326,7 @@ class Evidence:
         written = (*whole[:FIRST], *ranking.ranking.ids(FIRST))
         is_strange |= any(year not in " ".join(written) for year in _YEAR.findall(ranking.question))
         of_row, of_text = _said_of_names(ranking, terms, first, is_name, weights)
-        is_strange |= of_row == 0
+        is_strange |= of_row == 0 and not _names_somebody(texts[0][1], ranking.question)
         self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
         self.answer = np.array(
             [
@@ -401,6 +404,12 @@ def _said_of_names(
     said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
     share = float(_share(said[None], weights * asked)[0])
     return (share, math.nan) if is_row else (math.nan, share)
+
+
+def _names_somebody(row: str, question: str) -> bool:
+    """Whether a question asks who, and a cell of a row is a full name that it does not have."""
+    names = [value for _, value in cells_of(row) if _FULL_NAME.fullmatch(value)]
+    return bool(_WHO.search(question)) and any(name not in question for name in names)
 
 
 def _are_names(

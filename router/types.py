@@ -123,6 +123,8 @@ class Reply:
             index and the settings.
         answerability: Probability that the corpus has an answer; None without such a model or hit.
         duplicates: Id of a hit -> ids of its near-duplicates, which are behind the other hits.
+        searched: What was searched for instead of the question: the question in a long text, with
+            misspelt words as the corpus writes them; empty if it is the question itself.
     """
 
     question: str
@@ -138,6 +140,7 @@ class Reply:
     relevance: tuple[float, ...] = ()
     answerability: float | None = None
     duplicates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    searched: str = ""
 
     @classmethod
     def unsearched(cls, question: str, route: Route, version: int, why: str) -> "Reply":

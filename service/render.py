@@ -159,6 +159,8 @@ def show_reply(console: Console, reply: Mapping[str, Any]) -> None:
     """
     route, chance = reply["route"], reply["answerability"]
     notes = _notes(reply["degraded"], answered(chance), chance, len(reply["passages"]))
+    if searched := reply.get("searched"):
+        notes.append(f"searched for: {searched}")
     facts = f"{route['path']}, {reply['timings_ms']['total']:.1f} ms"
     console.print(Text(reply["question"], style="bold"), _with_notes(facts, notes))
     if route["summary"]:
@@ -202,6 +204,8 @@ _DOUBTS = {"no": "probably not in this corpus", "unsure": "not sure that this is
 def _facts(hits: Hits, *, route: bool = True) -> Text:
     total = f"{1000 * sum(hits.seconds.values()):.1f} ms"
     notes = _notes(hits.degraded, hits.answered, hits.answerability, len(hits))
+    if hits.reply.searched:
+        notes.append(f"searched for: {hits.reply.searched}")
     if folded := sum(map(len, hits.reply.duplicates.values())):
         notes.append(f"{folded} near-duplicates were put behind the other passages")
     return _with_notes(f"{hits.route}, {total}" if route else total, notes)

@@ -135,6 +135,10 @@ class FakeAnalyser(HashAnalyser):
         """(n, d) unit vectors of spans of a text, each encoded by itself."""
         return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
+    def is_word(self, _word: str) -> bool:
+        """Every word is one."""
+        return True
+
     def parse_questions(
         self,
         texts: Sequence[str],

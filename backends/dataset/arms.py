@@ -209,6 +209,12 @@ class CountedLexical(LexicalRetriever):
         """Document frequency of a term, by its number."""
         return self.terms.passages(number) if number >= 0 else 0
 
+    def counts_of(self, words: Iterable[str]) -> dict[str, int]:
+        """Word -> how many passages have it, for those words that some passage has."""
+        terms = {word: self._term(word) for word in words}
+        known = self._version.words(TERM, [*terms.values()])
+        return {word: known[term].passages for word, term in terms.items() if term in known}
+
     def learn(self, texts: Sequence[str]) -> None:
         """Look up the names and the terms of some questions in one query, unless it was done."""
         if new := [text for text in texts if text not in self.terms.of]:

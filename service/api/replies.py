@@ -177,6 +177,8 @@ class RetrieveReply(BaseModel):
         answerability: Probability that the collection has an answer, 0 to 1; null if unknown or if
             nothing was found.
         relevance_note: Why the relevance of these passages is unknown; omitted otherwise.
+        searched: What was searched for instead of the question: the question in a long text, with
+            misspelt words as the corpus writes them; omitted if it is the question itself.
         folded: How many near-duplicates were put behind other passages; omitted if none were.
         arms: The arms that were searched, by name.
         timings_ms: Milliseconds by stage. `queue` is the time spent waiting. Questions of one batch
@@ -197,6 +199,7 @@ class RetrieveReply(BaseModel):
     passages: list[PassageValue]
     answerability: float | None = None
     relevance_note: str | None = Field(default=None, exclude_if=_is_none)
+    searched: str = Field(default="", exclude_if=not_)
     folded: int = Field(default=0, exclude_if=not_)
     route: RouteValue
     arms: dict[str, ArmValue]

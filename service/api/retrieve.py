@@ -256,6 +256,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         question=reply.question,
         passages=_passages(result),
         answerability=reply.answerability,
+        searched=reply.searched,
         folded=sum(map(len, reply.duplicates.values())),
         route=route_value(reply.decision, reply.route, params, result.fallback),
         arms={name: _arm_value(result, name) for name in arms},

@@ -1,6 +1,6 @@
 """Fakes of all that a gateway needs: arms, an analyser and a router."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import cast
@@ -64,6 +64,9 @@ class FakeArm:
 
     def word_weights(self, _question: str) -> dict[str, float]:
         return {}
+
+    def counts_of(self, words: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys(words, 1)
 
 
 class FakeFurtherArm(FakeArm):
@@ -204,6 +207,9 @@ class FakeAnalyser(Analyser):
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
+
+    def is_word(self, _word: str) -> bool:
+        return True
 
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         self.calls.append(("encode", len(texts)))

@@ -191,12 +191,20 @@ ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
         ("What does Amira Holt stand for?", [], False),
         ("How old is Amira Holt?", [], False),
         ("Which car has Amira Holt?", [("DECT", "Their car is red.")], False),
+        ("Which car has Amira Holt?", [("", "Amira Holt has a boat.")], True),
     ],
 )
 def test_what_the_row_that_is_asked_about_does_not_say_is_absent(
     question: str, others: list[tuple[str, str]], *, is_absent: bool
 ) -> None:
     assert (believed(question, [ROW, *others]) < ABSTAIN_BELOW) == is_absent
+
+
+def test_a_row_with_a_name_may_say_who() -> None:
+    row = ("K-17", "keeper: Amira Holt; mast: 9 m")
+    assert believed("Who looks after K-17?", [row]) >= ABSTAIN_BELOW
+    assert believed("What does K-17 weigh?", [row]) < ABSTAIN_BELOW
+    assert believed("Who looks after K-17?", [("K-17", "keeper: none; mast: 9 m")]) < ABSTAIN_BELOW
 
 
 def test_the_name_of_a_file_says_what_its_rows_are() -> None:

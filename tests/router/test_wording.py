@@ -202,6 +202,16 @@ def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:
     assert (reply.question, reply.ranking.hits[0].id) == (text, "p000")
 
 
+def test_a_reply_says_what_was_searched_for_instead(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(session.analyser), "is_word", lambda *_: False)
+    question = "What should the clrek do?"
+    for route, searched in ((Route.LEXICAL, "What should the clerk do?"), (Route.DENSE, "")):
+        (reply,) = session.gateway.search([question], Ask(route, 1))
+        assert (reply.question, reply.searched) == (question, searched)
+
+
 @pytest.mark.parametrize("route", [*ROUTES, *FURTHER])
 def test_copies_come_last(route: Route, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wye.router.wording.LEAST_COSINE", -2.0)  # so only the words count

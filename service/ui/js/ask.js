@@ -76,6 +76,7 @@ function partsOf(reply, opinion, described, answer, feedback) {
   const alarm = reply.degraded.startsWith("degraded: ") ? reply.degraded.slice("degraded: ".length) : "";
   return [
     ...(alarm ? [el("p", { id: "degraded", class: "card degraded" }, "Not what was asked for: ", alarm)] : []),
+    ...(reply.searched ? [el("p", { class: "note", dir: "auto" }, `Searched for: ${reply.searched}`)] : []),
     answer.card,
     reply.passages.length ? passagesCard(reply, sentences, feedback) : el("p", { class: "card" }, whyEmpty(reply)),
     detailsOf(reply, opinion, described, sections),
