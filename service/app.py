@@ -41,24 +41,13 @@ from wye.service.service import Service
 from wye.service.settings import ServiceSettings, index_folders
 
 if TYPE_CHECKING:
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from wye.service.mcp_tools import ToolServer
 
 CONSOLE = Path(__file__).parent / "ui"
 MCP = "/mcp"
 
 # Each group of addresses is a file in `service/api`; list a new one here.
-ROUTERS = (
-    retrieve.router,
-    answer.router,
-    chat.router,
-    vector_stores.router,
-    files.router,
-    dify.router,
-    rerank.router,
-    documents.router,
-    jobs.router,
-    operations.router,
-)
+GROUPS = (retrieve, answer, chat, vector_stores, files, dify, rerank, documents, jobs, operations)
 
 # Tags of addresses that refuse unknown query parameters; other programs' clients may send some.
 _STRICT_TAGS = {"retrieval", "answers", "documents"}
@@ -72,11 +61,10 @@ def build(
     openers: Mapping[str, Opener] | None = None,
     loaded: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """Build an app that loads its collections when it starts.
+    """Build an app that loads its collections when it starts, and then calls `loaded`.
 
     Args:
         openers: A function for each collection that opens it; by default the settings' indexes.
-        loaded: Called when all collections are loaded.
 
     Raises:
         ServiceError: The settings do not allow serving.
@@ -100,6 +88,7 @@ def build(
         docs_url=None,
         redoc_url=None,
         responses=ERRORS,
+        generate_unique_id_function=lambda route: route.name,
         exception_handlers={RequestValidationError: handle, HTTPException: handle},
         lifespan=_lifespan,
         telemetry={"metrics": False, "logs": False, "operation_spans": False},
@@ -107,12 +96,11 @@ def build(
     app.state.service = service
     app.state.models = models
     describe(app, [documents.DocumentsRequest])
-    for router in ROUTERS:
-        strict = not _STRICT_TAGS.isdisjoint(router.tags)
-        app.include_router(router, dependencies=_STRICT if strict else [])
-    app.state.mcp = McpEndpoint(app)
+    for group in GROUPS:
+        strict = not _STRICT_TAGS.isdisjoint(group.router.tags)
+        app.include_router(group.router, dependencies=_STRICT if strict else [])
     # A GET would open a stream, and a DELETE end a session; there is neither.
-    app.router.routes.append(Route(MCP, app.state.mcp, methods=["POST"]))
+    app.router.routes.append(Route(MCP, McpEndpoint(app), methods=["POST"]))
     app.router.default = ConsoleFiles(directory=CONSOLE, html=True)
     app.add_middleware(
         Edge,
@@ -124,13 +112,7 @@ def build(
 
 
 def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
-    """A function for each index in the settings that opens it.
-
-    The sessions share `models`, which the caller closes.
-
-    Raises:
-        ServiceError: No index is named, or a name is invalid.
-    """
+    """What opens each index, by name, with shared `models`; a `ServiceError` for a bad name."""
     folders = index_folders(settings.serve.indexes, settings.index)
     return {name: partial(Session.open, settings, each, models) for name, each in folders.items()}
 
@@ -161,40 +143,15 @@ class McpEndpoint:
     def __init__(self, app: ASGIApp) -> None:
         """Create the endpoint; its tools send their requests to `app`."""
         self._app = app
-        self._starting = asyncio.Lock()
-        self._manager: StreamableHTTPSessionManager | None = None
-        self._stop = asyncio.Event()
-        self._running: asyncio.Task[None] | None = None
+        self._server: ToolServer | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; a `Problem` 403 for a foreign page's, to a server without keys."""
         await from_our_pages(Request(scope))
-        async with self._starting:
-            if self._manager is None:
-                started: asyncio.Future[StreamableHTTPSessionManager] = asyncio.Future()
-                self._running = asyncio.create_task(self._run(started))
-                self._manager = await started
-        await self._manager.handle_request(scope, receive, send)
-
-    async def _run(self, started: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
-        """Keep the client and the manager open, in one task as the library requires."""
-        try:
+        if self._server is None:
             tools = await asyncio.to_thread(import_module, "wye.service.mcp_tools")
-            client = tools.inside(self._app)
-            manager: StreamableHTTPSessionManager = tools.http_manager(client)
-            async with client, manager.run():
-                started.set_result(manager)
-                await self._stop.wait()
-        except Exception as error:
-            if started.done():
-                raise
-            started.set_exception(error)
-
-    async def close(self) -> None:
-        """Close the client and the manager, if a request started them."""
-        self._stop.set()
-        if self._running is not None:
-            await self._running
+            self._server = tools.Tools(tools.inside(self._app)).server()
+        await self._server.answer(scope, receive, send)
 
 
 @asynccontextmanager
@@ -202,8 +159,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     await service.start()
     yield
-    mcp: McpEndpoint = app.state.mcp
-    await mcp.close()
     await service.stop()
     models: ModelCache = app.state.models
     models.close()

@@ -223,11 +223,7 @@ class Batcher(Generic[Key, Item, Result]):
             )
 
     def _make_room(self, owner: str) -> None:
-        """Refuse the newest entry of the owner with the most, which may be the arriving one.
-
-        Raises:
-            Problem: 503, if it is the arriving one.
-        """
+        """Refuse (503) the newest entry of the busiest owner, which may be the arriving one."""
         counts = Counter(entry.owner for entry in self._queue)
         busiest, count = counts.most_common(1)[0]
         full = Problem(
@@ -318,33 +314,33 @@ class Batcher(Generic[Key, Item, Result]):
         return batch
 
 
+@dataclass(slots=True)
 class Room:
-    """A limit on how much of something may be under way at once; more is refused."""
+    """A limit on how much of something may be under way at once; more is refused.
 
-    def __init__(self, limit: int, message: str, retry_after: float) -> None:
-        """Allow `limit` at once; `message` is the problem's detail once there is no room."""
-        self._free = limit
-        self._message = message
-        self._retry_after = retry_after
+    Attributes:
+        free: How much more may be.
+        full: The problem's detail once there is no room.
+    """
+
+    free: int
+    full: str
+    retry_after: float
 
     @contextmanager
     def reserve(self, amount: int = 1) -> Iterator[None]:
         """Take an amount for the time of the context, or raise a `Problem` 503 if less is left."""
-        if amount > self._free:
-            raise Problem(503, "overloaded", self._message, retry_after=self._retry_after)
-        self._free -= amount
+        if amount > self.free:
+            raise Problem(503, "overloaded", self.full, retry_after=self.retry_after)
+        self.free -= amount
         try:
             yield
         finally:
-            self._free += amount
+            self.free += amount
 
 
 async def unless_gone(departure: Awaitable[object], work: Awaitable[Result]) -> Result:
-    """Wait for the result of work, but cancel it when the client leaves, which ends `departure`.
-
-    Raises:
-        Problem: 499, if the client left.
-    """
+    """Wait for work; a `Problem` 499, and it is cancelled, if `departure` ends before it."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(departure)
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)

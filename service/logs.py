@@ -8,7 +8,6 @@ import json
 import logging
 import sys
 import time
-from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
@@ -22,13 +21,19 @@ _JSON = json.JSONEncoder(default=str)
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
-class JsonLines(logging.Formatter):
+class _Lines(logging.Formatter):
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+    converter = staticmethod(time.gmtime)
+
+
+class JsonLines(_Lines):
     """Each event as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
         event: dict[str, Any] = {
-            "time": _time_of(record),
+            "time": self.formatTime(record),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
             **_extra(record),
@@ -38,13 +43,14 @@ class JsonLines(logging.Formatter):
         return _JSON.encode(event)
 
 
-class TextLines(logging.Formatter):
+class TextLines(_Lines):
     """Each event as one readable line, with any traceback indented below it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
         extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
-        line = f"{_time_of(record)} {record.levelname.lower():<7} {record.getMessage()} {extra}"
+        level, message = record.levelname.lower(), record.getMessage()
+        line = f"{self.formatTime(record)} {level:<7} {message} {extra}"
         line = line.rstrip().replace("\n", "\\n")
         if record.exc_info:
             # First made visible, since `indent` passes over lines of blanks, such as "\\r".
@@ -74,12 +80,3 @@ def configure(form: Literal["json", "text"]) -> None:
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
-
-
-def _time_of(record: logging.LogRecord) -> str:
-    return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
-
-
-@lru_cache(maxsize=1)
-def _second(number: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(number))

@@ -19,7 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from pydantic import Field
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wye.backends.documents import is_chunk_id
 from wye.router.types import Route, answered
@@ -65,6 +65,22 @@ Offset = Annotated[
 ]
 
 
+class ToolServer(MCPServer[Any]):
+    """A server of tools, which also answers single requests over HTTP."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, without a session; a manager runs once, so each has its own."""
+        manager = StreamableHTTPSessionManager(
+            self._lowlevel_server,
+            json_response=True,
+            stateless=True,
+            # `wye.service.http.edge` checks the request's host.
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+
 class Tools:
     """The tools; each sends one request through `client`."""
 
@@ -97,13 +113,11 @@ class Tools:
             raise ToolError(_detail(reply))
         return reply.json()
 
-    def server(self) -> MCPServer[Any]:
+    def server(self) -> "ToolServer":
         """A server of these tools."""
         root = logging.getLogger()
         handlers, level = root.handlers[:], root.level
-        server: MCPServer[Any] = MCPServer(
-            "wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS
-        )
+        server = ToolServer("wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS)
         root.handlers, root.level = handlers, level  # undo the library's setup of logging
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -186,18 +200,6 @@ class Tools:
         return server
 
 
-def http_manager(client: httpx2.AsyncClient) -> StreamableHTTPSessionManager:
-    """A manager that answers MCP over HTTP once it runs."""
-    server = Tools(client).server()
-    server.streamable_http_app(
-        json_response=True,
-        stateless_http=True,
-        # `wye.service.http.edge` checks the request's host.
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
-    return server.session_manager
-
-
 def inside(app: ASGIApp) -> httpx2.AsyncClient:
     """A client of an app in this process, without a timeout: the app has deadlines."""
     transport = httpx2.ASGITransport(app)
@@ -233,7 +235,6 @@ def tool_hits(reply: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _detail(reply: httpx2.Response) -> str:
-    """The message of an error reply."""
     try:
         return str(reply.json()["detail"])
     except (ValueError, KeyError, TypeError):

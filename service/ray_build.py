@@ -56,8 +56,8 @@ from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser
 from wye.router.session import Session
 from wye.router.settings import Settings
-from wye.service.commands.options import folder_of
 from wye.service.errors import ServiceError
+from wye.service.terminal import folder_of
 
 ROWS_PER_TASK = 64
 """Passages that a task returns at once."""

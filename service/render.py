@@ -152,11 +152,7 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
 
 
 def show_reply(console: Console, reply: Mapping[str, Any]) -> None:
-    """Print the passages of a reply of `/v1/retrieve`, and why its route was taken if it says so.
-
-    Raises:
-        KeyError, TypeError: It is no such reply.
-    """
+    """Print a reply of `/v1/retrieve`; a `KeyError` or `TypeError` if it is none."""
     route, chance = reply["route"], reply["answerability"]
     notes = _notes(reply["degraded"], answered(chance), chance, len(reply["passages"]))
     if searched := reply.get("searched"):

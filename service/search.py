@@ -111,12 +111,7 @@ Results = list[SearchResult | Later | Exception]
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """How a batch is searched.
-
-    Attributes:
-        session: The version of the index and of the thresholds that the batch uses.
-        fallback: Why dense search answers instead of the requested route, or "".
-    """
+    """How a batch is searched; `fallback` says why by dense instead of the requested route."""
 
     session: Session
     params: SearchParams

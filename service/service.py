@@ -54,13 +54,7 @@ class Service:
         arms: Mapping[str, Sequence[RemoteArm]],
         loaded: Callable[[], None],
     ) -> None:
-        """Create the parts; `start` loads the models.
-
-        Args:
-            collections: By name; the first is the default.
-            arms: Remote arms, by collection.
-            loaded: Called when all collections are loaded.
-        """
+        """Create the parts; `start` loads the models and, at the end, calls `loaded`."""
         serve, documents = settings.serve, settings.documents
         self.settings = settings
         self.arms = arms
@@ -132,11 +126,7 @@ class Service:
         )
 
     def collection(self, name: str | None) -> Collection:
-        """A collection that the asking key may see, by name; without a name, the only one.
-
-        Raises:
-            Problem: 404 if there is none, 422 without a name where there are several.
-        """
+        """A collection that the asking key sees; a `Problem` 404, or 422 where it needs a name."""
         collections = self.collections
         if name is None and len(collections) == 1:
             (name,) = collections
@@ -220,12 +210,7 @@ class Service:
         return decision
 
     def _admit(self, params: SearchParams, deadline_ms: int | None) -> tuple[SearchParams, float]:
-        """Refuse what cannot be answered at all.
-
-        Returns:
-            The parameters, limited to what the asking key may see, and the seconds that the answer
-            may take.
-        """
+        """The parameters, within what the asking key may see, and its seconds; or a `Problem`."""
         key = ASKING.get()
         collection = self.collections[params.collection]
         collection.require_ready()
@@ -278,7 +263,6 @@ class Service:
         )
 
     def _count_arms(self, remote: RemoteOutcome) -> None:
-        """Count the calls of remote arms and what they cost."""
         metrics = self.metrics
         for name, call in remote.calls.items():
             metrics.arm_calls.labels(name, call.outcome).inc()
@@ -290,11 +274,7 @@ class Service:
             metrics.arm_saved.labels(name).inc(saved)
 
     def log(self, kind: str, request_id: str, values: Callable[[], Mapping[str, Any]]) -> bool:
-        """Write a line to the request log, if there is one; if that fails, the line is lost.
-
-        Returns:
-            Whether the line was written.
-        """
+        """Write a line to the request log, if there is one; returns whether it was written."""
         if self.request_log is None:
             return False
         try:

@@ -57,11 +57,7 @@ class LanguageModel:
     async def stream(
         self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
     ) -> AsyncGenerator[str]:
-        """Yield pieces of text, 32 characters at most for each allowed token, and fill in `answer`.
-
-        Raises:
-            GeneratorError: There was no answer, or it broke off.
-        """
+        """Yield pieces of text and fill in `answer`; a `GeneratorError` may also come midway."""
         has_begun = False
         try:
             async with aclosing(self._pieces(messages, options, answer)) as pieces:

@@ -47,19 +47,16 @@ class Turn(BaseModel):
 
 
 class AnswerRequest(SearchRequest):
-    """A question to be answered from passages.
-
-    Attributes:
-        stream: Send server-sent events: `retrieval` with the passages, a `delta` for each piece of
-            text, `error` if the language model breaks off, and `done` with the whole answer.
-        history: Earlier turns of the conversation, oldest first.
-        max_tokens: Longest answer of a language model, in tokens.
-    """
+    """A question to be answered from passages."""
 
     stream: bool = Field(default=False, strict=True)
+    """Send server-sent events: `retrieval` with the passages, a `delta` for each piece of text,
+    `error` if the language model breaks off, and `done` with the whole answer."""
     abstain_below: AbstainBelow = ABSTAIN_BELOW
     history: Annotated[list[Turn], Field(max_length=50)] = Field(default_factory=list)
+    """Earlier turns of the conversation, oldest first."""
     max_tokens: Annotated[int | None, Field(ge=1, le=32768), Exact] = None
+    """Longest answer of a language model, in tokens."""
 
     model_config = examples(
         {"question": _QUESTION}, {"question": _QUESTION, "k": 3, "stream": True}
@@ -126,7 +123,6 @@ router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
 @router.post(
     "/answer",
     summary="Answer a question, with citations",
-    operation_id="answer",
     response_model=AnswerReply,
     response_description="The answer; with `stream`, as server-sent events.",
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
@@ -184,8 +180,7 @@ async def find_passages(
 ) -> tuple[AnswerParams, RetrieveReply]:
     """Search for the last question of a conversation, rewritten if it depends on earlier turns.
 
-    Returns:
-        What to answer from, and the reply that `/v1/retrieve` would give.
+    Returns what to answer from, and the reply that `/v1/retrieve` would give.
     """
     *history, last = turns
     question = await service.generator.standalone(last.content, history)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -118,11 +119,7 @@ class ChatRequest(Described):
 
     @property
     def unused(self) -> str:
-        """What of the request has no effect, as a note; "" if all has.
-
-        Raises:
-            Problem: 422; a request that cannot be met without it.
-        """
+        """What has no effect, as a note, or ""; a `Problem` 422 if the request cannot be met."""
         format_ = self.response_format
         if format_ is not None and not (
             isinstance(format_, dict) and format_.get("type") == "text"
@@ -150,14 +147,14 @@ _SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
 
 
-@router.get("/models", summary="List models", operation_id="list_models")
-async def models(service: Served) -> dict[str, Any]:
+@router.get("/models", summary="List models")
+async def list_models(service: Served) -> dict[str, Any]:
     """Lists a model for each route: `wye-auto`, `wye-dense`, …; `:NAME` names a collection."""
     return {"object": "list", "data": [_model(service, name) for name in _names(service)]}
 
 
-@router.get("/models/{model}", summary="Describe a model", operation_id="retrieve_model")
-async def model_by_name(model: str, service: Served) -> dict[str, Any]:
+@router.get("/models/{model}", summary="Describe a model")
+async def retrieve_model(model: str, service: Served) -> dict[str, Any]:
     """Describes one of the models."""
     _route_of(service, model)
     return _model(service, model)
@@ -166,7 +163,6 @@ async def model_by_name(model: str, service: Served) -> dict[str, Any]:
 @router.post(
     "/chat/completions",
     summary="Chat over passages",
-    operation_id="chat",
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def chat(body: ChatRequest, request: Request, service: Served) -> Response:
@@ -217,11 +213,7 @@ async def chat(body: ChatRequest, request: Request, service: Served) -> Response
 
 
 def _turns_of(messages: Sequence[ChatMessage]) -> list[Message]:
-    """The messages of user and assistant, up to the end of the user's last one with text.
-
-    Raises:
-        Problem: 422; no user message has any text.
-    """
+    """Turns up to the user's last one with text; a `Problem` 422 if no user message has any."""
     turns = [Message(each.role, each.text) for each in messages if each.role in _TURNS]
     while turns and (turns[-1].role != "user" or is_blank(turns[-1].content)):
         turns.pop()
@@ -261,22 +253,19 @@ def _model(service: Service, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": service.started, "owned_by": "wye"}
 
 
+@dataclass(frozen=True, slots=True)
 class Completion:
-    """One completion; all its chunks share an id, a time and a model."""
+    """One completion; all its chunks share an id, a time and a model.
 
-    def __init__(
-        self, model: str, params: AnswerParams, retrieval: RetrieveReply, note: str
-    ) -> None:
-        """Begin a completion; `note` says what of the request has no effect."""
-        self._note = note
-        self._request_id = retrieval.request_id
-        self._params = params
-        self._retrieval = retrieval.model_dump(mode="json")
-        self._facts = {
-            "id": f"chatcmpl-{retrieval.request_id}",
-            "created": int(time.time()),
-            "model": model,
-        }
+    Attributes:
+        note: What of the request has no effect.
+    """
+
+    model: str
+    params: AnswerParams
+    retrieval: RetrieveReply
+    note: str
+    created: int = field(default_factory=lambda: int(time.time()))
 
     def body(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """A complete answer as one reply."""
@@ -285,18 +274,18 @@ class Completion:
             **self._part("chat.completion", answer.finish_reason, message=message),
             "usage": _usage(answer),
             **self._extras(answer),
-            "wye": self._retrieval,
+            "wye": self.retrieval.model_dump(mode="json"),
         }
 
     async def chunks(self, generator: AnswerGenerator, *, usage: bool) -> AsyncIterator[bytes]:
         """Stream an answer as server-sent events, with its counts of tokens if `usage`."""
         answer, kind = GeneratedAnswer(), "chat.completion.chunk"
         first = self._part(kind, delta={"role": "assistant", "content": ""})
-        yield _event({**first, "wye": self._retrieval})
-        async for piece in generator.stream(self._params, answer):
+        yield _event({**first, "wye": self.retrieval.model_dump(mode="json")})
+        async for piece in generator.stream(self.params, answer):
             yield _event(self._part(kind, delta={"content": piece}))
         if answer.error:
-            yield _event({"error": broken_off(answer).body(self._request_id)["error"]})
+            yield _event({"error": broken_off(answer).body(self.retrieval.request_id)["error"]})
             return
         last = self._part(kind, answer.finish_reason, delta={})
         yield _event({**last, **self._extras(answer)})
@@ -309,11 +298,12 @@ class Completion:
     ) -> dict[str, Any]:
         """All of an answer or a piece of it, in OpenAI's shape."""
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": finish_reason}
-        return {**self._facts, "object": kind, "choices": [choice]}
+        facts = {"created": self.created, "model": self.model, "object": kind}
+        return {"id": f"chatcmpl-{self.retrieval.request_id}", **facts, "choices": [choice]}
 
     def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
-        value = answer_value(self._params, answer)
-        value.note = "; ".join(note for note in (self._note, value.note) if note)
+        value = answer_value(self.params, answer)
+        value.note = "; ".join(note for note in (self.note, value.note) if note)
         return value.model_dump(include={"answered", "citations", "segments", "generator", "note"})
 
 

@@ -11,6 +11,7 @@ from wye.backends.text import is_blank
 from wye.service.api.replies import shares_of_one
 from wye.service.api.retrieve import DEFAULT_ROUTE, Exact, Passages, examples, retrieve_reply
 from wye.service.http.edge import READ
+from wye.service.http.openapi import Described
 from wye.service.search import SearchParams
 from wye.service.service import Served
 from wye.service.settings import LONGEST_QUESTION
@@ -46,11 +47,7 @@ class DifyCondition(BaseModel):
     value: Any = None
 
     def filter(self) -> dict[str, Any]:
-        """The condition as a metadata filter.
-
-        Raises:
-            FilterError: No filter is equal to it; leaving it out would let more passages through.
-        """
+        """The condition as a filter; a `FilterError` if no filter is equal to it."""
         names = [self.name] if isinstance(self.name, str) else self.name
         if len(names) != 1:
             raise FilterError(
@@ -72,16 +69,13 @@ class MetadataCondition(BaseModel):
     conditions: Annotated[list[DifyCondition], Field(max_length=64)] = Field(default_factory=list)
 
 
-class DifyRequest(BaseModel):
-    """A request of Dify for external knowledge; unknown fields are ignored.
-
-    Attributes:
-        knowledge_id: Name of a collection.
-        query: The question; empty when Dify tests the connection.
-    """
+class DifyRequest(Described):
+    """A request of Dify for external knowledge; unknown fields are ignored."""
 
     knowledge_id: Annotated[str, Field(max_length=64)]
+    """Name of a collection."""
     query: Annotated[str, Field(max_length=LONGEST_QUESTION)]
+    """The question; empty when Dify tests the connection."""
     retrieval_setting: RetrievalSetting = Field(default_factory=RetrievalSetting)
     metadata_condition: MetadataCondition | None = None
 
@@ -102,11 +96,7 @@ class DifyRequest(BaseModel):
     )
 
     def filter(self) -> dict[str, Any] | None:
-        """The metadata condition as a filter; None if there is no condition.
-
-        Raises:
-            FilterError: No filter is equal to it, or it is not well formed.
-        """
+        """All conditions as a filter, or None; a `FilterError` if none is equal to them."""
         condition = self.metadata_condition
         if condition is None or not condition.conditions:
             return None
@@ -119,8 +109,8 @@ class DifyRequest(BaseModel):
 router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
 
 
-@router.post("/dify/retrieval", summary="Dify's external knowledge", operation_id="dify_retrieval")
-async def dify(body: DifyRequest, request: Request, service: Served) -> dict[str, Any]:
+@router.post("/dify/retrieval", summary="Dify's external knowledge")
+async def dify_retrieval(body: DifyRequest, request: Request, service: Served) -> dict[str, Any]:
     """Returns passages as Dify's records. In Dify, enter the address of the server and `/v1/dify`.
 
     `score_threshold` is a lower bound on relevance, so it means the same for every question. A

@@ -7,36 +7,23 @@ from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    JsonValue,
-    StrictBool,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, StrictBool, model_validator
 from starlette.responses import JSONResponse
 
 from wye.backends.documents import parse_record
 from wye.backends.errors import SourceError
 from wye.backends.sources import SUFFIXES
-from wye.backends.store.documents import (
-    Page,
-    Removal,
-    StoredDocument,
-    list_documents,
-    read_document,
-)
+from wye.backends.store import documents as store
+from wye.backends.store.documents import Page, Removal, StoredDocument
 from wye.backends.types import Metadata, Passage
 from wye.service.api.jobs import JobValue, job_value
 from wye.service.api.retrieve import CollectionName, Exact, Filter, examples
 from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.http.openapi import Described, body_of
-from wye.service.http.problems import Problem
+from wye.service.http.problems import Problem, validated
 from wye.service.ingest.bodies import FileResult, SentDocuments, documents_of
+from wye.service.ingest.forms import UploadForm
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import cut
 from wye.service.service import Served, Service, departure
@@ -232,19 +219,7 @@ _FORM = {
             "with it, as in `rooms.csv:1`."
         ),
     },
-    "id": {"type": "string", "description": "Id of the document, instead of the file's name."},
-    "metadata": {"type": "string", "description": "A JSON object: metadata for every document."},
-    "collection": {"type": "string"},
-    "chunk_words": {"type": "integer", "minimum": 20, "maximum": 2000},
-    "modified": {"type": "string", "description": "Day of the files' last change, as metadata."},
-    "encoding": {"type": "string", "description": "Of texts that are not Unicode, as in cp1252."},
-    "as_text": {"type": "string", "description": "Further suffixes of texts, as in .conf,.tex."},
-    "text_column": {"type": "string", "description": "Column of tables that is the text, alone."},
-    "title_column": {"type": "string", "description": "Column of tables that is the title."},
-    "header": {
-        "type": "boolean",
-        "description": "Whether tables have a header; default: by looks.",
-    },
+    **UploadForm.schema_of_fields(),
 }
 _LINES = (
     "One document per line, with `_id` or `id`, `title`, `text` and `metadata`, as in BEIR's "
@@ -262,11 +237,10 @@ _BODIES: dict[str, dict[str, Any]] = {
     status_code=201,
     dependencies=WRITE,
     summary="Store documents",
-    operation_id="add_documents",
     responses=_ACCEPTED,
     openapi_extra=body_of(_BODIES),
 )
-async def add(
+async def add_documents(
     request: Request,
     service: Served,
     collection: Named = None,
@@ -291,8 +265,8 @@ async def add(
         return await _store(request, service, target, passages, 201, files=body.files)
 
 
-@router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
-async def listed(
+@router.get("", dependencies=READ, summary="List documents")
+async def list_documents(
     service: Served,
     collection: Named = None,
     after: Annotated[
@@ -324,13 +298,8 @@ async def listed(
     )
 
 
-@router.post(
-    "/delete",
-    dependencies=WRITE,
-    summary="Delete by filter or by many ids",
-    operation_id="delete_documents",
-)
-async def delete_many(body: DeleteRequest, service: Served) -> DeletedReply:
+@router.post("/delete", dependencies=WRITE, summary="Delete by filter or by many ids")
+async def delete_documents(body: DeleteRequest, service: Served) -> DeletedReply:
     """Deletes all passages that a metadata filter lets through or that are named, in one commit.
 
     After the reply, no new question to this process finds them; other processes follow within a
@@ -344,11 +313,10 @@ async def delete_many(body: DeleteRequest, service: Served) -> DeletedReply:
     "/{document:path}",
     dependencies=WRITE,
     summary="Store one document",
-    operation_id="put_document",
     response_model=WrittenReply,
     responses={201: {"model": WrittenReply, "description": "The document is new."}, **_ACCEPTED},
 )
-async def put(
+async def put_document(
     document: Id,
     body: DocumentBody,
     request: Request,
@@ -364,10 +332,10 @@ async def put(
     return await _store(request, service, target, passages, 200)
 
 
-@router.get(
-    "/{document:path}", dependencies=READ, summary="Read a document", operation_id="get_document"
-)
-async def get(document: KnownId, service: Served, collection: Named = None) -> DocumentReply:
+@router.get("/{document:path}", dependencies=READ, summary="Read a document")
+async def get_document(
+    document: KnownId, service: Served, collection: Named = None
+) -> DocumentReply:
     """Returns a document of the newest version with its passages."""
     stored = await read_from(service, collection, document)
     return DocumentReply(
@@ -378,13 +346,10 @@ async def get(document: KnownId, service: Served, collection: Named = None) -> D
     )
 
 
-@router.delete(
-    "/{document:path}",
-    dependencies=WRITE,
-    summary="Delete a document",
-    operation_id="delete_document",
-)
-async def delete(document: KnownId, service: Served, collection: Named = None) -> DeletedReply:
+@router.delete("/{document:path}", dependencies=WRITE, summary="Delete a document")
+async def delete_document(
+    document: KnownId, service: Served, collection: Named = None
+) -> DeletedReply:
     """Deletes a document with all its passages; an unknown id is no error.
 
     After the reply, no new question to this process finds it; other processes follow within a
@@ -403,11 +368,7 @@ def _document(id: str, **record: object) -> Passage:  # noqa: A002 - the word of
 
 def _sent(body: bytes) -> SentDocuments:
     """The documents of a JSON body, or a `RequestValidationError`."""
-    try:
-        request = DocumentsRequest.model_validate_json(body)
-    except ValidationError as error:
-        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
-        raise RequestValidationError(faults) from error
+    request = validated(DocumentsRequest.model_validate_json, body)
     passages = (_document(**value.model_dump()) for value in request.documents)
     return SentDocuments(passages, request.collection, request.chunk_words)
 
@@ -417,14 +378,14 @@ async def page_of(
 ) -> Page:
     """A page of the documents that the asking key may see."""
     folder, fixed = target.session.folder, ASKING.get().within(None)
-    page = partial(list_documents, folder, after, limit, prefix, fixed)
+    page = partial(store.list_documents, folder, after, limit, prefix, fixed)
     return await service.writers[target.name].off_loop(page)
 
 
 async def read_from(service: Service, collection: str | None, document: str) -> StoredDocument:
     """A document of a collection that the asking key may see, or a `Problem` 404."""
     target = service.collection(collection)
-    read = partial(read_document, target.session.folder, document, ASKING.get().within(None))
+    read = partial(store.read_document, target.session.folder, document, ASKING.get().within(None))
     stored = await service.writers[target.name].off_loop(read)
     if stored is None:
         missing = f"There is no document '{document:.80}' in '{target.name}'"
@@ -459,11 +420,7 @@ async def _store(
     *,
     files: Sequence[FileResult] = (),
 ) -> Response:
-    """Store documents. The reply is 202 for a job, 201 if all are new, else `replaced`.
-
-    Args:
-        files: Of an upload; complete once the passages are read.
-    """
+    """Store documents: 202 for a job, 201 if all are new, else `replaced`."""
     outcome = await service.writers[target.name].store(passages, partial(departure, request))
     if isinstance(outcome, Job):
         service.jobs.wake()

@@ -84,10 +84,9 @@ _BODY = {"type": "object", "required": ["file", "purpose"], "properties": _FORM}
     "",
     dependencies=WRITE,
     summary="Upload a file",
-    operation_id="create_file",
     openapi_extra=body_of({"multipart/form-data": _BODY}),
 )
-async def create(request: Request, service: Served) -> FileObject:
+async def create_file(request: Request, service: Served) -> FileObject:
     """Keeps a file until `expires_at`, by default for a day, only for the key that sends it.
 
     A restart of the server loses nothing. The file is searched once it is attached to a vector
@@ -110,8 +109,8 @@ async def create(request: Request, service: Served) -> FileObject:
             return await asyncio.to_thread(staged.add, name, kind, upload.file, upload.size or 0)
 
 
-@router.get("", dependencies=READ, summary="List files", operation_id="list_files")
-async def listed(
+@router.get("", dependencies=READ, summary="List files")
+async def list_files(
     service: Served,
     after: Annotated[str, Query(max_length=64)] = "",
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
@@ -129,34 +128,32 @@ async def listed(
     return list_of(data, has_more=start + limit < len(files))
 
 
-@router.get("/{file}", dependencies=READ, summary="Describe a file", operation_id="retrieve_file")
-async def retrieve(file: Id, service: Served) -> FileObject:
+@router.get("/{file}", dependencies=READ, summary="Describe a file")
+async def retrieve_file(file: Id, service: Served) -> FileObject:
     """Describes an uploaded file."""
-    return await file_of(staged_files(service), file)
+    return await asyncio.to_thread(staged_files(service).find, file)
 
 
 @router.get(
     "/{file}/content",
     dependencies=READ,
     summary="Download a file",
-    operation_id="download_file",
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
-async def content(file: Id, service: Served) -> FileResponse:
+async def download_file(file: Id, service: Served) -> FileResponse:
     """Returns the bytes that were uploaded."""
     staged = staged_files(service)
-    stored = await file_of(staged, file)
+    stored = await asyncio.to_thread(staged.find, file)
     return FileResponse(
         staged.content(stored), media_type="application/octet-stream", filename=stored.filename
     )
 
 
-@router.delete("/{file}", dependencies=WRITE, summary="Delete a file", operation_id="delete_file")
-async def delete(file: Id, service: Served) -> dict[str, Any]:
+@router.delete("/{file}", dependencies=WRITE, summary="Delete a file")
+async def delete_file(file: Id, service: Served) -> dict[str, Any]:
     """Deletes an uploaded file; a document that was made of it stays."""
-    staged = staged_files(service)
-    await asyncio.to_thread(staged.delete, await file_of(staged, file))
+    await asyncio.to_thread(staged_files(service).delete, file)
     return {"id": file, "object": "file", "deleted": True}
 
 
@@ -173,11 +170,7 @@ class StagedFiles:
         self._settings = settings
 
     def add(self, name: str, purpose: Purpose, content: BinaryIO, size: int) -> FileObject:
-        """Store a file; it is on the disk when this returns.
-
-        Raises:
-            Problem: 422 if the key has too many files or bytes.
-        """
+        """Store a file on the disk; a `Problem` 422 if the key has too many files or bytes."""
         self._sweep()
         stored = self.files()
         limit = _UPLOADS * self._settings.upload_bytes
@@ -207,12 +200,17 @@ class StagedFiles:
     def files(self) -> list[FileObject]:
         """All files, oldest first."""
         paths = sorted(self._folder.glob("file-*.json"))
-        return [file for path in paths if (file := self.file(path.stem))]
+        return [file for path in paths if (file := self._read(path.stem))]
 
-    def file(self, id_: str) -> FileObject | None:
-        """A file by id; None if there is none, it has expired, or its content is incomplete."""
-        if not _ID.fullmatch(id_):
-            return None
+    def find(self, id_: str) -> FileObject:
+        """A file by id, or a `Problem` 404."""
+        if _ID.fullmatch(id_) and (file := self._read(id_)):
+            return file
+        missing = f"This key has no uploaded file '{id_:.80}'; they are kept only for a while."
+        raise Problem(404, "no-such-file", missing)
+
+    def _read(self, id_: str) -> FileObject | None:
+        """A file; None if there is none, it has expired, or its content is incomplete."""
         with suppress(FileNotFoundError, ValueError):
             entry = (self._folder / f"{id_}.json").read_bytes()
             file = FileObject.model_validate_json(entry)
@@ -224,8 +222,9 @@ class StagedFiles:
         """Path of a file's bytes."""
         return self._folder / f"{file.id}.content"
 
-    def delete(self, file: FileObject) -> None:
-        """Delete a file; documents made of it stay."""
+    def delete(self, id_: str) -> None:
+        """Delete a file, or raise a `Problem` 404; documents made of it stay."""
+        file = self.find(id_)
         with _writing():
             for path in (self._folder / f"{file.id}.json", self.content(file)):
                 path.unlink(missing_ok=True)
@@ -247,15 +246,6 @@ def staged_files(service: Service) -> StagedFiles:
     first = next(iter(service.collections), None)
     folder = service.collection(first).session.folder
     return StagedFiles(folder, ASKING.get(), service.settings.documents)
-
-
-async def file_of(staged: StagedFiles, id_: str) -> FileObject:
-    """An upload of the key by id, or a `Problem` 404."""
-    stored = await asyncio.to_thread(staged.file, id_)
-    if stored is None:
-        missing = f"This key has no uploaded file '{id_:.80}'; they are kept only for a while."
-        raise Problem(404, "no-such-file", missing)
-    return stored
 
 
 @contextmanager

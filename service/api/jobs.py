@@ -55,8 +55,8 @@ router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 JobId = Annotated[str, Path(max_length=64)]
 
 
-@router.get("", dependencies=READ, summary="List jobs", operation_id="list_jobs")
-async def listed(
+@router.get("", dependencies=READ, summary="List jobs")
+async def list_jobs(
     service: Served,
     collection: Annotated[
         CollectionName, Query(description="Only jobs of this collection; default: of all.")
@@ -67,16 +67,14 @@ async def listed(
     return JobList(data=[job_value(job) for job in await service.jobs.jobs(target)])
 
 
-@router.get("/{job}", dependencies=READ, summary="Follow a job", operation_id="get_job")
-async def get(job: JobId, service: Served) -> JobValue:
+@router.get("/{job}", dependencies=READ, summary="Follow a job")
+async def get_job(job: JobId, service: Served) -> JobValue:
     """Returns the progress of a job, whichever process runs it."""
     return job_value(await service.jobs.job(job))
 
 
-@router.delete(
-    "/{job}", dependencies=WRITE, summary="Cancel a job", operation_id="cancel_job", status_code=202
-)
-async def cancel(job: JobId, service: Served) -> JobValue:
+@router.delete("/{job}", dependencies=WRITE, summary="Cancel a job", status_code=202)
+async def cancel_job(job: JobId, service: Served) -> JobValue:
     """Asks a job to end before its next commit; what it has committed stays.
 
     A job that has ended is not changed. `state` tells when the job has stopped.

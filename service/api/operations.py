@@ -18,7 +18,7 @@ router = APIRouter(tags=["operations"])
 
 # Load balancers also ask with HEAD; the server leaves the body out.
 @router.head("/health", include_in_schema=False)
-@router.get("/health", summary="Is the process alive?", operation_id="health")
+@router.get("/health", summary="Is the process alive?")
 async def health(service: Served) -> dict[str, Any]:
     """Returns 200 whenever the process answers at all, and says what it serves."""
     return {"status": "ok", "ready": service.is_ready, **await _facts(service)}
@@ -28,7 +28,6 @@ async def health(service: Served) -> dict[str, Any]:
 @router.get(
     "/ready",
     summary="Can it answer questions?",
-    operation_id="ready",
     responses={503: {"description": "Loading, stalled, or an index cannot be read."}},
 )
 async def ready(service: Served) -> Response:
@@ -47,12 +46,7 @@ async def ready(service: Served) -> Response:
     return JSONResponse({**state, **facts}, 503, headers={"retry-after": "1"})
 
 
-@router.get(
-    "/metrics",
-    dependencies=[*READ, Depends(unbound)],
-    summary="Metrics for Prometheus",
-    operation_id="metrics",
-)
+@router.get("/metrics", dependencies=[*READ, Depends(unbound)], summary="Metrics for Prometheus")
 async def metrics(service: Served) -> Response:
     """Returns counts and times of this server."""
     await service.jobs.count()
@@ -82,20 +76,17 @@ async def _facts(service: Service) -> dict[str, Any]:
 
 
 class FeedbackRequest(Strict):
-    """A rating of a reply; the last one replaces all earlier ones.
-
-    Attributes:
-        request_id: Request id of the rated reply.
-        rating: The rating; `none` withdraws it.
-        passages: Ids of passages that answer the question, returned or not.
-    """
+    """A rating of a reply; the last one replaces all earlier ones."""
 
     request_id: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+    """Request id of the rated reply."""
     rating: Literal["good", "bad", "none"]
+    """The rating; `none` withdraws it."""
     passages: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=512)]],
         Field(default_factory=list, max_length=100),
     ]
+    """Ids of passages that answer the question, returned or not."""
     comment: Annotated[str, Field(max_length=4_096)] = ""
 
     model_config = examples(
@@ -116,7 +107,6 @@ class FeedbackReply(BaseModel):
     dependencies=READ,
     status_code=201,
     summary="Rate a reply",
-    operation_id="feedback",
     responses={
         404: {"description": "No such question was answered."},
         409: {"description": "This server keeps no request log."},

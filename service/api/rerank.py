@@ -12,6 +12,7 @@ from wye.router.types import Route
 from wye.service.api.retrieve import CollectionName, DeadlineMs, Exact, QuestionText, examples
 from wye.service.batching import unless_gone
 from wye.service.http.edge import READ
+from wye.service.http.openapi import Described
 from wye.service.http.problems import Problem
 from wye.service.ingest.writer import InterleavedAnalyser
 from wye.service.service import Served, Service, departure, request_id_of
@@ -29,19 +30,16 @@ class RerankText(BaseModel):
     title: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
 
 
-class RerankRequest(BaseModel):
-    """A request to a reranker; unknown fields are ignored.
-
-    Attributes:
-        model: Any name; `wye-hybrid` is used in any case.
-        documents: Texts to rank. The encoder reads the beginning of each, BM25 all of it.
-        top_n: How many results to return; default: all.
-    """
+class RerankRequest(Described):
+    """A request to a reranker; unknown fields are ignored."""
 
     model: Annotated[str, Field(max_length=256)] = ""
+    """Any name; `wye-hybrid` is used in any case."""
     query: QuestionText
     documents: Annotated[list[Text | RerankText], Field(min_length=1, max_length=MOST_TEXTS)]
+    """Texts to rank. The encoder reads the beginning of each, BM25 all of it."""
     top_n: Annotated[int, Field(ge=1), Exact] | None = None
+    """How many results to return; default: all."""
     return_documents: StrictBool = False
     deadline_ms: DeadlineMs = None
 
@@ -68,7 +66,7 @@ MODEL = "wye-hybrid"
 router = APIRouter(tags=["connectors"], dependencies=READ)
 
 
-@router.post("/v1/rerank", summary="Rank given texts", operation_id="rerank")
+@router.post("/v1/rerank", summary="Rank given texts")
 async def rerank(
     body: RerankRequest,
     request: Request,

@@ -26,17 +26,7 @@ from wye.router.evidence import COLUMNS, MEANINGS
 from wye.router.explain import Group, group_of
 from wye.router.policy import FORCED
 from wye.router.types import Decision, Route, route_named
-from wye.service.api.replies import (
-    ArmHitValue,
-    ArmValue,
-    IndexValue,
-    MissingArm,
-    PassageValue,
-    RemoteValue,
-    RetrieveReply,
-    RouteValue,
-    SourceValue,
-)
+from wye.service.api import replies
 from wye.service.http.edge import READ, Strict
 from wye.service.http.openapi import Described
 from wye.service.search import SearchParams, SearchResult
@@ -209,10 +199,11 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 @router.post(
     "/retrieve",
     summary="Find passages for a question",
-    operation_id="retrieve",
     response_description="Passages and how they were found.",
 )
-async def retrieve(body: RetrieveRequest, request: Request, service: Served) -> RetrieveReply:
+async def retrieve(
+    body: RetrieveRequest, request: Request, service: Served
+) -> replies.RetrieveReply:
     r"""Finds passages by the requested route, or by the one that suits the question's score.
 
     Questions that arrive together are processed as one batch, without waiting for more to come. If
@@ -238,7 +229,7 @@ NO_RELEVANCE = (
 )
 
 
-def retrieve_reply(result: SearchResult) -> RetrieveReply:
+def retrieve_reply(result: SearchResult) -> replies.RetrieveReply:
     """The reply of `/v1/retrieve`, which other replies are made from."""
     params, reply, remote = result.params, result.reply, result.remote
     arms = dict.fromkeys([*reply.arms, *(remote.calls if remote else ())])
@@ -249,9 +240,9 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         has_theirs = remote is not None and remote.answered
         arms_facts["relevance_note"] = NO_RELEVANCE if has_theirs else OTHER_SETTINGS
     if remote:
-        missing = [MissingArm(arm=name, reason=why) for name, why in remote.missing.items()]
+        missing = [replies.MissingArm(arm=name, reason=why) for name, why in remote.missing.items()]
         arms_facts |= {"missing": missing, "spent": remote.spent, "saved": remote.saved}
-    return RetrieveReply(
+    return replies.RetrieveReply(
         request_id=result.entry.item.request_id,
         question=reply.question,
         passages=_passages(result),
@@ -262,7 +253,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         arms={name: _arm_value(result, name) for name in arms},
         timings_ms={stage: round(1000 * each, 3) for stage, each in seconds.items()},
         batch=result.entry.size,
-        index=IndexValue(collection=params.collection, version=reply.version),
+        index=replies.IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
         explanation=reply.explanation,
         steps=reply.chain if explained else None,
@@ -270,23 +261,23 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
     )
 
 
-def _arm_value(result: SearchResult, name: str) -> ArmValue:
+def _arm_value(result: SearchResult, name: str) -> replies.ArmValue:
     """What an arm contributed; for a remote arm, also how its call went."""
     ranking = result.reply.arms.get(name, Ranking(name, ()))
     call = result.remote.calls.get(name) if result.remote else None
-    value = ArmValue(
+    value = replies.ArmValue(
         candidates=ranking.candidates, returned=len(ranking.hits), note=ranking.degraded
     )
     if result.params.explain:
         value.hits = [
-            ArmHitValue(
+            replies.ArmHitValue(
                 id=hit.id, title=result.passages[hit.id].title, rank=hit.rank, score=hit.score
             )
             for hit in ranking.hits[: result.params.k]
         ]
     if call:
         value.note = call.note or call.reason
-        value.remote = RemoteValue(
+        value.remote = replies.RemoteValue(
             kind=call.kind,
             state=call.state.value,
             calls=call.calls,
@@ -296,7 +287,7 @@ def _arm_value(result: SearchResult, name: str) -> ArmValue:
     return value
 
 
-def _passages(result: SearchResult) -> list[PassageValue]:
+def _passages(result: SearchResult) -> list[replies.PassageValue]:
     """The passages of a result, best first."""
     reply = result.reply
     ranking = reply.ranking
@@ -306,7 +297,7 @@ def _passages(result: SearchResult) -> list[PassageValue]:
         passage = result.passages[hit.id]
         sources = hit.sources or [(str(ranking.retriever), hit.rank, hit.score, None)]
         values.append(
-            PassageValue(
+            replies.PassageValue(
                 id=hit.id,
                 rank=hit.rank,
                 score=hit.score,
@@ -317,7 +308,7 @@ def _passages(result: SearchResult) -> list[PassageValue]:
                 document=passage.document,
                 duplicates=[*reply.duplicates.get(hit.id, ())],
                 sources=[
-                    SourceValue(arm=arm, rank=rank, score=score, share=share)
+                    replies.SourceValue(arm=arm, rank=rank, score=score, share=share)
                     for arm, rank, score, share in sources
                 ],
             )
@@ -327,7 +318,7 @@ def _passages(result: SearchResult) -> list[PassageValue]:
 
 def route_value(
     decision: Decision | None, path: Route, params: SearchParams, fallback: str = ""
-) -> RouteValue:
+) -> replies.RouteValue:
     """The route that a question took, and why.
 
     Args:
@@ -338,8 +329,8 @@ def route_value(
     if decision is None:
         summary = (fallback or f"Route {params.route} was asked for.") if params.explain else ""
         reason = fallback or FORCED
-        return RouteValue(path=path, asked=params.route, reason=reason, summary=summary)
-    return RouteValue(
+        return replies.RouteValue(path=path, asked=params.route, reason=reason, summary=summary)
+    return replies.RouteValue(
         path=path,
         asked=params.route,
         reason=fallback or decision.reason,
@@ -385,10 +376,10 @@ class RouteReply(BaseModel):
 
     request_id: str
     question: str
-    route: RouteValue
+    route: replies.RouteValue
 
 
-@router.post("/route", summary="Say which route a question would take", operation_id="route")
+@router.post("/route", summary="Say which route a question would take")
 async def route(body: RouteRequest, request: Request, service: Served) -> RouteReply:
     """Scores a question and returns the route that it would take, but no passages."""
     name = service.collection(body.collection).name
@@ -401,8 +392,8 @@ async def route(body: RouteRequest, request: Request, service: Served) -> RouteR
     )
 
 
-@router.get("/features", summary="List the router's features", operation_id="list_features")
-async def features() -> FeatureList:
+@router.get("/features", summary="List the router's features")
+async def list_features() -> FeatureList:
     """Lists the features in `contributions`: of the question, and of what the corpus has for it."""
     meanings = {**{feature.name: feature.doc for feature in FEATURES}, **MEANINGS}
     return FeatureList(

@@ -1,12 +1,13 @@
 """Collections as OpenAI's vector stores, documents as their files, and uploads that become some."""
 
+from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool
 
 from wye.backends.documents import clean_metadata
 from wye.backends.sources import JSON, TEXTS
@@ -15,7 +16,7 @@ from wye.backends.types import Metadata, Passage, Ranking
 from wye.router.fusion import fuse
 from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
-from wye.service.api.files import file_of, list_of, staged_files
+from wye.service.api.files import list_of, staged_files
 from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
 from wye.service.api.retrieve import (
     DEFAULT_ROUTE,
@@ -28,6 +29,7 @@ from wye.service.api.retrieve import (
 )
 from wye.service.collections import Collection
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
+from wye.service.http.openapi import Described
 from wye.service.ingest.bodies import with_metadata
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import cut
@@ -37,19 +39,15 @@ from wye.service.service import Served, Service, departure
 _QUERY = "Which bridge was built first?"
 
 
-class RankingOptions(BaseModel):
-    """How to rank passages.
-
-    Attributes:
-        ranker: `wye-ROUTE`; anything else means the default route.
-        score_threshold: Least relevance, from 0 to 1. A bound above 0 is refused where relevance
-            is unknown.
-    """
+class RankingOptions(Described):
+    """How to rank passages."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     ranker: Annotated[str | None, Field(max_length=64)] = None
+    """`wye-ROUTE`; anything else means the default route."""
     score_threshold: Annotated[float | None, Field(ge=0, le=1), Exact] = None
+    """Least relevance, from 0 to 1. A bound above 0 is refused where relevance is unknown."""
 
 
 class StoreSearchRequest(Strict):
@@ -101,21 +99,21 @@ router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=REA
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
 
 
-@router.get("", summary="List collections", operation_id="list_vector_stores")
-async def stores(service: Served) -> dict[str, Any]:
+@router.get("", summary="List collections")
+async def list_vector_stores(service: Served) -> dict[str, Any]:
     """Lists every collection that is served, with its version in `metadata`."""
     data = [await _store(service, collection) for collection in service.collections.values()]
     return list_of(data, nothing="")
 
 
-@router.get("/{store}", summary="Describe a collection", operation_id="retrieve_vector_store")
-async def store_by_name(store: StoreId, service: Served) -> dict[str, Any]:
+@router.get("/{store}", summary="Describe a collection")
+async def retrieve_vector_store(store: StoreId, service: Served) -> dict[str, Any]:
     """Describes one collection."""
     return await _store(service, service.collection(store))
 
 
-@router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
-async def search(
+@router.post("/{store}/search", summary="Search a collection")
+async def search_vector_store(
     store: StoreId, body: StoreSearchRequest, request: Request, service: Served
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
@@ -139,8 +137,8 @@ async def search(
 FileId = Annotated[StoredId, Path()]
 
 
-@router.get("/{store}/files", summary="List documents as files", operation_id="list_store_files")
-async def files(
+@router.get("/{store}/files", summary="List documents as files")
+async def list_store_files(
     store: StoreId,
     service: Served,
     after: str = "",
@@ -153,22 +151,16 @@ async def files(
     return list_of([_stored(target.name, each) for each in page.documents], has_more=page.more)
 
 
-@router.get(
-    "/{store}/files/{document:path}/content",
-    summary="Text of a file",
-    operation_id="get_file_content",
-)
-async def content(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
+@router.get("/{store}/files/{document:path}/content", summary="Text of a file")
+async def get_file_content(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Returns the passages of a document, in order."""
     stored = await read_from(service, store, document)
     data = [_text(passage.text) for passage in stored.passages]
     return _page("vector_store.file_content.page", data)
 
 
-@router.get(
-    "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
-)
-async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
+@router.get("/{store}/files/{document:path}", summary="Describe a file")
+async def get_store_file(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Describes a document; it is `in_progress` while a job has to write it, or until it is found.
 
     If a job fails, the document is not there, and `/v1/jobs` says why.
@@ -183,23 +175,18 @@ async def file_by_id(store: StoreId, document: FileId, service: Served) -> dict[
     return _stored(target.name, stored, "completed" if is_searched else "in_progress")
 
 
-@router.delete(
-    "/{store}/files/{document:path}",
-    summary="Delete a file",
-    operation_id="delete_store_file",
-    dependencies=WRITE,
-)
-async def delete_file(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
+@router.delete("/{store}/files/{document:path}", summary="Delete a file", dependencies=WRITE)
+async def delete_store_file(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Deletes a document with all its passages."""
     reply = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
     kind = "vector_store.file.deleted"
     return {"id": document, "object": kind, "deleted": reply.deleted > 0}
 
 
-@router.post(
-    "/{store}/files", summary="Attach a file", operation_id="create_store_file", dependencies=WRITE
-)
-async def attach(store: StoreId, body: Attach, request: Request, service: Served) -> dict[str, Any]:
+@router.post("/{store}/files", summary="Attach a file", dependencies=WRITE)
+async def create_store_file(
+    store: StoreId, body: Attach, request: Request, service: Served
+) -> dict[str, Any]:
     """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
 
     A file that is `completed` is searched. One with many passages is `in_progress` until its job
@@ -207,7 +194,7 @@ async def attach(store: StoreId, body: Attach, request: Request, service: Served
     """
     target = service.collection(store)
     staged = staged_files(service)
-    file = await file_of(staged, body.file_id)
+    file = await to_thread(staged.find, body.file_id)
     metadata = clean_metadata(body.attributes)
     with staged.content(file).open("rb") as content:
         uploads = await service.reader.read(content, file.filename, texts=(*TEXTS, JSON))

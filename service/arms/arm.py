@@ -1,17 +1,24 @@
-"""A remote arm: a kind, wrapped in limits, retries and a circuit breaker."""
+"""A remote arm: what every kind of them has, wrapped in limits, retries and a circuit breaker."""
 
 import asyncio
+import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import monotonic, perf_counter
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
-from wye.router.remote import RemoteHit
+from wye.backends.types import Metadata
+from wye.router.remote import RemoteHit, Scores
 from wye.router.types import Route
-from wye.service.arms.kind import ArmError, Kind
+from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 
 RESERVE = 0.15
@@ -22,6 +29,106 @@ MOST_RESERVE = 0.75
 _FIRST_WAIT = 0.05
 _EXACT = 1e-9  # tolerance for sums of prices
 _LIST_ROUTES = frozenset({Route.AUTO, Route.FUSION, Route.STEPS})
+LONGEST_TIMEOUT_MS = 60_000
+LONGEST_ID = 2_048
+Role = Literal["graph", "list"]
+Encode = Callable[[str], Awaitable[Sequence[float]]]
+"""Encodes a question with the collection's encoder."""
+
+
+@dataclass(eq=False)
+class ArmError(ServiceError):
+    """A failed call; the message is for clients, and names neither address nor secret.
+
+    Attributes:
+        outcome: A word for metrics.
+        retry: Whether another attempt is safe and may help.
+        charged: Whether the call probably has to be paid for.
+        fault: Whether the arm is at fault, rather than the question.
+        wait: Seconds after which the arm wants to be asked again; None if it does not say.
+    """
+
+    reason: str
+    outcome: str = field(default="failed", kw_only=True)
+    retry: bool = field(default=False, kw_only=True)
+    charged: bool = field(default=True, kw_only=True)
+    fault: bool = field(default=True, kw_only=True)
+    wait: float | None = field(default=None, kw_only=True)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Garbled(ArmError):  # noqa: N818 - it describes the reply
+    """A reply that cannot be read."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"sent an unreadable reply: {fault}", outcome="garbled")
+
+
+class Kind(BaseModel, ABC):
+    """A table `[arms.NAME]`: the settings that arms of every kind have, and how one is called.
+
+    A subclass is a kind; its first call connects. Making one raises a `ServiceError` if a variable
+    or package that the table needs is missing.
+
+    Attributes:
+        kind: A name in `wye.service.arms.KINDS`.
+        role: "graph" replaces the graph; "list" adds a list to fusion.
+        collection: The collection it belongs to; by default the first.
+        timeout_ms: Longest time for a call, including retries; a request's deadline may be nearer.
+        price: Price of a call, in any currency; the greatest if calls differ.
+        max_concurrency: Most concurrent calls of each worker.
+        retries: Most further attempts after errors that make another one safe; a call that has
+            its price is not repeated.
+        scores: The kind of its scores: "cosine", "bm25" or "mass" are added to our own scores; with
+            "rank" only the order counts.
+        weight: Weight of its list in fusion; our own lists have 1.
+        depth: Hits to ask for, unless a request wants more.
+        same_ids: Whether it has the ids of the collection, so that equal ids are one passage.
+        open_after: Failures in a row after which it is not called for a while.
+        open_seconds: How long it is not called; then a single call tries again.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    kind: str
+    role: Role
+    collection: str = ""
+    timeout_ms: Annotated[int, Field(ge=1, le=LONGEST_TIMEOUT_MS)] = 3_000
+    price: Annotated[float, Field(ge=0)] = 0.0
+    max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
+    retries: Annotated[int, Field(ge=0, le=5)] = 1
+    scores: Scores = "rank"
+    weight: Annotated[float, Field(gt=0, le=100)] = 1.0
+    depth: Annotated[int, Field(ge=1, le=200)] = 20
+    same_ids: bool = False
+    open_after: Annotated[int, Field(ge=1)] = 5
+    open_seconds: Annotated[float, Field(gt=0)] = 10.0
+    _encode: Encode | None = PrivateAttr(None)
+
+    @property
+    def filter_fault(self) -> str:
+        """Why the service cannot apply filters; "" if it can."""
+        return f"an arm of the kind '{self.kind}' cannot filter"
+
+    @abstractmethod
+    async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
+        """Find at most k hits, best first.
+
+        Args:
+            filter_: Parsed JSON, only if it can be applied; the caller checks hits against it.
+
+        Raises:
+            ArmError: There is no answer.
+        """
+
+    def use(self, encode: Encode) -> None:
+        """Set the collection's encoder, which only kinds that compare vectors need."""
+        self._encode = encode
+
+    async def close(self) -> None:
+        """Close its connections."""
 
 
 class BreakerState(StrEnum):
@@ -32,29 +139,28 @@ class BreakerState(StrEnum):
     HALF_OPEN = "half-open"
 
 
+@dataclass(slots=True)
 class Breaker:
-    """Counts failures in a row; used by one event loop."""
+    """Opens after `limit` failures in a row, for some seconds; used by one event loop."""
 
-    def __init__(self, limit: int, seconds: float, clock: Callable[[], float] = monotonic) -> None:
-        """Begin closed: open after `limit` failures in a row, and stay open for some seconds."""
-        self.failures = 0
-        self._limit = limit
-        self._seconds = seconds
-        self._clock = clock
-        self._opened: float | None = None
+    limit: int
+    seconds: float
+    clock: Callable[[], float] = monotonic
+    failures: int = 0
+    _opened: float | None = None
 
     @property
     def state(self) -> BreakerState:
         """The present state."""
         if self._opened is None:
             return BreakerState.CLOSED
-        waited = self._clock() - self._opened >= self._seconds
+        waited = self.clock() - self._opened >= self.seconds
         return BreakerState.HALF_OPEN if waited else BreakerState.OPEN
 
     def begin(self) -> None:
         """Note that a call begins; if it is a trial, no other is admitted for the same time."""
         if self.state == BreakerState.HALF_OPEN:
-            self._opened = self._clock()
+            self._opened = self.clock()
 
     def succeed(self) -> None:
         """Note that a call was answered."""
@@ -63,8 +169,8 @@ class Breaker:
     def fail(self) -> None:
         """Note that a call failed through the service's fault."""
         self.failures += 1
-        if self.failures >= self._limit:
-            self._opened = self._clock()
+        if self.failures >= self.limit:
+            self._opened = self.clock()
 
 
 @dataclass(slots=True)
@@ -178,13 +284,14 @@ class RemoteArm:
                 "dense, lexical or hybrid, which do not ask it."
             )
 
-    def over_budget(self, limits: Mapping[str, float]) -> str:
-        """Why the amounts that are left, by the name of the limit, do not allow a call, or ""."""
+    def refused(self, limits: Mapping[str, float]) -> ArmCall | None:
+        """The outcome without a call, if its breaker or a limit on cost allows none; else None."""
         price = self.config.price
         for name, amount in limits.items():
             if price > amount + _EXACT:
-                return f"budget: a call costs {price:g}, more than is left of {name}"
-        return ""
+                over = f"budget: a call costs {price:g}, more than is left of {name}"
+                return self.skipped(over, "budget")
+        return self.skipped(reason, "open") if (reason := self.refusal()) else None
 
     def refusal(self) -> str:
         """Why its breaker does not admit a call, or ""."""
@@ -201,8 +308,8 @@ class RemoteArm:
         self, question: str, k: int, filter_: object | None, seconds: float
     ) -> ArmCall:
         """Call it within so many seconds; a failure is an outcome too, and raises nothing."""
-        if reason := self.refusal():
-            return self.skipped(reason, "open")
+        if call_refused := self.refused({}):
+            return call_refused
         seconds = min(seconds, self.config.timeout_ms / 1000)
         self.breaker.begin()
         started = perf_counter()
@@ -274,3 +381,42 @@ def _filter_hits(
     passing = tuple(hit for hit, passes in zip(unique, mask, strict=True) if passes)
     removed = len(unique) - len(passing)
     return passing, f"{removed} of its passages were left out by the filter" if removed else ""
+
+
+def remote_hit(
+    id_: object, text: object, title: object = "", score: object = None, metadata: object = None
+) -> RemoteHit:
+    """Make a hit of parts of parsed JSON; `Garbled` if there is no usable id, text or score."""
+    if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
+        raise Garbled("a passage has no id")
+    if len(str(id_)) > LONGEST_ID:
+        raise Garbled(f"an id has more than {LONGEST_ID} characters")
+    if not isinstance(text, str) or not text.strip():
+        raise Garbled("a passage has no text")
+    score = 0.0 if score is None else score
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not is_number or not abs(score) <= sys.float_info.max:  # type: ignore[arg-type]
+        raise Garbled("a score is not a finite number")
+    title = title if isinstance(title, str) else ""
+    return RemoteHit(_clean(str(id_)), _clean(text), _clean(title), float(score), flat(metadata))  # type: ignore[arg-type]
+
+
+def flat(metadata: object) -> Metadata:
+    """The entries of an object that filters and replies support: scalars and lists of them."""
+    entries: dict[str, Any] = {}
+    for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
+        scalars = value if isinstance(value, list) else [value]
+        if all(map(_is_scalar, scalars)):
+            cleaned = [_clean(each) if isinstance(each, str) else each for each in scalars]
+            entries[_clean(str(key))] = cleaned if isinstance(value, list) else cleaned[0]
+    return entries
+
+
+def _is_scalar(value: object) -> bool:
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return isinstance(value, str | int | float) and is_finite
+
+
+def _clean(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON may hold but UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")

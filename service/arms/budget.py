@@ -82,11 +82,7 @@ class Ledger:
 
 
 def open_ledger(settings: ServiceSettings, keys: Iterable[Key]) -> Ledger | None:
-    """The ledger of what keys spend; None without an arms file.
-
-    Raises:
-        ServiceError: A key has a limit, and the file cannot be written.
-    """
+    """The ledger; None without arms. A `ServiceError` if a key has a limit that it cannot keep."""
     if settings.arms is None:
         return None
     ledger = Ledger(settings.serve.spent_file or settings.arms.with_suffix(SUFFIX))
@@ -104,13 +100,9 @@ class Budget:
     key: str
     limit: float
 
-    async def spent(self) -> float | None:
-        """Amount spent today; None if the file cannot be read."""
-        return await self._logged(lambda: self.ledger.spent(self.key))
-
     async def remaining(self) -> float:
         """Amount that may still be spent today."""
-        spent = await self.spent()
+        spent = await self._logged(lambda: self.ledger.spent(self.key))
         return 0.0 if spent is None else max(0.0, round(self.limit - spent, _EXACT))
 
     async def take(self, amount: float) -> tuple[float, date]:

@@ -15,8 +15,7 @@ from wye.backends.errors import suggestion
 from wye.router.remote import ArmAnswer, ArmFacts, ArmQuestion, Save
 from wye.router.session import ModelCache
 from wye.router.types import Route
-from wye.service.arms.arm import RemoteArm
-from wye.service.arms.kind import Kind
+from wye.service.arms.arm import Kind, RemoteArm
 from wye.service.errors import ServiceError
 from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, ServiceSettings, load_settings
 
@@ -72,7 +71,6 @@ def read_arms(
 
 
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
-    """The tables below `arms`, by name."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -88,7 +86,6 @@ def _tables(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _kind(name: str, table: Mapping[str, Any], where: str) -> Kind:
-    """The kind of service that a table describes, with its settings."""
     from wye.service.arms.kinds import KINDS  # noqa: PLC0415 - few servers have arms
 
     if not _NAME.fullmatch(name) or name in {*Route, "local"}:
@@ -124,11 +121,7 @@ def _sentence(fault: Any, keys: Mapping[str, object]) -> str:  # noqa: ANN401 - 
 
 
 def open_arms(path: Path) -> "LocalArms":
-    """Open the arms of the first collection in an arms file.
-
-    Raises:
-        ServiceError: The file is invalid or has no arms for this collection.
-    """
+    """Open the arms of a file's first collection; a `ServiceError` if it is invalid or has none."""
     arms = read_arms(path, [DEFAULT], _SECONDS)
     if DEFAULT not in arms:
         raise ServiceError(f"{path} has no arms; declare one with a table [arms.NAME].")

@@ -31,9 +31,7 @@ class _Query:
     """A question in progress, with its limits.
 
     Attributes:
-        seconds: Time that the answer may take.
-        version: Version of the index that is searched.
-        started: When it began, in `monotonic` seconds.
+        seconds: Time that the answer may take from `started`, in `monotonic` seconds.
         limits: What may still be spent, by the name of the limit.
     """
 
@@ -61,13 +59,7 @@ class _Query:
             return {arm.name: arm.skipped(reason, "budget") for arm in arms}
         if self.budget is not None and any(arm.config.price for arm in arms):
             self.limits[PER_DAY] = await self.budget.remaining()
-        calls = {}
-        for arm in arms:
-            if reason := arm.over_budget(self.limits):
-                calls[arm.name] = arm.skipped(reason, "budget")
-            elif reason := arm.refusal():
-                calls[arm.name] = arm.skipped(reason, "open")
-        return calls
+        return {arm.name: call for arm in arms if (call := arm.refused(self.limits))}
 
     async def ask(self, arms: Sequence[RemoteArm], *, is_fused: bool = True) -> dict[str, ArmCall]:
         """Ask those arms concurrently whose price the limits allow.
@@ -81,10 +73,11 @@ class _Query:
         params, seconds = self.params, self.started + usable(self.seconds) - monotonic()
         skipped, searches = {}, []
         for arm in arms:
-            reason = arm.over_budget(self.limits)
-            if reason or seconds <= 0:
-                reason = reason or "was not asked: no time was left"
-                skipped[arm.name] = arm.skipped(reason, "budget")
+            late = (
+                arm.skipped("was not asked: no time was left", "budget") if seconds <= 0 else None
+            )
+            if call := arm.refused(self.limits) or late:
+                skipped[arm.name] = call
                 continue
             self.limits = {name: left - arm.config.price for name, left in self.limits.items()}
             depth = max(params.k, arm.config.depth) if is_fused else params.k
@@ -95,41 +88,32 @@ class _Query:
         return {arm.name: calls.get(arm.name) or skipped[arm.name] for arm in arms}
 
 
+@dataclass(frozen=True, slots=True)
 class Gate:
-    """The remote arms of a collection."""
+    """The remote arms of a collection.
 
-    def __init__(
-        self,
-        collection: Collection,
-        arms: Sequence[RemoteArm],
-        submit: Submit,
-        models: Batcher[Any, Any, Any],
-        *,
-        by_scores: bool,
-    ) -> None:
-        """Keep the arms.
+    Attributes:
+        models: Encodes questions, between others.
+        by_scores: Whether our fusion adds up scores.
+    """
 
-        Args:
-            models: Encodes questions, between others.
-            by_scores: Whether our fusion adds up scores.
-        """
-        self.arms = tuple(arms)
-        self._by_scores = by_scores
-        self._collection, self._submit, self._models = collection, submit, models
-        for arm in arms:
+    collection: Collection
+    arms: Sequence[RemoteArm]
+    submit: Submit
+    models: Batcher[Any, Any, Any]
+    by_scores: bool
+
+    def __post_init__(self) -> None:
+        for arm in self.arms:
             arm.config.use(self._encode)
 
     async def _encode(self, question: str) -> Sequence[float]:
-        analyser = self._collection.session.analyser
-        vector = await self._models.call(lambda: analyser.encode_questions([question])[0])
+        analyser = self.collection.session.analyser
+        vector = await self.models.call(lambda: analyser.encode_questions([question])[0])
         return cast("Sequence[float]", vector.tolist())
 
     def suitable(self, params: SearchParams) -> list[RemoteArm]:
-        """The arms that a question with these parameters may take.
-
-        Raises:
-            FilterError: One of them cannot apply the filter.
-        """
+        """The arms that may be taken; a `FilterError` if one of them cannot apply the filter."""
         arms = [arm for arm in self.arms if arm.suits(params.route)]
         for arm in arms if params.filter is not None else ():
             arm.check_filter()
@@ -151,12 +135,12 @@ class Gate:
             FilterError: An arm cannot apply the filter.
         """
         arms = self.suitable(params)
-        query = _Query(params, item, seconds, budget, self._collection.session.version)
+        query = _Query(params, item, seconds, budget, self.collection.session.version)
         skipped = await query.refusals(arms)
         if callable_arms := [arm for arm in arms if arm.name not in skipped]:
             result, remote = await self._search(callable_arms, query)
         else:
-            result, remote = await self._submit(params, item, seconds), RemoteOutcome()
+            result, remote = await self.submit(params, item, seconds), RemoteOutcome()
         if _is_costly(params.route, result):
             remote = replace(remote, calls={**skipped, **remote.calls})
         reply, k = result.reply, params.k
@@ -168,7 +152,7 @@ class Gate:
     async def _find(self, query: _Query, share: float = 1.0, **changes: Any) -> SearchResult:  # noqa: ANN401
         """Search our arms for a question, within a share of the time that is left."""
         params = replace(query.params, **changes)
-        return await self._submit(params, query.item, share * query.remaining)
+        return await self.submit(params, query.item, share * query.remaining)
 
     async def _search(
         self, arms: Sequence[RemoteArm], query: _Query
@@ -212,7 +196,7 @@ class Gate:
             remote_list, texts = _ranking_of(arm, calls[arm.name])
             lists.append(remote_list)
             passages |= texts
-        ranking = fuse_remote(result.reply.ranking, lists, k, by_scores=self._by_scores)
+        ranking = fuse_remote(result.reply.ranking, lists, k, by_scores=self.by_scores)
         reply = replace(
             result.reply,
             route=Route.FUSION,

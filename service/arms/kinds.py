@@ -16,7 +16,7 @@ import httpx2
 from pydantic import AfterValidator, Field, model_validator
 
 from wye.router.remote import RemoteHit
-from wye.service.arms.kind import ArmError, Garbled, Kind, remote_hit
+from wye.service.arms.arm import ArmError, Garbled, Kind, remote_hit
 
 LONGEST_REPLY = 8 << 20
 """Most bytes of a reply; no list of passages is longer."""
@@ -154,11 +154,7 @@ class HttpKind(Kind):
         return self
 
     def _key(self) -> dict[str, str]:
-        """The header with the API key, if `key_env` names a variable.
-
-        Raises:
-            ValueError: The variable is not set, or cannot be sent in a header.
-        """
+        """The header with the API key; a `ValueError` if it is not set or cannot be sent."""
         secret = os.environ.get(self.key_env, "") if self.key_env else ""
         if self.key_env and not secret:
             raise ValueError(f"key_env names the variable {self.key_env}, which is not set")
@@ -207,11 +203,7 @@ class HttpKind(Kind):
         return self.read(await self._reply(fill(self.request, values)), k)
 
     async def _reply(self, request: object) -> object:
-        """Send a request and return the reply, parsed as JSON.
-
-        Raises:
-            ArmError: It failed; the message does not repeat what the arm sent.
-        """
+        """The reply, parsed as JSON; an `ArmError` does not repeat what the arm sent."""
         try:
             async with self._client.stream("POST", self.url, json=request) as reply:
                 _refuse(reply)

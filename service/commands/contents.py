@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from wye.service.commands.options import FilterOption, IndexOption, JsonOption, folder_of
 from wye.service.errors import ServiceError
-from wye.service.terminal import output, say
+from wye.service.terminal import FilterOption, IndexOption, JsonOption, folder_of, output, say
 
 if TYPE_CHECKING:
     from wye.backends.store.repair import Repair

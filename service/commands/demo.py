@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wye.router.routes import Route
-from wye.service.commands.index import BadLines, ingest_files
-from wye.service.commands.options import PortOption
-from wye.service.terminal import output
+from wye.service.commands.index import BadLines, ingest, open_sources
+from wye.service.terminal import PortOption, output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +115,8 @@ def _ask(
 
 
 def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:
-    report = ingest_files(settings, [corpus], BadLines(), {})
+    bad = BadLines()
+    report = ingest(settings, open_sources([corpus], bad), bad, {})
     if report.interrupted:
         raise typer.Exit(130)
     total = report.added + report.updated + report.unchanged

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wye.service.commands.options import IndexOption, JsonOption, PresetOption, folder_of
 from wye.service.errors import ServiceError
-from wye.service.terminal import Bar, messages, output, say
+from wye.service.terminal import (
+    Bar,
+    IndexOption,
+    JsonOption,
+    PresetOption,
+    folder_of,
+    messages,
+    output,
+    say,
+)
 
 if TYPE_CHECKING:
     from wye.backends.readers.records import BadLine
@@ -114,7 +122,7 @@ def index(
     if wrong := [suffix for suffix in texts if not suffix.startswith(".")]:
         raise typer.BadParameter(f"'{wrong[0]}' is no suffix, as in .conf.", param_hint="--as-text")
     bad = BadLines()
-    opened = _open_sources(sources, bad, texts)
+    opened = open_sources(sources, bad, texts)
     if dry_run:
         if not prune:
             raise typer.BadParameter("Use this with --prune.", param_hint="--dry-run")
@@ -126,8 +134,8 @@ def index(
         "limits": settings.documents.limits,
         "options": Options(_encoding(encoding), tuple(text_column or ()), title_column, header),
     }
-    ingest = _ingest_on_cluster if engine == "ray" else _ingest
-    report = ingest(settings, opened, bad, reading)
+    work = _ingest_on_cluster if engine == "ray" else ingest
+    report = work(settings, opened, bad, reading)
     bad.summarise(has_news=bool(report.added or report.updated))
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
@@ -150,31 +158,21 @@ def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
         output().print(f"{shown}, version {version}: indexed by Lance.")
 
 
-def ingest_files(
-    settings: "ServiceSettings",
-    sources: Sequence[str | Path],
-    bad: "BadLines",
-    reading: Mapping[str, Any],
-) -> "IngestReport":
-    """Bring the settings' index up to date with files, showing progress; see `wye.read`.
-
-    Args:
-        reading: Arguments of `DocumentSource.passages`, except `on_bad`, `on_note` and `ids`.
-
-    Raises:
-        BackendError: A source is missing, or of a kind that is not read.
-        wye.Error: The index cannot be written, or the models cannot be loaded.
-        ServiceError: Nothing can be read; then no index is made.
-    """
-    return _ingest(settings, _open_sources(sources, bad), bad, reading)
-
-
-def _ingest(
+def ingest(
     settings: "ServiceSettings",
     opened: "Sequence[DocumentSource | IndexSource]",
     bad: "BadLines",
     reading: Mapping[str, Any],
 ) -> "IngestReport":
+    """Bring the settings' index up to date with sources, showing progress.
+
+    Args:
+        reading: Arguments of `DocumentSource.passages`, except `on_bad`, `on_note` and `ids`.
+
+    Raises:
+        wye.Error: The index cannot be written, or the models cannot be loaded.
+        ServiceError: Nothing can be read; then no index is made.
+    """
     import wye
     from wye.backends.files import patient
     from wye.backends.readers.records import Ids
@@ -256,7 +254,6 @@ def _prune(folder: Path, bad: "BadLines", *, prune: bool, dry_run: bool = False)
 
 
 def _encoding(name: str) -> str:
-    """The name of a known encoding."""
     from wye.backends.readers.decode import known_encoding
 
     try:
@@ -267,7 +264,7 @@ def _encoding(name: str) -> str:
         ) from None
 
 
-def _open_sources(
+def open_sources(
     sources: Sequence[str | Path], bad: "BadLines", as_text: Sequence[str] = ()
 ) -> "list[DocumentSource | IndexSource]":
     """The sources to read; `bad` notes their files, and says which are left out."""

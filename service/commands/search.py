@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wye.service.commands.options import (
+from wye.service.errors import ServiceError
+from wye.service.terminal import (
     KEY,
     FilterOption,
     IndexOption,
@@ -18,10 +19,11 @@ from wye.service.commands.options import (
     QuestionArgument,
     RouteOption,
     folder_of,
+    messages,
+    output,
     questions_of,
+    say,
 )
-from wye.service.errors import ServiceError
-from wye.service.terminal import messages, output, say
 
 if TYPE_CHECKING:
     import wye

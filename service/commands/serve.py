@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from threadpoolctl import threadpool_limits
 
-from wye.service.commands.options import (
-    KEY,
-    IndexesOption,
-    PortOption,
-    PresetOption,
-    ServedArmsOption,
-)
 from wye.service.errors import ServiceError
-from wye.service.terminal import say
+from wye.service.terminal import KEY, IndexesOption, PortOption, PresetOption, ServedArmsOption, say
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -9,9 +9,10 @@ from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from math import inf
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote_to_bytes
@@ -135,13 +136,10 @@ _IN_SCHEMA = HTTPBearer(
 
 
 def identify(ring: "KeyRing", headers: Headers, path: str) -> Key:
-    """The key that a request is sent with.
+    """The key that a request is sent with, or a `Problem` 401.
 
     A server without keys serves anybody on this machine. The request's host must then be this
-    machine, so that no web page can reach the server by DNS rebinding.
-
-    Raises:
-        Problem: 401 without a known key, 421 for a foreign host name.
+    machine, else a `Problem` 421, so that no web page can reach the server by DNS rebinding.
     """
     if not ring.is_required:
         _check_host(headers.get("host", ""))
@@ -180,13 +178,10 @@ async def unbound() -> None:
 
 
 async def from_our_pages(request: Request) -> None:
-    """A dependency that refuses requests from foreign web pages to a server without keys.
+    """A dependency that refuses (403) requests of foreign web pages to a server without keys.
 
     A browser sends a page's forms to any server without asking, and a server without keys could not
     tell them from its user's requests.
-
-    Raises:
-        Problem: 403.
     """
     host, origin = request.headers.get("host"), request.headers.get("origin")
     if ASKING.get() is ANYBODY and origin is not None and origin.partition("://")[2] != host:
@@ -244,32 +239,26 @@ async def refuse_unknown(request: Request) -> None:
             raise Problem(422, "validation", f"{fault['at']}: {fault['says']}", errors=[fault])
 
 
+@dataclass(slots=True)
 class RefusalPace:
     """Delays refusals once there are more than `per_second` of them.
 
     Clients that ignore Retry-After and retry at once are refused thousands of times a second. That
     takes the processor and Python's lock from accepted questions: with 64 such clients a batch
-    took forty times as long, so that all further requests were refused as well.
+    took forty times as long, so that all further requests were refused as well. A `burst` is sent
+    at once, and none is delayed by more than `longest` seconds.
     """
 
-    def __init__(
-        self,
-        per_second: float = 250.0,
-        burst: int = 50,
-        longest: float = 1.0,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        """Send a `burst` of refusals at once, and delay none by more than `longest` seconds."""
-        self._gap = 1.0 / per_second
-        self._lead = burst * self._gap
-        self._longest = longest
-        self._clock = clock
-        self._next = clock() - self._lead
+    per_second: float = 250.0
+    burst: int = 50
+    longest: float = 1.0
+    clock: Callable[[], float] = monotonic
+    _next: float = -inf
 
     def delay(self) -> float:
         """Seconds to wait before the next refusal is sent."""
-        now = self._clock()
-        self._next = min(max(self._next, now - self._lead) + self._gap, now + self._longest)
+        now, gap = self.clock(), 1.0 / self.per_second
+        self._next = min(max(self._next, now - self.burst * gap) + gap, now + self.longest)
         return max(0.0, self._next - now)
 
 
@@ -285,12 +274,7 @@ _STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")
 async def _bounded(
     scope: AsgiScope, headers: Headers, receive: Receive, upload_bytes: int
 ) -> Receive:
-    """A body that is within bounds: read already, but for uploads, which are streamed.
-
-    Raises:
-        HTTPException: 413 if it is too long or has too many values, 422 if it is no JSON; for an
-            upload, reading it raises 413.
-    """
+    """A body within bounds (413, or 422 if it is no JSON): read already, or an upload's stream."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
     limit = upload_bytes if is_upload else LONGEST_BODY
@@ -378,31 +362,29 @@ _SAFETY_V1 = (*_SAFETY, (b"cache-control", b"no-store"))
 _UNLOGGED = ("/health", "/ready", "/metrics")
 
 
+@dataclass(frozen=True, slots=True)
 class Edge:
     """ASGI middleware around the whole app."""
 
-    def __init__(
-        self, app: ASGIApp, *, ring: "KeyRing", upload_bytes: int, metrics: Metrics
-    ) -> None:
-        self._app = app
-        self._ring = ring
-        self._upload_bytes = upload_bytes
-        self._metrics = metrics
-        self._pace = RefusalPace()
+    app: ASGIApp
+    ring: "KeyRing"
+    upload_bytes: int
+    metrics: Metrics
+    pace: RefusalPace = field(default_factory=RefusalPace)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        visit = _Visit(scope, send, self._metrics, self._pace)
+        visit = _Visit(self, scope, send)
         try:
             _refuse_other_encodings(scope)
-            key = identify(self._ring, visit.headers, scope["path"])
+            key = identify(self.ring, visit.headers, scope["path"])
             visit.key = key.name
             ASKING.set(key)  # in the context of this request's task
-            body = await _bounded(scope, visit.headers, receive, self._upload_bytes)
-            await self._app(scope, body, visit.send)
+            body = await _bounded(scope, visit.headers, receive, self.upload_bytes)
+            await self.app(scope, body, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)
         except asyncio.CancelledError:  # raised only while the server stops
@@ -413,9 +395,7 @@ class Edge:
 
 
 class _Visit:
-    """One request and its reply."""
-
-    def __init__(self, scope: AsgiScope, send: Send, metrics: Metrics, pace: RefusalPace) -> None:
+    def __init__(self, edge: Edge, scope: AsgiScope, send: Send) -> None:
         self.headers = Headers(scope=scope)
         self.key = ""
         sent_id = self.headers.get(REQUEST_ID, "")
@@ -423,8 +403,7 @@ class _Visit:
         scope[NOTED_ID] = self.request_id
         self._scope = scope
         self._send = send
-        self._metrics = metrics
-        self._pace = pace
+        self._edge = edge
         self._started = perf_counter()
         self._status = 0
         self._seconds = 0.0
@@ -433,7 +412,7 @@ class _Visit:
         """Send a message of the reply; the first gets our headers and, if refused, a delay."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            if self._status == _BUSY and (seconds := self._pace.delay()):
+            if self._status == _BUSY and (seconds := self._edge.pace.delay()):
                 await asyncio.sleep(seconds)
             self._seconds = perf_counter() - self._started
             names = {name for name, _ in message["headers"]}
@@ -455,11 +434,11 @@ class _Visit:
     def end(self) -> None:
         """Count the request, and write its line of the access log."""
         route = getattr(self._scope.get("route"), "path", "(none)")
-        self._metrics.requests.labels(route, str(self._status)).inc()
-        self._metrics.request_seconds.labels(route).observe(self._seconds)
-        problem = self._scope.get(NOTED_PROBLEM)
+        metrics, problem = self._edge.metrics, self._scope.get(NOTED_PROBLEM)
+        metrics.requests.labels(route, str(self._status)).inc()
+        metrics.request_seconds.labels(route).observe(self._seconds)
         if problem:
-            self._metrics.refused.labels(problem).inc()
+            metrics.refused.labels(problem).inc()
         if self._scope["path"] in _UNLOGGED:
             return
         extra = {

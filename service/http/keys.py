@@ -72,12 +72,7 @@ def new_key(
 
 
 def parse_key(line: str, where: str) -> Key:
-    """The key that a line describes.
-
-    Raises:
-        ServiceError: It describes none. The message does not repeat the line, which may be a
-            secret.
-    """
+    """The key of a line; a `ServiceError` does not repeat the line, which may be a secret."""
     match = _LINE.fullmatch(line.strip())
     scopes = match["scopes"].split("+") if match else []
     if "admin" in scopes:
@@ -99,12 +94,7 @@ def parse_key(line: str, where: str) -> Key:
 
 
 def append_key(path: Path, key: Key) -> None:
-    """Add a key to a file; a new file is readable by its owner only.
-
-    Raises:
-        ServiceError: The file cannot be written or has a bad line, others can write it, or it has a
-            key of that name.
-    """
+    """Add a key to a file, a new one for its owner only; a `ServiceError` if that is not safe."""
     try:
         if path.exists():
             keys, faults = read_keys(path)
@@ -133,11 +123,7 @@ def others_write(path: Path) -> bool:
 
 
 def read_keys(path: Path) -> tuple[list[Key], list[str]]:
-    """Read a keys file. Empty lines and lines that begin with # are ignored.
-
-    Returns:
-        Its keys, none if the file is missing or unreadable, and a sentence for each fault.
-    """
+    """The keys of a file, none if it is missing or unreadable, and a sentence for each fault."""
     keys: list[Key] = []
     try:
         lines = path.read_bytes().decode("utf-8", "replace").split("\n")
@@ -176,18 +162,13 @@ class KeyRing:
     """
 
     def __init__(self, lines: Iterable[str] = (), path: Path | None = None) -> None:
-        """Parse hashed keys, as `wye keys new` prints them, and read a file with more.
-
-        Raises:
-            ServiceError: A line is no key, or there are no other keys and the file has none.
-        """
+        """Parse keys, and read a file; a `ServiceError` for a bad line or if it has no keys."""
         self._fixed = [
             parse_key(line, f"Entry {number} of WYE_SERVE__KEYS")
             for number, line in enumerate(lines, start=1)
         ]
         self.path = path
         self.is_required = path is not None or bool(self._fixed)
-        self._stamp = (0, 0, 0)
         self._read: list[Key] = []
         self._faults: list[str] = []
         self.reload()
@@ -209,20 +190,9 @@ class KeyRing:
         return self._faults[0] + more if self._faults else ""
 
     def reload(self) -> None:
-        """Read the file again if it has changed.
-
-        A key that was removed stops working even if other lines are bad: they are ignored.
-        """
-        if self.path is None:
-            return
-        try:
-            status = self.path.stat()
-            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-        except OSError:
-            stamp = (-1, 0, 0)
-        if stamp != self._stamp:
+        """Read the file again; a key that was removed stops working even if other lines are bad."""
+        if self.path is not None:
             self._read, self._faults = read_keys(self.path)
-            self._stamp = stamp
 
     def find(self, secret: str) -> Key | None:
         """The key with this secret, or None; takes the same time in every case."""

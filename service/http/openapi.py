@@ -99,11 +99,7 @@ def body_of(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
-    """Add to an app's schema what FastAPI does not know, and serve it, rendered once.
-
-    Args:
-        bodies: Requests that an operation parses itself and refers to in its `requestBody`.
-    """
+    """Serve an app's schema, rendered once, with `bodies` that operations parse themselves."""
     app.openapi = cache(partial(_schema, app.openapi, bodies))  # type: ignore[method-assign]
 
     @cache

@@ -2,14 +2,16 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -28,6 +30,9 @@ from wye.featurizer.errors import FeaturizerError
 from wye.router.errors import QuestionError, RouterError
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 # Keys in the scope of a request: its id, and the kind of problem that it ended with.
 NOTED_ID = "wye.request_id"
@@ -80,35 +85,31 @@ DIFY = "/v1/dify/"
 _DIFY_CODES: Mapping[int, int] = {401: 1002, 403: 1002, 404: 2001}
 
 
+@dataclass(eq=False)
 class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
-    """A reply that is an error."""
+    """A reply that is an error.
 
-    def __init__(
-        self,
-        status: int,
-        slug: str,
-        detail: str,
-        *,
-        retry_after: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        errors: Sequence[Mapping[str, str]] = (),
-    ) -> None:
-        """Describe the error.
+    Attributes:
+        slug: The kind of error in a word or two, part of its type.
+        detail: What is wrong and what to do, in one or two sentences.
+        retry_after: Seconds after which a retry makes sense.
+        errors: Each fault's path in the request (`at`) and what is wrong there (`says`).
+    """
 
-        Args:
-            slug: The kind of error in a word or two, part of its type.
-            detail: What is wrong and what to do, in one or two sentences.
-            retry_after: Seconds after which a retry makes sense.
-            errors: Each fault's path in the request (`at`) and what is wrong there (`says`).
-        """
-        super().__init__(detail)
-        self.status = status
-        self.slug = slug
-        self.detail = detail
-        self.headers = dict(headers or {})
-        self.errors = list(errors)
-        if retry_after is not None:
-            self.headers["retry-after"] = str(max(1, math.ceil(retry_after)))
+    status: int
+    slug: str
+    detail: str
+    retry_after: float | None = field(default=None, kw_only=True)
+    headers: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    errors: Sequence[Mapping[str, str]] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.retry_after is not None:
+            retry_after = str(max(1, math.ceil(self.retry_after)))
+            self.headers = {**self.headers, "retry-after": retry_after}
+
+    def __str__(self) -> str:
+        return self.detail
 
     def body(self, request_id: str) -> dict[str, Any]:
         """The body as JSON; the member `error` is for clients of OpenAI's protocol."""
@@ -136,11 +137,7 @@ def closing() -> Problem:
 
 
 def reason_of(error: BaseException | str, folder: Path | None = None, name: str = "") -> str:
-    """An error's reason, or a text, for readers, without the folders of this machine.
-
-    Args:
-        folder: Of an index, which is called `name` instead.
-    """
+    """An error or a text without this machine's folders; that of an index is called by its name."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, SourceError):  # names documents, whose ids may look like paths
@@ -159,6 +156,15 @@ def not_writable(failure: str, error: OSError, where: str = "a disk") -> Problem
         "permission.",
         retry_after=30,
     )
+
+
+def validated(parse: Callable[[T], M], value: T) -> M:
+    """The model that pydantic makes of a part of a request, or a `RequestValidationError`."""
+    try:
+        return parse(value)
+    except ValidationError as error:
+        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from error
 
 
 def problem_of(error: Exception) -> Problem:
@@ -267,7 +273,7 @@ def _fault_sentence(fault: Mapping[str, Any]) -> str:
 def _of_http(error: HTTPException) -> Problem:
     detail = _HTTP_DETAILS.get(error.detail, _sentence(error.detail))
     slug = _HTTP_SLUGS.get(error.status_code, "http")
-    return Problem(error.status_code, slug, detail, headers=error.headers)
+    return Problem(error.status_code, slug, detail, headers=error.headers or {})
 
 
 def _path(location: _Location) -> str:

@@ -24,14 +24,7 @@ from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, json_values
 from wye.service.http.openapi import Described
 from wye.service.http.problems import Problem
-from wye.service.ingest.forms import (
-    FIELDS,
-    UploadOptions,
-    form_of,
-    not_stored,
-    path_name,
-    suffix_of,
-)
+from wye.service.ingest.forms import UploadForm, form_of, not_stored, path_name, suffix_of
 from wye.service.settings import DocumentSettings
 
 UNREADABLE = (415, 422)
@@ -60,11 +53,7 @@ class FileReader:
 
     @contextmanager
     def reserve(self, request: Request) -> Iterator[None]:
-        """Have room for a request's body on the temporary disk, which may be in memory.
-
-        Raises:
-            Problem: 503 if other uploads take all of it.
-        """
+        """Room for a body on the temporary disk; a `Problem` 503 if other uploads take it."""
         header = request.headers.get("content-length", "")
         size = int(header) if header.isdigit() else self.settings.upload_bytes
         with self._space.reserve(size):
@@ -121,7 +110,6 @@ def bad_file(name: str, reason: str) -> Problem:
 
 
 def _text(file: BinaryIO, name: str, encoding: str) -> Iterator[Passage]:
-    """The only document of a text file."""
     try:
         yield text_document(name, file.read(), encoding)[0]
     except SourceError as error:
@@ -147,7 +135,6 @@ def _documents(drafts: Iterable[Draft], name: str, skipped: list[str] | None) ->
 
 
 def _json(file: BinaryIO, name: str, options: Options) -> Iterator[Draft]:
-    """The rows of a JSON file, or its text."""
     content = file.read()
     if len(content) > MOST_VALUES and json_values(content) > MOST_VALUES:
         many = f"has more than {MOST_VALUES:,} values"
@@ -248,7 +235,9 @@ async def documents_of(
                 documents = SentDocuments(_lines(file, _BODY))
             elif kind == "multipart/form-data":
                 stack.enter_context(reader.reserve(request))
-                opened = form_of(request, files=reader.settings.files, fields=2 * len(FIELDS))
+                opened = form_of(
+                    request, files=reader.settings.files, fields=2 * len(UploadForm.model_fields)
+                )
                 documents = await _form(await stack.enter_async_context(opened), reader)
             else:
                 raise Problem(
@@ -269,15 +258,14 @@ def _close(file: BinaryIO) -> None:
 
 async def _form(form: FormData, reader: FileReader) -> SentDocuments:
     characters = reader.settings.characters
-    fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not uploads:
         raise Problem(422, "form", "The form has no file; send at least one part with a filename.")
-    reading = UploadOptions.of(form, fields)
+    reading = UploadForm.of(form)
     texts = (*TEXTS, *reading.as_text)
     results = [FileResult(name=f"{upload.filename or '':.80}") for upload in uploads]
-    id_ = fields.get("id")
-    if id_ is not None:
+    id_ = reading.id
+    if id_:
         if len(results) > 1 or suffix_of(results[0].name) in ROWS:
             raise Problem(422, "form", "`id` is for a single file that is one document.")
         try:
@@ -307,7 +295,7 @@ async def _form(form: FormData, reader: FileReader) -> SentDocuments:
             stream = streams.pop(0)
             try:
                 for document in stream:
-                    named = document if id_ is None else replace(document, id=id_, document=id_)
+                    named = replace(document, id=id_, document=id_) if id_ else document
                     try:
                         ids.claim(named.id, result.name)
                     except SourceError as error:
@@ -323,7 +311,7 @@ async def _form(form: FormData, reader: FileReader) -> SentDocuments:
         if problems and not any(result.documents for result in results):
             raise problems[0]
 
-    return SentDocuments(documents(), fields.get("collection"), reading.chunk_words, results)
+    return SentDocuments(documents(), reading.collection or None, reading.chunk_words, results)
 
 
 def _note(problem: Problem, result: FileResult, problems: list[Problem]) -> None:

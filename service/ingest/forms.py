@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Self
 
 from fastapi import Request
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -18,26 +19,18 @@ from wye.backends.errors import SourceError
 from wye.backends.readers.decode import known_encoding
 from wye.backends.readers.drafts import Options
 from wye.backends.sources import ROWS, SUFFIXES
-from wye.service.http.problems import Problem, not_writable
+from wye.backends.types import Metadata
+from wye.service.http.edge import Strict
+from wye.service.http.problems import Problem, not_writable, validated
 
 LONGEST_NAME = 255
-FIELDS = (
-    *("collection", "chunk_words", "metadata", "id", "modified"),
-    *("encoding", "as_text", "text_column", "title_column", "header"),
-)
 _SEPARATORS = re.compile(r"[/\\]")
 _ROOT = re.compile(r"[/\\]|[A-Za-z]:")
-_TRUTHS = {"": None, "true": True, "false": False}
 
 
 @asynccontextmanager
 async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
-    """Read a request's form of so many files and fields at most; it is closed after the block.
-
-    Raises:
-        HTTPException: 400 if it is no such form, has too many parts, or breaks off.
-        Problem: 503; see `not_stored`.
-    """
+    """A form of so many parts at most, open for a block; an HTTPException, or `not_stored`."""
     async with aclosing(request.stream()) as stream:
         try:
             form = await _CompleteFormParser(request, stream, files, fields).parse()
@@ -123,51 +116,83 @@ def suffix_of(name: str) -> str:
     return Path(name).suffix.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class UploadOptions:
-    """How the files of a form are read, as the options of `wye index` say it.
+def _suffixes(text: str) -> tuple[str, ...]:
+    suffixes = tuple(filter(None, (part.strip().lower() for part in text.split(","))))
+    if wrong := [suffix for suffix in suffixes if not suffix.startswith(".")]:
+        raise ValueError(f"'{wrong[0]:.40}' is no suffix, as in .conf")
+    return suffixes
 
-    Attributes:
-        metadata: Of every document that has no such key.
-        chunk_words: None for the default.
-        as_text: Further suffixes of texts.
-        modified: Day of the last change of the files, as in 2026-03-01, or "".
-    """
 
-    options: Options
-    as_text: tuple[str, ...]
-    modified: str
-    metadata: Mapping[str, object]
-    chunk_words: int | None
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text[:10]).isoformat()
+    except ValueError:
+        raise ValueError("send a day, as in 2026-03-01") from None
+
+
+def _encoding(text: str) -> str:
+    try:
+        return known_encoding(text)
+    except LookupError:
+        raise ValueError("it is not known, as cp1252 is") from None
+
+
+def _metadata(text: str) -> Metadata:
+    try:
+        if len(text) > 8 * METADATA_BYTES:
+            raise SourceError("metadata is too long")
+        return clean_metadata(json.loads(text))
+    except (ValueError, RecursionError, SourceError) as error:
+        why = f" ({error})" if isinstance(error, SourceError) else ""
+        raise ValueError(f'send a flat JSON object, as in {{"year": 1894}}{why}') from None
+
+
+_TEXT = WithJsonSchema({"type": "string"})
+_WORDS = WithJsonSchema({"type": "integer", "minimum": 20, "maximum": 2_000})
+
+
+class UploadForm(Strict):
+    """The fields of a form beside its files, which say how to read these, as in `wye index`."""
+
+    id: str = ""
+    """Id of the document, instead of the file's name."""
+    metadata: Annotated[dict[str, Any], BeforeValidator(_metadata), _TEXT] = Field(default={})
+    """A JSON object: metadata for every document."""
+    collection: str = ""
+    chunk_words: Annotated[int | None, Field(ge=20, le=2_000), _WORDS] = None
+    modified: Annotated[str, AfterValidator(_day)] = ""
+    """Day of the files' last change, as metadata."""
+    encoding: Annotated[str, AfterValidator(_encoding)] = ""
+    """Of texts that are not Unicode, as in cp1252."""
+    as_text: Annotated[tuple[str, ...], BeforeValidator(_suffixes), _TEXT] = ()
+    """Further suffixes of texts, as in .conf,.tex."""
+    text_column: Annotated[tuple[str, ...], _TEXT] = ()
+    """Column of tables that is the text, alone."""
+    title_column: str = ""
+    """Column of tables that is the title."""
+    header: Annotated[bool | None, WithJsonSchema({"type": "boolean"})] = None
+    """Whether tables have a header; default: by looks."""
 
     @classmethod
-    def of(cls, form: FormData, fields: Mapping[str, str]) -> "UploadOptions":
-        """Read the fields, or raise a `Problem` 422 that names the wrong one."""
-        if unknown := sorted({*fields} - {*FIELDS}):
-            names = ", ".join(FIELDS)
-            raise Problem(422, "form", f"There is no field '{unknown[0]:.40}'; use {names}.")
-        metadata = _metadata(fields.get("metadata", "{}"))
-        chunk_words = _chunk_words(fields.get("chunk_words"))
-        suffixes = tuple(part.strip().lower() for part in fields.get("as_text", "").split(","))
-        as_text = tuple(filter(None, suffixes))
-        if wrong := [suffix for suffix in as_text if not suffix.startswith(".")]:
-            raise _bad_field("as_text", f"'{wrong[0]:.40}' is no suffix, as in .conf")
-        modified = fields.get("modified", "")
-        try:
-            modified = date.fromisoformat(modified[:10]).isoformat() if modified else ""
-        except ValueError:
-            raise _bad_field("modified", "send a day, as in 2026-03-01") from None
-        header = fields.get("header", "")
-        if header not in _TRUTHS:
-            raise _bad_field("header", "send true or false")
-        try:
-            encoding = known_encoding(fields.get("encoding", ""))
-        except LookupError:
-            raise _bad_field("encoding", "it is not known, as cp1252 is") from None
-        columns = tuple(str(column) for column in form.getlist("text_column"))
-        title = fields.get("title_column", "")
-        options = Options(encoding, columns, title, _TRUTHS[header])
-        return cls(options, as_text, modified, metadata, chunk_words)
+    def of(cls, form: FormData) -> Self:
+        """Check the fields of a form; a `RequestValidationError` names the wrong ones."""
+        fields: dict[str, Any] = {k: v for k, v in form.multi_items() if isinstance(v, str) and v}
+        if "text_column" in fields:
+            fields["text_column"] = tuple(map(str, form.getlist("text_column")))
+        return validated(cls.model_validate, fields)
+
+    @classmethod
+    def schema_of_fields(cls) -> dict[str, dict[str, Any]]:
+        """The fields in words of OpenAPI."""
+        return {
+            name: {key: fact for key, fact in field.items() if key not in ("title", "default")}
+            for name, field in cls.model_json_schema()["properties"].items()
+        }
+
+    @property
+    def options(self) -> Options:
+        """How the files are read."""
+        return Options(self.encoding, self.text_column, self.title_column, self.header)
 
     def metadata_of(self, name: str) -> dict[str, object]:
         """Metadata for a file's documents; its path says nothing of rows, as in `wye index`."""
@@ -177,29 +202,3 @@ class UploadOptions:
         path = {"path": name, "folder": folder} if folder != "." else {}
         modified = {"modified": self.modified} if self.modified else {}
         return {**path, **modified, **self.metadata}
-
-
-def _bad_field(name: str, reason: str) -> Problem:
-    return Problem(422, "form", f"The field `{name}`: {reason}.")
-
-
-def _metadata(text: str) -> Mapping[str, object]:
-    try:
-        if len(text) > 8 * METADATA_BYTES:
-            raise SourceError("metadata is too long")
-        return clean_metadata(json.loads(text))
-    except (ValueError, RecursionError, SourceError) as error:
-        why = f" ({error})" if isinstance(error, SourceError) else ""
-        raise Problem(
-            422,
-            "form",
-            f'The field `metadata` is not a flat JSON object, as in {{"year": 1894}}{why}.',
-        ) from error
-
-
-def _chunk_words(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.isdecimal() and len(text) <= 4 and 20 <= int(text) <= 2_000:
-        return int(text)
-    raise Problem(422, "form", "The field `chunk_words` must be a whole number from 20 to 2000.")

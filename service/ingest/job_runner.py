@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from time import monotonic, time
@@ -71,20 +71,18 @@ class _Pauses:
         self.reason = reason
 
 
+@dataclass(eq=False)
 class JobRunner:
     """Runs the jobs of all loaded collections, and reports on them."""
 
-    def __init__(
-        self, writers: Mapping[str, CollectionWriter], settings: DocumentSettings, metrics: Metrics
-    ) -> None:
-        self._writers = writers
-        self._settings = settings
-        self._metrics = metrics
-        self._task: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
-        self._stopping = threading.Event()
-        self._faults: dict[str, str] = {}  # by collection
-        self._pauses: dict[str, _Pauses] = {}  # by job
+    writers: Mapping[str, CollectionWriter]
+    settings: DocumentSettings
+    metrics: Metrics
+    _task: asyncio.Task[None] | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _faults: dict[str, str] = field(default_factory=dict)  # by collection
+    _pauses: dict[str, _Pauses] = field(default_factory=dict)  # by job
 
     def start(self) -> None:
         """Begin to run jobs, including those that an earlier process left."""
@@ -93,7 +91,7 @@ class JobRunner:
     async def stop(self) -> None:
         """Stop at the next slice; the next process resumes unfinished jobs."""
         self._stopping.set()
-        for writer in self._writers.values():
+        for writer in self.writers.values():
             writer.stop()
         self._wake.set()
         if self._task is not None:
@@ -108,7 +106,7 @@ class JobRunner:
         for writer in self._ready_writers():
             with suppress(OSError):  # `faults` reports it; the other metrics are still updated
                 waiting = await asyncio.to_thread(writer.jobs.unfinished)
-                self._metrics.unfinished(writer.collection.name, waiting)
+                self.metrics.unfinished(writer.collection.name, waiting)
 
     async def faults(self) -> dict[str, str]:
         """Collection -> why its jobs do not run, which are damaged, or have been tried for long."""
@@ -143,11 +141,7 @@ class JobRunner:
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:
-        """Cancel a job: at once if it is queued, before its next commit if it is running.
-
-        Raises:
-            Problem: 404 if there is none, 503 if jobs cannot be read or written.
-        """
+        """Cancel a job, at once or before its next commit; a `Problem` 404, or 503 for the disk."""
         job, writer = await self._find(id_)
         if job.state.has_ended:
             return job
@@ -164,14 +158,14 @@ class JobRunner:
             if job is not None:
                 return self._with_reason(job), writer
         key = ASKING.get()
-        for writer in self._writers.values():
+        for writer in self.writers.values():
             if not key.filter and key.sees(writer.collection.name):
                 writer.collection.require_ready()  # its jobs cannot be known before
         raise Problem(
             404,
             "no-such-job",
             f"There is no job '{id_:.40}'. Jobs that ended are kept for "
-            f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
+            f"{self.settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
 
     async def _access(self, writer: CollectionWriter, work: Callable[[], T]) -> T:
@@ -202,19 +196,19 @@ class JobRunner:
         return [writer for writer in writers if key.sees(writer.collection.name)]
 
     def _ready_writers(self) -> list[CollectionWriter]:
-        return [writer for writer in self._writers.values() if writer.collection.is_ready]
+        return [writer for writer in self.writers.values() if writer.collection.is_ready]
 
     async def _work(self) -> None:
-        sweep_times = dict.fromkeys(self._writers, monotonic() - _SWEEP)
+        sweep_times = dict.fromkeys(self.writers, monotonic() - _SWEEP)
         while not self._stopping.is_set():
             writers = self._ready_writers()
-            is_loading, is_idle = len(writers) < len(self._writers), True
+            is_loading, is_idle = len(writers) < len(self.writers), True
             for writer in writers:
                 name, fault = writer.collection.name, ""
                 try:
                     is_idle &= not await self._run_jobs(writer)
                     if monotonic() - sweep_times[name] >= _SWEEP:
-                        keep = self._settings.keep_seconds
+                        keep = self.settings.keep_seconds
                         await writer.off_loop(partial(writer.jobs.sweep, keep))
                         sweep_times[name] = monotonic()
                 except Exception as error:  # noqa: BLE001 - other jobs go on; these are tried again
@@ -273,7 +267,7 @@ class JobRunner:
                     f"The process that wrote it ended {_ATTEMPTS} times at the same passage; the "
                     "server's log may say why. Send smaller parts."
                 )
-            groups = whole_documents(writer.jobs.passages(job), self._settings.group_passages)
+            groups = whole_documents(writer.jobs.passages(job), self.settings.group_passages)
             while group := await writer.off_loop(lambda: next(groups, None)):
                 job = await self._write(writer, job, group)
                 self._pauses[job.id], self._faults[job.collection] = _Pauses(), ""
@@ -304,7 +298,7 @@ class JobRunner:
 
     def _report_end(self, job: Job) -> None:
         self._pauses.pop(job.id, None)
-        self._metrics.jobs_ended.labels(job.collection, job.state).inc()
+        self.metrics.jobs_ended.labels(job.collection, job.state).inc()
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
     async def _write(self, writer: CollectionWriter, job: Job, group: list[Passage]) -> Job:
@@ -329,7 +323,6 @@ class JobRunner:
         return await self._save(writer, job, attempts=0, waits_for="", **progress)
 
     async def _save(self, writer: CollectionWriter, job: Job, **changes: Any) -> Job:  # noqa: ANN401
-        """Store a job with changed fields."""
         job = replace(job, **changes)
         await writer.off_loop(partial(writer.jobs.save, job))
         return job

@@ -58,17 +58,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job and its progress; times are seconds since 1970.
+    """A job and its progress, as `JobValue` describes it; times are seconds since 1970.
 
     Attributes:
-        documents: How many documents it has.
-        passages: How many passages these were cut into.
-        done: Passages that are committed.
-        removed: Former chunks that the documents no longer have.
-        index_version: Version of its newest commit; None before the first.
+        passages: How many passages its documents were cut into.
         attempts: How often it was begun since its last commit.
-        waits_for: The writer, the models or the next try that it is waiting for, or "".
-        error: What in its documents made it fail, or "".
     """
 
     id: str
@@ -127,11 +121,7 @@ class JobStore:
         return ""
 
     def submit(self, passages: Iterable[Passage]) -> Job:
-        """Make a job of passages; when this returns, it is on the disk, after all earlier ones.
-
-        Raises:
-            ReadOnlyError: The index is in an object store.
-        """
+        """Make a job, on the disk after earlier ones; a `ReadOnlyError` in an object store."""
         if address_of(self.folder):
             raise ReadOnlyError(
                 "A server has no disk for jobs of an index in an object store. Send fewer "
@@ -232,11 +222,7 @@ class JobStore:
     def writing(
         self, documents: Iterable[str], filter_: Filter | None = None
     ) -> tuple[Job, str] | None:
-        """An unfinished job that writes one of these documents, or one that passes a filter.
-
-        Returns:
-            It, and which document; None if none does.
-        """
+        """An unfinished job that writes one of these documents or one that passes, and which."""
         ids = frozenset(documents)
         for job in self.unfinished():
             if shared := ids & self.documents_of(job):

@@ -24,7 +24,6 @@ from wye.router.session import Session
 from wye.router.types import ABSTAIN_BELOW, USUAL, Ask, Route
 from wye.service.cli import run
 from wye.service.commands.demo import judged_questions, one_of_each_kind
-from wye.service.commands.index import BadLines, ingest_files
 from wye.service.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -233,7 +232,7 @@ def asked_by_the_readme() -> list[tuple[str, str]]:
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     settings = load_settings(index=tmp_path / "index")
     corpus = write_corpus(tmp_path / "corpus.jsonl", seed=3)
-    ingest_files(settings, [corpus], BadLines(), {})
+    assert run(["index", str(corpus), "--index", str(settings.index)]) == 0
     container = Session.open(settings, tmp_path / "index")
     try:
         for route in Route:

@@ -14,9 +14,16 @@ from tests.service.arms.fakes import HITS, SECRET, Remote, arms_file, table
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
 from wye.router.remote import RemoteHit
-from wye.service.arms.arm import ArmCall, BreakerState, RemoteArm, usable
+from wye.service.arms.arm import (
+    ArmCall,
+    ArmError,
+    BreakerState,
+    Kind,
+    RemoteArm,
+    remote_hit,
+    usable,
+)
 from wye.service.arms.file import read_arms
-from wye.service.arms.kind import ArmError, Kind, remote_hit
 
 BEFORE_1600 = {"type": "lt", "key": "y", "value": 1600}
 Open = Callable[..., RemoteArm]
@@ -206,11 +213,10 @@ def test_a_filter_that_it_cannot_express_is_refused(opened: Open) -> None:
 
 def test_limits_are_held_against_the_price(opened: Open) -> None:
     arm = opened(price=0.5)
-    assert arm.over_budget({}) == ""
-    assert arm.over_budget({"max_cost": 0.5}) == ""
-    assert arm.over_budget({"max_cost": 0.4}) == (
-        "budget: a call costs 0.5, more than is left of max_cost"
-    )
+    assert arm.refused({}) is arm.refused({"max_cost": 0.5}) is None
+    refused = arm.refused({"max_cost": 0.4})
+    assert refused is not None
+    assert refused.reason == "budget: a call costs 0.5, more than is left of max_cost"
     assert (usable(1.0), usable(60.0)) == (0.85, 59.25)
 
 

@@ -24,9 +24,8 @@ from tests.service.fakes import Library
 from wye.router.remote import RemoteHit
 from wye.router.types import Route
 from wye.service.arms import gate
-from wye.service.arms.arm import RemoteArm
+from wye.service.arms.arm import ArmError, Kind, RemoteArm, Role
 from wye.service.arms.budget import Budget, Ledger
-from wye.service.arms.kind import ArmError, Kind, Role
 from wye.service.errors import ServiceError
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
@@ -105,7 +104,7 @@ def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
     budget = Budget(Ledger(tmp_path / "missing" / "wye.spent"), "ada", 5.0)
-    assert (await budget.spent(), await budget.remaining()) == (None, 0.0)
+    assert await budget.remaining() == 0.0
     taken = await budget.take(1.0)
     assert taken[0] == 0.0
     await budget.settle(taken, 0.0)

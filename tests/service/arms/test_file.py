@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.service.arms.fakes import SECRET, arms_file, table
+from wye.service.arms.arm import Kind
 from wye.service.arms.file import read_arms
-from wye.service.arms.kind import Kind
 from wye.service.arms.kinds import KINDS
 from wye.service.errors import ServiceError
 

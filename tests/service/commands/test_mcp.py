@@ -13,10 +13,9 @@ from tests.live import WYE, listening
 from tests.service.fakes import Library
 from wye.service.app import build
 from wye.service.cli import run
-from wye.service.commands.index import BadLines, ingest_files
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
-from wye.service.settings import ServeSettings, ServiceSettings, load_settings
+from wye.service.settings import ServeSettings, ServiceSettings
 
 
 @pytest.mark.anyio
@@ -47,7 +46,7 @@ async def test_it_opens_an_index(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"_id": "babbage", "title": "Babbage", "text": text}))
     index = tmp_path / "index"
-    ingest_files(load_settings(index=index), [corpus], BadLines(), {})
+    assert run(["index", str(corpus), "--index", str(index)]) == 0
     started = StdioServerParameters(
         command=sys.executable,
         args=["-c", WYE, "mcp", "--index", str(index)],

@@ -23,7 +23,6 @@ from wye.router.policy import Policy
 from wye.router.session import Session
 from wye.router.types import Thresholds
 from wye.service.cli import run
-from wye.service.commands.index import BadLines, ingest_files
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 from wye.service.settings import load_settings
@@ -41,7 +40,7 @@ def write(folder: Path, *rows: tuple[str, str, str]) -> None:
     path = folder / "corpus.jsonl"
     lines = (json.dumps({"_id": id_, "title": title, "text": text}) for id_, title, text in rows)
     path.write_text("\n".join(lines), encoding="utf-8")
-    ingest_files(load_settings(index=folder / "index"), [path], BadLines(), {})
+    assert run(["index", str(path), "--index", str(folder / "index")]) == 0
 
 
 class Running(Live):

@@ -195,10 +195,10 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
     assert "has no file" in client.post("/v1/documents", files=fields_only).json()["detail"]
     file = {"file": ("a.txt", b"A bridge.")}
     for fields, says in [
-        ({"nonsense": "1"}, "There is no field"),
+        ({"nonsense": "1"}, "body.nonsense: There is no such field"),
         ({"as_text": "conf"}, "'conf' is no suffix, as in .conf"),
         ({"modified": "yesterday"}, "send a day, as in 2026-03-01"),
-        ({"header": "maybe"}, "send true or false"),
+        ({"header": "maybe"}, "body.header: Input should be a valid boolean"),
         *(
             ({"encoding": name}, "it is not known, as cp1252 is")
             for name in ("klingon", "hex", "undefined", "\0")
@@ -206,8 +206,8 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
         ({"metadata": "[1]"}, "flat JSON object"),
         ({"metadata": '{"a": [{"b": 1}]}'}, "flat JSON object"),
         ({"metadata": "{"}, "flat JSON object"),
-        ({"chunk_words": "many"}, "whole number"),
-        ({"chunk_words": "5"}, "whole number"),
+        ({"chunk_words": "many"}, "body.chunk_words: Input should be a valid integer"),
+        ({"chunk_words": "5"}, "greater than or equal to 20"),
         ({"collection": "nope"}, "There is no collection"),
     ]:
         reply = client.post("/v1/documents", files=file, data=fields)
