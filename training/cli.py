@@ -132,7 +132,6 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from wye.training.evaluate import advise, as_markdown, latency, metrics, write_runs
         from wye.training.evaluate import evaluate as evaluate_routes
         from wye.training.markdown import show
-        from wye.training.measures import write_json
 
         compared = parse_routes(routes)
         settings = load_settings(index=index, preset=preset)
@@ -156,19 +155,15 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 judge = answering.judge_of(judge_url, judge_model, cache)
                 texts = session.snapshot.texts
                 answered = answering.evaluate_answers(result, texts, writers, judge, progress())
+        further = {} if answered is None else {"answers": plain(answered)}
         if as_json:
-            numbers = {**metrics(result), "latency": latency(result)}
-            if answered is not None:
-                numbers["answers"] = plain(answered)
-            typer.echo(rounded_json(numbers))
+            typer.echo(rounded_json({**metrics(result), "latency": latency(result), **further}))
         else:
             show(as_markdown(result))
             if answered is not None:
                 show(answering.as_markdown(answered))
         if run_dir is not None:
-            write_runs(run_dir, result)
-            if answered is not None:
-                write_json(run_dir / "answers.json", plain(answered))
+            write_runs(run_dir, result, further)
         if unanswered := sorted({*result.unanswered_by(*result.runs)}):
             ids = ", ".join(unanswered)
             typer.echo(f"{len(unanswered)} questions went unanswered: {ids}", err=True)
@@ -371,10 +366,10 @@ def _print_verdict(folder: Path, report: "Report") -> None:
     from wye.training.report import judged, verdict
 
     better = True
-    if report.evaluation is None or (comparison := verdict(report)) is None:
+    if report.evaluation is None:
         typer.echo("No dataset has a test split, so the router was not evaluated.", err=True)
     else:
-        better, says = comparison
+        better, says = verdict(report.fitted, report.evaluation)
         typer.echo(says)
         show(judged(report.evaluation))
     if not better:

@@ -204,17 +204,14 @@ def _read_questions(folder: Path) -> dict[str, Question]:
 def _question(id_: str, text: str, metadata: object) -> Question:
     """A question; metadata in another form are ignored."""
     fields = metadata if isinstance(metadata, dict) else {}
-    answers, group, hops, row = map(fields.get, ("answers", "dataset", "hops", "row"))
-    return Question(
-        id_,
-        text,
-        tuple(each for each in answers if isinstance(each, str))
-        if isinstance(answers, list)
-        else (),
-        group if isinstance(group, str) else "",
-        hops if isinstance(hops, int) else 0,
-        row if isinstance(row, dict) else {},
-    )
+
+    def field_of(name: str, kind: type) -> Any:  # noqa: ANN401 - of that kind
+        value = fields.get(name)
+        return value if isinstance(value, kind) else kind()
+
+    answers = tuple(each for each in field_of("answers", list) if isinstance(each, str))
+    group, hops, row = field_of("dataset", str), field_of("hops", int), field_of("row", dict)
+    return Question(id_, text, answers, group, hops, row)
 
 
 def _judgements_file(folder: Path, split: str) -> Path:
@@ -317,18 +314,6 @@ def contains_any(text: str, answers: Sequence[str]) -> bool:
     Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
     """
     return any(answer.strip() and answer in text for answer in answers)
-
-
-def readable_lines(path: Path) -> Iterator[Any]:
-    """Yield the values of a file of JSON lines, or none if it is missing.
-
-    Lines that cannot be read, such as one cut off by a kill, are skipped.
-    """
-    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError):
-            continue
 
 
 def json_line(row: Mapping[str, object]) -> bytes:

@@ -200,12 +200,17 @@ def latency(result: Evaluation) -> dict[str, object]:
     }
 
 
-def write_runs(folder: Path, result: Evaluation) -> None:
-    """Write a TREC run for each system, and all numbers as JSON."""
+def write_runs(folder: Path, result: Evaluation, further: Mapping[str, Any]) -> None:
+    """Write a TREC run for each system, and all numbers as JSON.
+
+    Args:
+        further: Name of another file of JSON -> its content.
+    """
     for run in result.runs:
         write_trec(folder / f"{run.name}.trec", f"wye-{run.name}", run.answers)
-    write_json(folder / "metrics.json", metrics(result))
-    write_json(folder / "latency.json", latency(result))
+    numbers = {"metrics": metrics(result), "latency": latency(result), **further}
+    for name, content in numbers.items():
+        write_json(folder / f"{name}.json", content)
 
 
 def _times(result: Evaluation) -> str:

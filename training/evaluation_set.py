@@ -21,7 +21,7 @@ from wye.router.settings import Settings
 from wye.router.types import ArmResults, Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.measures import DEPTH, MEASURES, QUALITY, score
-from wye.training.replay import Replay, Replayed
+from wye.training.replay import RemoteReplay, Replay, Replayed
 from wye.training.thresholds import Outcome, RouteOutcomes, outcome_of
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
@@ -49,12 +49,6 @@ class EvaluationSet:
     names: tuple[str, ...] = COLUMNS
     fusion: FusionSettings = field(default_factory=FusionSettings)
     _measures: dict[Route, Float64] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if len(self.features) != len(self):
-            raise TrainingError(
-                f"{len(self)} questions came with features of {len(self.features)}."
-            )
 
     @classmethod
     def load(
@@ -106,6 +100,11 @@ class EvaluationSet:
         return [row for replay in self.replays for row in replay.questions]
 
     @property
+    def _remote(self) -> list[RemoteReplay]:
+        """What remote arms returned for each question; empty without any."""
+        return [row.remote for row in self.questions if row.remote is not None]
+
+    @property
     def results(self) -> list[ArmResults]:
         """What the arms returned for each question."""
         return [row.run.results for row in self.questions]
@@ -134,9 +133,8 @@ class EvaluationSet:
             route: Any but auto.
             scores: (n,) the router's scores, for a fusion that uses them.
         """
-        remote = [row.remote for row in self.questions if row.remote is not None]
-        if remote and route not in SIMPLE_ROUTES:
-            return [reply.fused for reply in remote]
+        if self._remote and route not in SIMPLE_ROUTES:
+            return [reply.fused for reply in self._remote]
         results = self.results
         unknown: list[float | None] = [None] * len(self)
         if route == Route.FUSION:
@@ -184,6 +182,10 @@ class EvaluationSet:
             parsed: (n,) which questions are parsed to see whether they have a plan; None for none.
         """
         decided = self.deciding if routed else ()
+        if self._remote:  # then only the text arms of our own are asked
+            text = self._stages_ms({*decided, *_reading(Route.HYBRID), *stages_of(Route.HYBRID)})
+            calls = np.array([reply.ms for reply in self._remote])
+            return text if route in SIMPLE_ROUTES else text + calls
         stages = {*decided, *_reading(route), *stages_of(route)}
         latencies = self._stages_ms(stages)
         if "parsing" not in stages:
@@ -194,13 +196,6 @@ class EvaluationSet:
                 # the graph has questions with mentions parsed
                 read |= np.array([bool(each.query.mentions) for each in self.results], np.bool_)
             latencies[read] += self._stages_ms({"parsing"})[read]
-        remote = [row.remote for row in self.questions]
-        if any(remote):  # then only the text arms of our own are asked
-            text = self._stages_ms({*decided, *_reading(Route.HYBRID), *stages_of(Route.HYBRID)})
-            asks = route not in SIMPLE_ROUTES
-            for row, reply in enumerate(remote):
-                if reply is not None:
-                    latencies[row] = text[row] + asks * (reply.ms + reply.price_ms)
         return latencies
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logit
@@ -15,17 +14,12 @@ from wye.router.types import Route
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.calibration import Reliability, reliability
 from wye.training.labels import Disagreement
-from wye.training.measures import MEASURES, QUALITY, Interval, compare, mean_interval
+from wye.training.measures import MEASURES, QUALITY, Interval, compare
 
 AUTO, ORACLE = "auto", "oracle"
 MEASURED = (QUALITY, "R@5", "Success@1")
 """The measures of the card; the oracle maximises the first."""
 ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
-FIXED = (Route.HYBRID, Route.FUSION, Route.STEPS)
-"""The routes to compare with on such a dataset; steps are fusion for a question without a plan."""
-
-Shares = tuple[float, float, float, float]
-"""Shares of the simple, the fusion and the graph route, and of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +37,9 @@ class SystemOutcomes:
     codes: Int64
 
     @property
-    def shares(self) -> Shares:
-        """Shares of the routes."""
-        simple, fused, graph, steps = np.bincount(self.codes, minlength=4) / len(self.codes)
-        return float(simple), float(fused), float(graph), float(steps)
+    def shares(self) -> tuple[float, ...]:
+        """Shares of the simple, the fusion and the graph route, and of steps."""
+        return tuple((np.bincount(self.codes, minlength=4) / len(self.codes)).tolist())
 
 
 def run_systems(
@@ -79,50 +72,17 @@ def run_systems(
     return systems
 
 
-def left_out_results(
-    questions: EvaluationSet, scores: Float64, policy: Policy
-) -> list[dict[str, Any]]:
-    """The result on each dataset, of routers that learned nothing from it.
-
-    Args:
-        scores: (n,) scores of such routers.
-
-    Returns:
-        For each replay its `dataset` and number of `questions`, `means` of `MEASURED`, the mean
-        quality of each `fixed` route, the paired difference in quality from the best of these
-        (`less_best`), and `shares` of the routes taken.
-    """
-    systems, quality = run_systems(questions, scores, policy), MEASURES.index(QUALITY)
-    columns = [MEASURES.index(measure) for measure in MEASURED]
-    results = []
-    for origin in dict.fromkeys(questions.origins.tolist()):
-        rows = questions.origins == origin
-        fixed = {str(route): systems[f"always {route}"].values[rows, quality] for route in FIXED}
-        auto = SystemOutcomes(*(part[rows] for part in astuple(systems[AUTO])))
-        less_best = auto.values[:, quality] - max(fixed.values(), key=np.mean)
-        results.append(
-            {
-                "dataset": origin,
-                "questions": len(less_best),
-                "means": dict(zip(MEASURED, auto.values.mean(axis=0)[columns], strict=True)),
-                "fixed": {route: float(each.mean()) for route, each in fixed.items()},
-                "less_best": mean_interval(less_best),
-                "shares": auto.shares,
-            }
-        )
-    return results
-
-
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The results on the test splits.
+    """The results on some questions, by scores of routers that did not learn from them.
 
     Attributes:
         differences: System -> measure -> paired difference auto - system.
         latency_ms: System -> mean milliseconds.
         shares: System -> shares of its routes.
-        gap_closed: How much of the gap in quality from the best fixed route to the oracle the
-            router closes; NaN if there is no gap.
+        less_best: Paired difference in quality from the best route that is always taken.
+        gap_closed: How much of the gap in quality from that one to the oracle the router closes;
+            NaN if there is no gap.
         auc: AUC of the router's scores, for labels above 0; NaN if there are none.
         calibration: Calibration of the router's scores; None without labels.
         data: See `count_questions`.
@@ -132,7 +92,8 @@ class Summary:
     means: Mapping[str, Mapping[str, Interval]]
     differences: Mapping[str, Mapping[str, Interval]]
     latency_ms: Mapping[str, float]
-    shares: Mapping[str, Shares]
+    shares: Mapping[str, tuple[float, ...]]
+    less_best: Interval
     gap_closed: float
     auc: float
     calibration: Reliability | None
@@ -160,15 +121,16 @@ def summarise(
     labelled = disagreement.labels >= 0
     labels, labelled_scores = disagreement.labels[labelled], scores[labelled]
     quality = {name: cells[QUALITY].mean for name, cells in means.items()}
-    fixed = max(quality[f"always {route}"] for route in ALWAYS)
-    gap = quality[ORACLE] - fixed
+    best = max((f"always {route}" for route in ALWAYS), key=lambda name: quality[name])
+    gap = quality[ORACLE] - quality[best]
     return Summary(
         questions=len(questions),
         means=means,
         differences={name: cells for (_, name), cells in differences.items()},
         latency_ms={name: float(run.latency_ms.mean()) for name, run in systems.items()},
         shares={name: run.shares for name, run in systems.items()},
-        gap_closed=(quality[AUTO] - fixed) / gap if gap > 0 else float("nan"),
+        less_best=differences[AUTO, best][QUALITY],
+        gap_closed=(quality[AUTO] - quality[best]) / gap if gap > 0 else float("nan"),
         auc=auc(labelled_scores, labels),
         calibration=reliability(logit(labelled_scores), labels) if len(labels) else None,
         data=count_questions(questions, disagreement.better),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wye.backends.types import Float64, Int64
+from wye.backends.types import Float64, Int64, Mask
 from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
@@ -45,6 +45,10 @@ class Disagreement:
     labels: Float64
     stakes: Float64
     better: Int64
+
+    def only(self, rows: Mask) -> "Disagreement":
+        """That of some of the questions, (n,) bool."""
+        return Disagreement(self.labels[rows], self.stakes[rows], self.better[rows])
 
     def __len__(self) -> int:
         """Number of questions on which the arms disagree."""

@@ -49,10 +49,6 @@ def score(judgements: Judgements, run: Run) -> Float64:
         (n, m) float64: rows in the order of `judgements`, columns in the order of `MEASURES`.
     """
     named = {id_ for grades in judgements.values() for id_ in grades}
-    run = {
-        id_: [*dict.fromkeys(judged_id(one, named) for one in run.get(id_, ()))]
-        for id_ in judgements
-    }
     row = {id_: position for position, id_ in enumerate(judgements)}
     values = np.zeros((len(row), len(MEASURES)))
     public = [ir_measures.parse_measure(name) for name in MEASURES if name != ALL_EVIDENCE]
@@ -61,12 +57,11 @@ def score(judgements: Judgements, run: Run) -> Float64:
         for question, grades in judgements.items()
         for passage, relevance in grades.items()
     ]
-    # trec_eval orders by score alone, so it gets the negative position as score.
-    docs = [
-        ir_measures.ScoredDoc(question, passage, float(-position))
-        for question in judgements
-        for position, passage in enumerate(run[question])
-    ]
+    docs = []
+    for question in judgements:
+        ids = dict.fromkeys(judged_id(id_, named) for id_ in run.get(question, ()))
+        # trec_eval orders by score alone, so it gets the negative position as score.
+        docs += [ir_measures.ScoredDoc(question, id_, -float(n)) for n, id_ in enumerate(ids)]
     if docs:
         for metric in ir_measures.iter_calc(public, qrels, docs):
             values[row[metric.query_id], MEASURES.index(str(metric.measure))] = metric.value

@@ -5,7 +5,6 @@ Every route answers the train questions of each dataset, and questions that have
 questions.
 """
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -20,6 +19,7 @@ from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
 from wye.backends.files import write_atomically
+from wye.backends.store.index import PassageStore
 from wye.backends.types import Float64, Mask
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
@@ -31,7 +31,6 @@ from wye.router.relevance import (
     fingerprint,
 )
 from wye.router.relevance_files import RELEVANCE, relevance_json
-from wye.router.session import Session
 from wye.router.settings import Settings, load_settings
 from wye.router.types import ABSTAIN_BELOW, SURE_FROM, Route
 from wye.training.data import QuestionSource, parse_source
@@ -231,10 +230,8 @@ def fit_relevance(settings: Settings, data: Sequence[Questions], out: Path) -> s
     Raises:
         FitError: There is too little to fit.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        examples = gather(settings, data, Path(scratch))
-    with Session.open(settings, data[0].index or Path()) as session:
-        made_with = fingerprint(session.index.fingerprint, settings)
+    examples = gather(settings, data)
+    made_with = fingerprint(PassageStore.open(data[0].index or Path()).fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
     is_foreign = any(example.kind == "foreign" for example in examples)
     card = _CARD.format(

@@ -6,14 +6,14 @@ name what the index knows and ask what it does not say.
 """
 
 import shutil
+import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from rich import print as say
@@ -204,60 +204,18 @@ def near_misses(
         having = set[int].intersection(*(rows.get(term, set()) for term in of_name))
         return bool(having) and not any(pattern.attributes & terms[row] for row in having)
 
+    def shuffled(values: Iterable[Any], seed: str) -> list[Any]:
+        return sorted(values, key=lambda value: _hash(f"{seed}\n{value}"))
+
     questions: dict[str, None] = {}
     names = sorted({pattern.name for pattern in patterns})
     for pattern in patterns:
-        own = ((pattern, name) for name in _shuffled(names, pattern.before))
-        other = ((one, pattern.name) for one in _shuffled(foreign, pattern.name))
+        own = ((pattern, name) for name in shuffled(names, pattern.before))
+        other = ((one, pattern.name) for one in shuffled(foreign, pattern.name))
         for pairs in (own, other):
             fits = (pair for pair in islice(pairs, TRIES) if is_near_miss(*pair))
             questions.update((one.with_name(name), None) for one, name in islice(fits, 1))
     return [*questions]
-
-
-_Value = TypeVar("_Value", str, Pattern)
-
-
-def _shuffled(values: Sequence[_Value], seed: str) -> list[_Value]:
-    return sorted(values, key=lambda value: _hash(f"{seed}\n{value}"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """The passages of an index, and which of them answer each question."""
-
-    source: Questions
-    index: Path
-    ids: list[str]
-    texts: list[Texts]
-    relevant: dict[str, set[int]]
-
-    def patterns(self, ids: Iterable[str]) -> list[Pattern]:
-        """The patterns of some questions."""
-        patterns = (
-            pattern_of(self.source.texts[id_], [self.texts[row] for row in self.relevant[id_]])
-            for id_ in ids
-        )
-        return [pattern for pattern in patterns if pattern]
-
-
-def _stored(session: Session, source: Questions, index: Path) -> _Stored:
-    ids = session.snapshot.ids
-    texts = session.snapshot.texts(ids)
-    judged = frozenset[str]().union(*source.gold.values())
-    rows: dict[str, list[int]] = {}
-    for row, id_ in enumerate(ids):
-        rows.setdefault(judged_id(id_, judged), []).append(row)
-    relevant = {
-        id_: {
-            row
-            for document in gold
-            for row in rows.get(document, ())
-            if source.is_relevant(id_, ids[row], "\n".join(texts[row]))
-        }
-        for id_, gold in source.gold.items()
-    }
-    return _Stored(source, index, ids, texts, relevant)
 
 
 @dataclass
@@ -304,88 +262,110 @@ def ask(
             yield Example(curves, family, kind, evidence.passages, outcome, evidence.answer)
 
 
-Copy = Callable[[_Stored, set[int]], AbstractContextManager[Session]]
-"""Opens a copy of an index without some of its passages."""
+class _Corpus:
+    """An index with its passages, and which of them answer each question of its dataset."""
+
+    def __init__(
+        self, settings: Settings, models: ModelCache, source: Questions, index: Path
+    ) -> None:
+        self._settings, self._models, self.index = settings, models, index
+        self.source = source
+        with self._open(index) as session:
+            self.ids = session.snapshot.ids
+            self.texts = session.snapshot.texts(self.ids)
+        judged = frozenset[str]().union(*source.gold.values())
+        rows: dict[str, list[int]] = {}
+        for row, id_ in enumerate(self.ids):
+            rows.setdefault(judged_id(id_, judged), []).append(row)
+        self.relevant = {
+            id_: {
+                row
+                for document in gold
+                for row in rows.get(document, ())
+                if source.is_relevant(id_, self.ids[row], "\n".join(self.texts[row]))
+            }
+            for id_, gold in source.gold.items()
+        }
+
+    def _open(self, folder: Path) -> Session:
+        return Session.open(self._settings, folder, self._models)
+
+    @contextmanager
+    def _without(self, gone: set[int]) -> Iterator[Session]:
+        """Open a copy without some passages, which is deleted after use."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "copy"
+            shutil.copytree(self.index, folder)
+            remove(folder, Removal(ids=tuple(self.ids[row] for row in sorted(gone))))
+            with self._open(folder) as session:
+                yield session
+
+    def patterns(self, ids: Iterable[str]) -> list[Pattern]:
+        """The patterns of some questions."""
+        patterns = (
+            pattern_of(self.source.texts[id_], [self.texts[row] for row in self.relevant[id_]])
+            for id_ in ids
+        )
+        return [pattern for pattern in patterns if pattern]
+
+    def whole(self, foreign: Sequence[Pattern], data: Sequence[Questions]) -> Iterator[Example]:
+        """Examples from the whole index, with questions of other datasets among them."""
+        source = self.source
+        made = near_misses(self.patterns(source.texts), foreign, self.texts)
+        with self._open(self.index) as session:
+            yield from ask(session, source, source.texts, "own")
+            for kind, texts in (("near", [*made, *source.near]), ("foreign", source.other)):
+                yield from ask(session, source, {f"{kind} {text}": text for text in texts}, kind)
+            for other in data:
+                if set(other.families.values()).isdisjoint(source.families.values()):
+                    sample = {id_: other.texts[id_] for id_ in islice(other.texts, FOREIGN)}
+                    yield from ask(session, other, sample, "foreign")
+
+    def removed(self) -> Iterator[Example]:
+        """Examples of questions whose relevant passages are gone, half of them at a time."""
+        for which in (0, 1):
+            half = {i: text for i, text in self.source.texts.items() if _hash(i) % 2 == which}
+            with self._without({row for id_ in half for row in self.relevant[id_]}) as session:
+                yield from ask(session, self.source, half, "removed")
+
+    def few(self, foreign: Sequence[Pattern], size: int) -> Iterator[Example]:
+        """Examples from a copy with few passages, which answers some questions and others not."""
+        source, kept, own = self.source, set[int](), dict[str, str]()
+        for id_ in sorted(source.texts, key=lambda id_: _hash(f"{size} {id_}")):
+            if len(kept | self.relevant[id_]) <= size / 2:
+                kept |= self.relevant[id_]
+                own[id_] = source.texts[id_]
+        absent = ((i, text) for i, text in source.texts.items() if not self.relevant[i] & kept)
+        removed = dict(islice(absent, len(own)))
+        avoided = {row for id_ in removed for row in self.relevant[id_]}
+        others = (row for row in range(len(self.ids)) if row not in kept | avoided)
+        by_hash = sorted(others, key=lambda row: _hash(f"{size} {self.ids[row]}"))
+        kept.update(by_hash[: size - len(kept)])
+        texts = [self.texts[row] for row in sorted(kept)]
+        near = near_misses(self.patterns(own), foreign, texts)
+        with self._without(set(range(len(self.ids))) - kept) as session:
+            yield from ask(session, source, own, "own")
+            yield from ask(session, source, removed, "removed")
+            yield from ask(session, source, {f"near {text}": text for text in near}, "near")
 
 
-def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list[Example]:
-    """Collect examples of all kinds from all datasets.
-
-    Args:
-        scratch: Folder for copies of the indexes.
-    """
+def gather(settings: Settings, data: Sequence[Questions]) -> list[Example]:
+    """Collect examples of all kinds from all datasets."""
     examples: list[Example] = []
     with ModelCache() as models:
-        copy = partial(_copy, settings, models, scratch)
-        stored = []
-        for source in data:
-            if source.index:
-                with Session.open(settings, source.index, models) as session:
-                    stored.append(_stored(session, source, source.index))
-        patterns = {one.source.family: one.patterns(one.source.texts) for one in stored}
-        for one in stored:
-            source = one.source
-            elsewhere = (rows for family, rows in patterns.items() if family != source.family)
+        corpora = [
+            _Corpus(settings, models, source, source.index) for source in data if source.index
+        ]
+        patterns = {one.source.family: one.patterns(one.source.texts) for one in corpora}
+        for one in corpora:
+            elsewhere = (rows for family, rows in patterns.items() if family != one.source.family)
             foreign = [*chain.from_iterable(elsewhere)]
-            with Session.open(settings, one.index, models) as session:
-                examples += _whole(session, one, foreign, data)
-            for which in (0, 1):
-                half = {i: text for i, text in source.texts.items() if _hash(i) % 2 == which}
-                with copy(one, {row for id_ in half for row in one.relevant[id_]}) as session:
-                    examples += ask(session, source, half, "removed")
+            examples += [*one.whole(foreign, data), *one.removed()]
             for size in SIZES:
                 if size < len(one.ids) / 2:
-                    examples += _few(copy, one, foreign, size)
-            say(f"{one.index}: {len(source.texts)} questions")
+                    examples += one.few(foreign, size)
+            say(f"{one.index}: {len(one.source.texts)} questions")
     return examples
-
-
-def _whole(
-    session: Session, one: _Stored, foreign: Sequence[Pattern], data: Sequence[Questions]
-) -> Iterator[Example]:
-    """Examples from a whole index."""
-    source = one.source
-    yield from ask(session, source, source.texts, "own")
-    made = near_misses(one.patterns(source.texts), foreign, one.texts)
-    for kind, texts in (("near", [*made, *source.near]), ("foreign", source.other)):
-        yield from ask(session, source, {f"{kind} {text}": text for text in texts}, kind)
-    for other in data:
-        if set(other.families.values()).isdisjoint(source.families.values()):
-            sample = {id_: other.texts[id_] for id_ in islice(other.texts, FOREIGN)}
-            yield from ask(session, other, sample, "foreign")
-
-
-def _few(copy: Copy, one: _Stored, foreign: Sequence[Pattern], size: int) -> Iterator[Example]:
-    """Examples from a copy with few passages, which answers some questions and others not."""
-    source, kept, own = one.source, set[int](), dict[str, str]()
-    for id_ in sorted(source.texts, key=lambda id_: _hash(f"{size} {id_}")):
-        if len(kept | one.relevant[id_]) <= size / 2:
-            kept |= one.relevant[id_]
-            own[id_] = source.texts[id_]
-    absent = ((id_, text) for id_, text in source.texts.items() if not one.relevant[id_] & kept)
-    removed = dict(islice(absent, len(own)))
-    avoided = {row for id_ in removed for row in one.relevant[id_]}
-    others = (row for row in range(len(one.ids)) if row not in kept | avoided)
-    by_hash = sorted(others, key=lambda row: _hash(f"{size} {one.ids[row]}"))
-    kept.update(by_hash[: size - len(kept)])
-    with copy(one, set(range(len(one.ids))) - kept) as session:
-        yield from ask(session, source, own, "own")
-        yield from ask(session, source, removed, "removed")
-        near = near_misses(one.patterns(own), foreign, [one.texts[row] for row in sorted(kept)])
-        yield from ask(session, source, {f"near {text}": text for text in near}, "near")
-
-
-@contextmanager
-def _copy(
-    settings: Settings, models: ModelCache, scratch: Path, one: _Stored, gone: set[int]
-) -> Iterator[Session]:
-    """Open a copy of an index without some rows, which is deleted after use."""
-    folder = scratch / "copy"
-    shutil.copytree(one.index, folder)
-    remove(folder, Removal(ids=tuple(one.ids[row] for row in sorted(gone))))
-    with Session.open(settings, folder, models) as session:
-        yield session
-    shutil.rmtree(folder)
 
 
 def _hash(text: str) -> int:

@@ -5,6 +5,7 @@ appended to. However a run ends, the next one asks only what is missing. Failure
 nor learned from.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from wye.router.remote import (
     fuse_remote,
     remote_ranking,
 )
-from wye.training.data import Dataset, keep_line, readable_lines
+from wye.training.data import Dataset, keep_line
 from wye.training.replay import RemoteReplay, Replay, digest
 
 CALLS = 0.01
@@ -55,8 +56,9 @@ class RemoteAnswers:
         self.price = sum(arm.price for arm in asker.arms)
         self.failed: Counter[str] = Counter()
         self._answers: dict[str, ArmAnswer] = {}
-        for row in readable_lines(file):
-            with suppress(KeyError, TypeError):
+        for line in file.read_bytes().split(b"\n") if file.is_file() else ():
+            with suppress(ValueError, KeyError, TypeError, RecursionError):  # as of half a line
+                row = json.loads(line)
                 hits = tuple(RemoteHit(**hit) for hit in row["hits"])
                 self._answers[row["key"]] = ArmAnswer(hits, row["ms"])
 
@@ -64,7 +66,7 @@ class RemoteAnswers:
     def usual_weight(self) -> float:
         """Quality per millisecond at which asking for every question costs `CALLS`.
 
-        Arms run side by side, so the slowest counts. It is 0 before the first answer.
+        It is 0 before the first answer.
         """
         times = [
             [answer.ms for key, answer in self._answers.items() if key.startswith(_head(arm))]
@@ -149,8 +151,8 @@ class RemoteAnswers:
         fused = fuse_remote(top, lists, DEPTH, by_scores=by_scores)
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in self._asker.arms if arm.prefix]),
-            ms=max(answers[arm.name].ms for arm in self._asker.arms),
-            price_ms=self.price * self.ms_per_price,
+            # Arms run side by side, so the slowest counts.
+            ms=max(answer.ms for answer in answers.values()) + self.price * self.ms_per_price,
         )
 
 

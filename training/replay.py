@@ -47,13 +47,11 @@ class RemoteReplay:
 
     Attributes:
         fused: The answer of every route but the simple one: all lists fused.
-        ms: Time of their calls, in milliseconds.
-        price_ms: What counts as their calls' price, in milliseconds.
+        ms: Time of their calls with what counts as their price, in milliseconds.
     """
 
     fused: Ranking
     ms: float
-    price_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

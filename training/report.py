@@ -3,7 +3,7 @@
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from wye.backends.files import plain
-from wye.backends.types import Float64, Int64
-from wye.router.policy import FOLLOWED_BELOW, SURE, routes
+from wye.backends.types import Float64, Int64, Mask
+from wye.router.policy import routes
 from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
@@ -24,7 +24,6 @@ from wye.training.held_out import (
     AUTO,
     MEASURED,
     Summary,
-    left_out_results,
     run_systems,
     summarise,
 )
@@ -44,7 +43,7 @@ is {label}. It uses no words of the question or of passages.
 
 - Scorer: {kind} on {features} features of schema `{schema}`.
 - Thresholds, solved for {quality}: up to a score of {low:.4f} {simple}, from {high:.4f} on the
-  graph, between them fusion by {fusion}. In steps: {steps}.
+  graph, between them fusion by {fusion}. The threshold of steps is {steps:g}.
 
 ## How good it is
 
@@ -61,7 +60,9 @@ This command makes the router, this card and `metrics.json`, which has every num
 
 ## Data
 
-A question that is asked of two indexes counts twice. Test questions were only scored.
+A question that is asked of two indexes counts twice. Test questions were only scored. The simple
+arm or the graph is better on so many of train and dev. Left out: {quality} less that of the best
+fixed route, by routers that learned from the other datasets.
 
 {data}
 
@@ -86,20 +87,9 @@ _LABELS = {
     ALL_GOLD: "1 if only the graph has all relevant passages among the first five, 0 if only the "
     "simple arm has",
 }
-INK = "#7f7f80"
-BLUE, GREY, ORANGE = "#3d7fc1", "#a9a9a9", "#d97f26"
-_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    **{f"{item}.color": INK for item in ("text", "xtick", "ytick")},
-    **{f"axes.{item}color": INK for item in ("edge", "label", "title")},
-}
-_SVG: dict[Any, Any] = {"svg.hashsalt": "wye", "svg.fonttype": "none"}
+_FIGURES: dict[Any, Any] = {"font.size": 9, "svg.hashsalt": "wye", "svg.fonttype": "none"}
+"""So that only numbers change the bytes of an SVG, and text stays text."""
 _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-"""Drops date and version, so that only numbers change the bytes."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +104,7 @@ class Report:
             trees that taught; None without any.
         complexity: Rank correlation of cross-fitted scores with the number of hops, by dataset and
             over "all", datasets weighed equally; only of those that tell it.
-        left_out: The result on each dataset, scored by routers that learned from the others.
+        left_out: Dataset -> the results on it, by routers that learned from the others.
     """
 
     fitted: Fitted
@@ -122,25 +112,31 @@ class Report:
     evaluation: Summary | None
     teacher: Interval | None
     complexity: Mapping[str, float]
-    left_out: Sequence[Mapping[str, Any]]
+    left_out: Mapping[str, Summary]
 
 
 def make_report(fitted: Fitted, evaluation: Summary | None) -> Report:
     """Compute a report's numbers."""
     questions, logits = fitted.questions, fitted.crossfit.logits
-    scores, labels = scores_of(logits), fitted.disagreement.labels
-    systems = run_systems(questions, scores, fitted.policy)
+    labels = fitted.disagreement.labels
+
+    def summary(rows: Mask, logits: Float64) -> Summary:
+        some, scores = questions.only(rows), scores_of(logits[rows])
+        systems = run_systems(some, scores, fitted.policy)
+        return summarise(systems, some, scores, fitted.disagreement.only(rows))
+
     teacher = None
     if (trees := fitted.crossfit.trees) is not None:
         known = labels >= 0
         teacher = mean_interval((losses(logits, labels) - losses(trees, labels))[known])
-    left_out: list[dict[str, Any]] = []
-    if fitted.unseen is not None and (scored := ~np.isnan(fitted.unseen)).any():
-        unseen = scores_of(fitted.unseen[scored])
-        left_out = left_out_results(questions.only(scored), unseen, fitted.policy)
+    left_out = {}
+    if (unseen := fitted.unseen) is not None:
+        for origin in np.unique(questions.origins[~np.isnan(unseen)]).tolist():
+            rows = (questions.origins == origin) & ~np.isnan(unseen)
+            left_out[origin] = summary(rows, unseen)
     return Report(
         fitted,
-        summarise(systems, questions, scores, fitted.disagreement),
+        summary(np.ones(len(questions), np.bool_), logits),
         evaluation,
         teacher,
         complexity(questions, logits),
@@ -196,67 +192,60 @@ def write_report(folder: Path, report: Report) -> None:
         (folder / f"{name}.svg").write_text(as_svg(figure), encoding="utf-8")
 
 
-@mpl.rc_context(_STYLE)
+@mpl.rc_context(_FIGURES)
 def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     """The mean label against the score, in bins of equal size."""
     figure = Figure(figsize=(4.2, 3.8), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-    for (name, curve), colour in zip(reliabilities.items(), (BLUE, ORANGE), strict=False):
-        axes.plot(curve.score, curve.outcome, color=colour, marker="o", markersize=4, label=name)
-    axes.set(xlabel="mean score", ylabel="mean label")
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    axes.legend(loc="upper left")
+    axes.plot([0, 1], [0, 1], color="grey", linestyle=":")
+    for name, curve in reliabilities.items():
+        axes.plot(curve.score, curve.outcome, marker="o", markersize=4, label=name)
+    axes.set(xlabel="mean score", ylabel="mean label", aspect="equal")
+    axes.legend()
     return figure
 
 
-@mpl.rc_context(_STYLE)
+@mpl.rc_context(_FIGURES)
 def front_figure(
     front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
 ) -> Figure:
     """The Pareto front, with the chosen thresholds and each of the fixed routes."""
     figure = Figure(figsize=(5.6, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
+    axes.plot(front.mean_ms, front.quality, label="best pairs of thresholds")
+    axes.plot(chosen.mean_ms, chosen.quality, "o", markersize=8, label="these thresholds")
     # A route that no thresholds take is far off, and would squeeze the front.
     routes = {name: outcome for name, outcome in fixed.items() if any(outcome.shares)}
     for (name, outcome), marker in zip(routes.items(), "s^D", strict=False):
-        axes.plot(outcome.mean_ms, outcome.quality, marker, color=GREY, label=f"always {name}")
-    point = chosen.mean_ms, chosen.quality
-    axes.plot(*point, "o", color=ORANGE, markersize=8, label="these thresholds")
+        axes.plot(outcome.mean_ms, outcome.quality, marker, color="grey", label=f"always {name}")
     axes.set(xlabel="mean latency, ms", ylabel=measure)
-    axes.legend(loc="lower right")
+    axes.legend()
     return figure
 
 
 def as_png(figure: Figure) -> bytes:
-    """PNG on a white background, which is readable anywhere."""
+    """PNG."""
     written = io.BytesIO()
-    figure.savefig(written, format="png", dpi=110, facecolor="white")
+    figure.savefig(written, format="png", dpi=110)
     return written.getvalue()
 
 
-@mpl.rc_context(_SVG)
+@mpl.rc_context(_FIGURES)
 def as_svg(figure: Figure) -> str:
     """SVG; equal numbers give equal bytes."""
     written = io.StringIO()
-    figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
+    figure.savefig(written, format="svg", metadata=_BARE)
     svg = written.getvalue()
     return svg[svg.index("<svg") :]
 
 
-def verdict(report: Report) -> tuple[bool, str] | None:
-    """Whether the router is better than always taking fusion on the test splits, and why, in words.
-
-    None without test splits.
-    """
-    if (evaluation := report.evaluation) is None:
-        return None
+def verdict(fitted: Fitted, tested: Summary) -> tuple[bool, str]:
+    """Whether the router is better than always taking fusion on the test splits, and why."""
     always = f"always {Route.FUSION}"
-    delta = evaluation.differences[always][QUALITY]
+    delta = tested.differences[always][QUALITY]
     # A router may be meant to save time; the goal's weight says what saved time is worth.
-    auto_ms, rival_ms = evaluation.latency_ms[AUTO], evaluation.latency_ms[always]
-    bought = report.fitted.choices.goal.latency_weight * (rival_ms - auto_ms)
+    auto_ms, rival_ms = tested.latency_ms[AUTO], tested.latency_ms[always]
+    bought = fitted.choices.goal.latency_weight * (rival_ms - auto_ms)
     better = delta.low + max(bought, 0.0) > 0  # better answers may take longer
     word = "Better" if delta.low > 0 else "Worse" if delta.high < 0 else "Not better"
     says = f"{word} than {always}: {QUALITY} {gain_spread(delta)} on the test split."
@@ -264,8 +253,7 @@ def verdict(report: Report) -> tuple[bool, str] | None:
         says += f" A question takes {auto_ms:.1f} ms on average instead of {rival_ms:.1f}."
     if not better:
         says += " Do not use this router; use fusion instead."
-    taken = *routes(report.fitted.policy.simple), Route.STEPS
-    shares = zip(taken, evaluation.shares[AUTO], strict=True)
+    shares = zip((*routes(fitted.policy.simple), Route.STEPS), tested.shares[AUTO], strict=True)
     if constant := [str(route) for route, share in shares if share == 1]:
         says += f" It sends every question to {constant[0]}, which needs no router."
     return better, says
@@ -280,6 +268,11 @@ def card(name: str, schema_id: str, command: str, report: Report) -> str:
     """
     fitted, choices = report.fitted, report.fitted.choices
     thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
+    unjudged = (
+        "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
+        f"scores, {QUALITY} is {spread(report.cross_fitted.means[AUTO][QUALITY])}; the thresholds "
+        "were chosen on the same questions."
+    )
     return _CARD.format(
         name=name,
         simple=fitted.policy.simple,
@@ -291,33 +284,13 @@ def card(name: str, schema_id: str, command: str, report: Report) -> str:
         low=thresholds.low,
         high=thresholds.high,
         fusion=fitted.questions.fusion.method,
-        steps=stepping(thresholds.steps),
-        evaluation=_unjudged(report) if report.evaluation is None else judged(report.evaluation),
+        steps=thresholds.steps,
+        evaluation=judged(report.evaluation) if report.evaluation else unjudged,
         scores=_scores(report),
         command=command.replace("\n", " "),
         data=_data(report),
         enough=ENOUGH,
         disagreements=len(fitted.disagreement),
-    )
-
-
-def stepping(threshold: float) -> str:
-    """Which questions go in steps, in words."""
-    if not threshold:
-        return "no question"
-    few = f" where the first passages are about less than {percent(threshold)} of what they need"
-    return (
-        f"from a score of {SURE:g} on, or where words nest descriptions, questions with a plan"
-        f"{'' if threshold == 1 else few}; without a plan, to follow names, what would be "
-        f"fused where that is less than {percent(FOLLOWED_BELOW)}, or the first is a table's row"
-    )
-
-
-def _unjudged(report: Report) -> str:
-    return (
-        "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
-        f"scores, {QUALITY} is {spread(report.cross_fitted.means[AUTO][QUALITY])}; the thresholds "
-        "were chosen on the same questions."
     )
 
 
@@ -366,27 +339,19 @@ def _scores(report: Report) -> str:
     if report.complexity:
         listed = (f"{value:+.2f} ({escape(name)})" for name, value in report.complexity.items())
         says += f" Rank correlation with the number of hops: {', '.join(listed)}."
-    if report.left_out:
-        rows = sorted(report.left_out, key=lambda row: row["less_best"].mean)
-        ends = rows[0], rows[-1]
-        worst, best = (f"{gain_spread(r['less_best'])} ({escape(r['dataset'])})" for r in ends)
-        says += (
-            f" With each dataset scored by a router that learned from the others, {QUALITY} less "
-            f"that of the best fixed route is from {worst} to {best}."
-        )
     return says
 
 
 def _data(report: Report) -> str:
-    """Numbers of questions, a line for each dataset; as published, also where one arm is better."""
+    """A table with a row for each dataset: numbers of questions, and the result if left out."""
     tested = report.evaluation.data if report.evaluation else {}
-    lines = []
-    for dataset in {**report.cross_fitted.data, **tested}:
+    rows = []
+    for dataset in {**report.cross_fitted.data, **tested, **report.left_out}:
         learned = report.cross_fitted.data.get(dataset, Counter())
-        sizes = learned + tested.get(dataset, Counter())
-        line = ", ".join(f"{sizes[split]} {split}" for split in (*TRAINING_SPLITS, TEST))
-        if report.fitted.choices.success == ALL_GOLD:
-            line += f"; of train and dev, {learned['graph']} only by the graph, "
-            line += f"{learned['simple']} only by the simple arm"
-        lines.append(f"- {escape(dataset)}: {line}")
-    return "\n".join(lines)
+        sizes, left_out = learned + tested.get(dataset, Counter()), report.left_out.get(dataset)
+        numbers = [sizes[split] for split in (*TRAINING_SPLITS, TEST)]
+        numbers += [learned["simple"], learned["graph"]]
+        gain = gain_spread(left_out.less_best) if left_out else ""
+        rows.append((dataset, *map(str, numbers), gain))
+    header = ("dataset", *TRAINING_SPLITS, TEST, "simple is better", "graph is better", "left out")
+    return table(header, rows)

@@ -105,7 +105,7 @@ class Outcome:
     quality: float
     mean_ms: float
     p95_ms: float
-    shares: tuple[float, float, float]
+    shares: tuple[float, ...]
 
     def objective(self, goal: ThresholdObjective) -> float:
         """Quality - λ · mean latency."""
@@ -120,12 +120,11 @@ def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
 
 def outcome_of(quality: Float64, latency_ms: Float64, codes: Int64) -> Outcome:
     """The outcome of routes taken, from the quality, latency and code of each, (n,); 3 is steps."""
-    simple, fused, graph, *_ = (np.bincount(codes, minlength=3) / len(codes)).tolist()
     return Outcome(
         quality=float(quality.mean()),
         mean_ms=float(latency_ms.mean()),
         p95_ms=float(np.quantile(latency_ms, 0.95, method="inverted_cdf")),
-        shares=(simple, fused, graph),
+        shares=tuple((np.bincount(codes, minlength=3) / len(codes)).tolist()[:3]),
     )
 
 

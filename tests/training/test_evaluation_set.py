@@ -87,11 +87,6 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
     assert always.quality == np.mean([1, asked.quality_of(Route.FUSION)[1]])
 
 
-def test_features_of_other_questions_do_not_fit(evaluation_set: EvaluationSet) -> None:
-    with pytest.raises(TrainingError, match="3 questions came with features of 2"):
-        EvaluationSet(evaluation_set.replays, np.zeros((2, 2)))
-
-
 def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     found = {D: "ab", L: "ba", G: "ba"}
     replay = replay_of(

@@ -10,12 +10,9 @@ from wye.router.types import Route, Thresholds
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.held_out import (
     AUTO,
-    FIXED,
-    MEASURED,
     ORACLE,
     Summary,
     SystemOutcomes,
-    left_out_results,
     run_systems,
     summarise,
 )
@@ -119,12 +116,12 @@ def test_a_summary_has_every_system_measure_and_question(
             assert behind == pytest.approx((auto - means).tolist())
 
 
-def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
-    found = {D: "ab", L: "ab", G: "ba"}
+def test_a_router_beside_the_best_that_always_takes_one_route() -> None:
+    ranked = {D: "ab", L: "ab", G: "ba"}
     questions = [
-        replayed("q1", "a", {**found, S: "ba"}, group="town"),
-        replayed("q2", "c", {**found, S: "c"}, group="town"),
-        replayed("q3", "a", found, group="town"),
+        replayed("q1", "a", {**ranked, S: "ba"}, group="town"),
+        replayed("q2", "c", {**ranked, S: "c"}, group="town"),
+        replayed("q3", "a", ranked, group="town"),
     ]
     features = np.zeros((3, len(COLUMNS)))
     features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5
@@ -134,11 +131,11 @@ def test_a_dataset_beside_the_best_that_always_takes_one_route() -> None:
         (Thresholds(0.0, 1.0, 1.0), S, (0, 1 / 3, 0, 2 / 3)),
         (Thresholds(1.0, 1.0, 0.0), D, (1, 0, 0, 0)),
     ):
-        (row,) = left_out_results(asked, np.full(3, 0.2), Policy(thresholds, D))
-        assert (row["dataset"], row["questions"]) == ("here", 3)
-        assert row["shares"] == pytest.approx(shares)
-        values = asked.values_of(route).mean(axis=0)
-        assert [*row["means"]] == [*MEASURED]
-        assert row["means"]["nDCG@10"] == pytest.approx(values[QUALITY])
-        assert row["less_best"].mean == pytest.approx(values[QUALITY] - max(row["fixed"].values()))
-        assert [*row["fixed"]] == [*map(str, FIXED)]
+        policy, scores = Policy(thresholds, D), np.full(3, 0.2)
+        labelled = Disagreement(np.ones(3), np.ones(3), np.ones(3, np.int64))
+        found = summarise(run_systems(asked, scores, policy), asked, scores, labelled)
+        assert found.shares[AUTO] == pytest.approx(shares)
+        mean = {name: cells["nDCG@10"].mean for name, cells in found.means.items()}
+        assert mean[AUTO] == pytest.approx(asked.values_of(route).mean(axis=0)[QUALITY])
+        best = max(value for name, value in mean.items() if name.startswith("always"))
+        assert found.less_best.mean == pytest.approx(mean[AUTO] - best)

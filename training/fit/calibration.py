@@ -88,13 +88,9 @@ def reliability(
     Source: Nguyen and O'Connor (EMNLP 2015) for bins of equal size.
 
     Args:
+        logits: (n,) of at least one question.
         weights: (n,) weights above 0; by default 1.
-
-    Raises:
-        FitError: There is no question, or fewer than 1 bin.
     """
-    if not len(labels) or bins < 1:
-        raise FitError(f"{len(labels)} questions in {bins} bins say nothing about calibration.")
     masses = np.ones(len(logits)) if weights is None else weights
     # Equal scores share a bin; else the order of their labels would change the error.
     scores, level = np.unique(expit(logits), return_inverse=True)

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor, nn
 
 from wye.backends.types import Float64, Int64
@@ -184,18 +185,20 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def tree_scores(data: LearningData, inputs: Float64, recipe: RouterRecipe) -> Float64:
-    """(m,) scores of inputs (m, d) by extremely randomised trees.
-
-    Source: Geurts, Ernst and Wehenkel (Machine Learning 2006).
-    """
-    forest = ExtraTreesRegressor(
+def _forest(recipe: RouterRecipe) -> ExtraTreesRegressor:
+    """Extremely randomised trees: Geurts, Ernst and Wehenkel (Machine Learning 2006)."""
+    return ExtraTreesRegressor(
         recipe.trees,
         max_leaf_nodes=recipe.leaves,
         min_samples_leaf=recipe.leaf,
         max_features=recipe.tried,
         random_state=recipe.seeds[0],
-    ).fit(data.inputs, data.targets, sample_weight=data.weights)
+    )
+
+
+def tree_scores(data: LearningData, inputs: Float64, recipe: RouterRecipe) -> Float64:
+    """(m,) scores of inputs (m, d) by trees."""
+    forest = _forest(recipe).fit(data.inputs, data.targets, sample_weight=data.weights)
     scores: Float64 = forest.predict(inputs)
     return scores
 
@@ -208,10 +211,6 @@ def taught(data: LearningData, fold: Int64, recipe: RouterRecipe) -> LearningDat
     Args:
         fold: (n,) each question's fold.
     """
-    scores = np.empty(len(fold))
-    for number in np.unique(fold).tolist():
-        rest, held = fold != number, fold == number
-        known = LearningData(data.inputs[rest], data.targets[rest], data.weights[rest])
-        scores[held] = tree_scores(known, data.inputs[held], recipe)
-    targets = (1 - recipe.taught) * data.targets + recipe.taught * scores
-    return LearningData(data.inputs, targets, data.weights)
+    weights, folds = {"sample_weight": data.weights}, PredefinedSplit(fold)
+    scores = cross_val_predict(_forest(recipe), data.inputs, data.targets, cv=folds, params=weights)
+    return replace(data, targets=(1 - recipe.taught) * data.targets + recipe.taught * scores)

@@ -259,14 +259,15 @@ def crossfit(
     """
     fold = divide(pool, FOLDS, seed=0)
     held = [fold == number for number in range(FOLDS)]
-    parts = [_prepare(pool, ~rows, names, recipe) for rows in held]
     labelled = pool.labels >= 0
 
     def calibrated(logits: Float64) -> tuple[Float64, float, float]:
         temperature, bias = calibrate(logits[labelled], pool.labels[labelled])
         return logits / temperature + bias, temperature, bias
 
-    logits, temperature, bias = calibrated(_scores_of_held(pool, held, parts, recipe, progress))
+    learned = [~rows for rows in held]
+    raw, parts = _score_held(pool, held, learned, names, recipe, progress=progress)
+    logits, temperature, bias = calibrated(raw)
     if not recipe.taught:
         return CrossFit(logits, temperature, bias)
     trees = np.empty(len(fold))
@@ -290,25 +291,27 @@ def leave_datasets_out(
     """
     others = {group: pool.without(group) for group in np.unique(pool.groups).tolist()}
     others = {name: rows for name, rows in others.items() if not pool.labelled(rows).one_sided}
-    parts = [_prepare(pool, rows, names, recipe) for rows in others.values()]
     held = [pool.groups == group for group in others]
-    raw = _scores_of_held(pool, held, parts, recipe, None)
+    raw, _ = _score_held(pool, held, [*others.values()], names, recipe)
     return raw / crossfitted.temperature + crossfitted.bias
 
 
-def _scores_of_held(
+def _score_held(
     pool: Pool,
     held: Sequence[Mask],
-    parts: Sequence[_Prepared],
+    learned: Sequence[Mask],
+    names: Sequence[str],
     recipe: RouterRecipe,
-    progress: Progress | None,
-) -> Float64:
-    """(n,) mean logits of the members that learn from each part, for its rows; NaN for others."""
+    *,
+    progress: Progress | None = None,
+) -> tuple[Float64, list[_Prepared]]:
+    """(n,) mean logits of each part's held rows, NaN for others, and what its members learned."""
+    parts = [_prepare(pool, rows, names, recipe) for rows in learned]
     logits = np.full(len(pool), np.nan)
     for rows, part, members in zip(held, parts, _members(parts, recipe, progress), strict=True):
         inputs = part.inputs(pool.features[rows])
         logits[rows] = [np.mean([member.logit(row) for member in members]) for row in inputs]
-    return logits
+    return logits, parts
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
