@@ -139,8 +139,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     run_jobs = JobRunner._run_jobs
 
     async def wait(self: JobRunner, writer: CollectionWriter) -> None:
-        if gate.is_set():
-            await run_jobs(self, writer)
+        await run_jobs(self, writer) if gate.is_set() else None
 
     monkeypatch.setattr(JobRunner, "_run_jobs", wait)
     return gate
