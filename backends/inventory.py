@@ -13,7 +13,7 @@ from wye.backends.store.derived import DerivedFiles, most_changes
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION
-from wye.backends.store.versions import address_of, fragments_by_size, reading, sizes_of
+from wye.backends.store.versions import address_of, fragments_by_size, sizes_of
 
 
 def take_inventory(folder: Path) -> dict[str, object]:
@@ -31,7 +31,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         times = {"written": written, "versions kept": len(versions)}
     except IndexDamagedError as error:
         fault = fault or str(error)
-    with reading(folder):
+    with index.reading():
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
@@ -81,7 +81,7 @@ def _waits(index: PassageStore, files: DerivedFiles | None) -> dict[str, str]:
     """
     changes = changed_since(index, files) if files else None
     most, fragments = most_changes(index.count()), fragments_by_size(index.snapshot())
-    if not index.derived.is_persistent:
+    if not index.is_large:
         base = "nothing: so few passages need none"
     elif changes is None:
         base = "the next process that opens the index"

@@ -26,10 +26,10 @@ from wye.backends.numerics import (
     require_mask,
     top_rows,
 )
-from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
-from wye.backends.strings import TermNumbers, Words
+from wye.backends.strings import TermNumbers, Words, pack_strings, unpack_strings
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
+    Arrays,
     Float32,
     Float64,
     Int32,

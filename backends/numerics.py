@@ -5,11 +5,16 @@ late passages follow those of a base, their order by id is known besides.
 """
 
 import math
+import mmap
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO, FileIO
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Generic, TypeVar
+from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from wye.backends.errors import BackendError
 from wye.backends.types import (
@@ -358,3 +363,43 @@ def postings(
         by_term.indices.astype(np.int32),
         by_term.data.astype(smallest),
     )
+
+
+class GrowingArray:
+    """Rows of numbers that are first written and then read."""
+
+    def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
+        """Begin an empty array.
+
+        Args:
+            folder: Folder on a disk with room; None to grow in memory.
+            row: Shape of a row.
+
+        Raises:
+            OSError: Nothing can be written in the folder.
+        """
+        self._file: FileIO | BytesIO = (
+            TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
+        )
+        self._dtype, self._row = np.dtype(dtype), row
+        finalize(self, self._file.close)  # for an array that is never read
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Add rows.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        rest = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    def read(self) -> NDArray[Any]:
+        """All rows, read-only; nothing can be added afterwards."""
+        content: bytes | mmap.mmap = b""  # an empty file cannot be mapped
+        with self._file as file:
+            if isinstance(file, BytesIO):
+                content = file.getvalue()
+            elif file.tell():
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(content, self._dtype).reshape(-1, *self._row)

@@ -35,9 +35,7 @@ from wye.backends.readers.records import (
     text_document,
 )
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.store.documents import open_last
-from wye.backends.store.source import IndexSource, is_index
-from wye.backends.store.versions import reading
+from wye.backends.store.documents import IndexSource, is_index, open_last
 from wye.backends.types import Metadata, Passage
 
 
@@ -474,7 +472,7 @@ def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
     if not lost:
         return []
     index = open_last(folder)
-    with reading(folder):
+    with index.reading():
         ids = index.snapshot().to_table(columns=["document"])["document"].to_pylist()
     return sorted(lost.intersection(ids))
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from wye.backends.notations import notations
 from wye.backends.text import singular, starts_like_a_name, tokenise, words_before_stemming
-from wye.backends.types import Int32, Int64, Mask
+from wye.backends.types import Arrays, Int32, Int64, Mask
 
 _SHORT = 2**31 - 2**20
 """Bytes of strings beyond which Arrow needs 64-bit offsets."""
@@ -263,3 +263,25 @@ def taken(strings: Sequence[str], at: Int64) -> pa.StringArray:
     if isinstance(strings, Strings):
         return strings.array.take(pa.array(at)).cast(pa.string())
     return pa.array([strings[position] for position in at.tolist()], pa.string())
+
+
+def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
+    """Strings as two arrays, and a third with their order if they have one."""
+    strings = strings if isinstance(strings, Strings) else Strings(strings)
+    array, order = strings.array, strings.order
+    _, starts, text = array.buffers()
+    dtype = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    offsets = np.frombuffer(starts, dtype) if starts else np.zeros(1, dtype)
+    offsets = offsets[array.offset : array.offset + len(array) + 1]
+    content = np.frombuffer(text, np.uint8) if text else np.zeros(0, np.uint8)
+    first, last = int(offsets[0]), int(offsets[-1])
+    arrays: Arrays = {f"{name}.starts": offsets - first, f"{name}.text": content[first:last]}
+    return arrays if order is None else {**arrays, f"{name}.order": order}
+
+
+def unpack_strings(name: str, arrays: Arrays) -> Strings:
+    """The strings of `pack_strings`, without copying."""
+    starts, text = arrays[f"{name}.starts"], arrays[f"{name}.text"]
+    kind = pa.LargeStringArray if starts.dtype == np.int64 else pa.StringArray
+    array = kind.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(text))
+    return Strings(array, arrays.get(f"{name}.order"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
+Arrays = Mapping[str, NDArray[Any]]
 
 Scalar = str | int | float | bool | None
 Metadata = Mapping[str, Scalar | Sequence[Scalar]]

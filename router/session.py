@@ -314,7 +314,7 @@ class Session:
 
         A small index has none. A version that differs little uses those of an earlier one.
         """
-        if self._searches_dataset or not self.index.derived.is_persistent:
+        if self._searches_dataset or self.index.fault or not self.index.is_large:
             return
         if not self.snapshot.corpus.parts:
             self.build()

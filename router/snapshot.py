@@ -1,21 +1,27 @@
 """Everything derived from one version of an index: the arms that a question needs of it."""
 
+import logging
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from itertools import islice
-from threading import RLock
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import RLock, Thread
 from typing import Protocol
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from wye.backends.dense import DenseRetriever
+from wye.backends.errors import BackendError
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.numerics import products_of, ranges
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
-from wye.backends.store.derived import DerivedFiles, most_changes, seconds_before_base
+from wye.backends.store.derived import FOLDER, DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
 from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
@@ -24,6 +30,7 @@ from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.tail import with_late
 from wye.backends.types import (
+    Arrays,
     Float32,
     Int64,
     Mask,
@@ -34,6 +41,7 @@ from wye.backends.types import (
     TextScorer,
     WordCoverage,
 )
+from wye.featurizer.imports import HelperProcess, end_with_parent
 from wye.router.settings import Settings
 from wye.router.types import ARMS, Route
 
@@ -57,9 +65,8 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever, Settings], FurtherArm]
 }
 """Makes each further arm from the graph arm; see `types.FURTHER`."""
 
-_LEXICAL = "lexical"
-_DENSE = "dense"
-_GRAPH = "graph"
+LOCK = ".lock"
+log = logging.getLogger(__name__)
 
 
 class Snapshot:
@@ -71,14 +78,14 @@ class Snapshot:
     def __init__(
         self,
         corpus: Corpus,
-        files: DerivedFiles,
+        files: DerivedFiles | None,
         settings: Settings,
         base: "Snapshot | None" = None,
     ) -> None:
         """Build no arm yet.
 
         Args:
-            files: Where arrays that are derived from the corpus are written and read.
+            files: Where arrays that are derived from the corpus are kept; None for a small one.
             base: The snapshot of the corpus' base; needed for a corpus that has one.
         """
         self.corpus, self._files, self._settings = corpus, files, settings
@@ -121,10 +128,12 @@ class Snapshot:
         Args:
             quiet: Seconds since the index was last written.
         """
-        parts, rows, count = self.corpus.parts, len(self.corpus), len(self)
-        changes = len(parts[1]) + rows - count if parts else 0
+        if not (self._files and self._files.is_persistent and self.corpus.parts):
+            return 0
+        count = len(self)
+        changes = len(self.corpus.parts[1]) + len(self.corpus) - count
         is_due = changes > most_changes(count) or quiet > seconds_before_base(count)
-        return changes if is_due and self._files.is_persistent else 0
+        return changes if is_due else 0
 
     @property
     def base(self) -> "Snapshot":
@@ -134,10 +143,10 @@ class Snapshot:
     def later_files(self, index: PassageStore) -> DerivedFiles | None:
         """Derived files that came after this base, if its lexical and graph arms are on disk."""
         files, settings = index.newest_derived, self._settings
-        if files is None or files.folder == self._files.folder:
+        if files is None or (self._files and files.folder == self._files.folder):
             return None
         assembly = settings.graph.assembly
-        has_all = files.has(_LEXICAL, settings.lexical) and files.has(_GRAPH, assembly)
+        has_all = files.has(Route.LEXICAL, settings.lexical) and files.has(Route.GRAPH, assembly)
         return files if has_all else None
 
     def __len__(self) -> int:
@@ -241,22 +250,32 @@ class Snapshot:
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         """Title and text of passages, in the order of the ids."""
-        rows = self.corpus.rows(ids)
-        return list(
-            zip([self.corpus.titles[row] for row in rows], self.corpus.texts(rows), strict=True)
-        )
+        rows, titles = self.corpus.rows(ids), self.corpus.titles
+        return [*zip([titles[row] for row in rows], self.corpus.texts(rows), strict=True)]
 
     def vectors(self, ids: Sequence[str]) -> Float32:
         """(n, d) vectors of passages, in the order of the ids."""
         return self.corpus.vectors[np.array(self.corpus.rows(ids), np.int64)]
+
+    def _kept(self, part: str, settings: object, make: Callable[[Path | None], Arrays]) -> Arrays:
+        """Arrays derived from the corpus and settings: those of its files, or made and written.
+
+        `make` takes a folder for temporary data, see `DerivedFiles.with_room`.
+        """
+        if (files := self._files) is None:
+            return make(None)
+        if arrays := files.read(part, settings):
+            return arrays
+        files.write(part, arrays := files.with_room(make), settings)
+        return files.read(part, settings) or arrays  # memory-mapped if written
 
     @property
     def dense(self) -> DenseRetriever:
         """The dense arm."""
         with self._building:
             if self._dense is None:
-                corpus, base = self.corpus, self._base
-                arrays = (self._files.read(_DENSE) if base is None else None) or {}
+                corpus, base, files = self.corpus, self._base, self._files
+                arrays = (files.read(Route.DENSE) if files and base is None else None) or {}
                 self._dense = DenseRetriever(
                     corpus.ids,
                     corpus.vectors,
@@ -266,25 +285,27 @@ class Snapshot:
                     order=corpus.order,
                     present=corpus.present,
                 )
-                if not arrays and self._dense.codes is not None:
-                    self._files.write(_DENSE, {"codes": self._dense.codes})
+                if files and not arrays and self._dense.codes is not None:
+                    files.write(Route.DENSE, {"codes": self._dense.codes})
             return self._dense
 
     @property
     def lexical(self) -> LexicalRetriever:
         """The lexical arm."""
         corpus, base, settings = self.corpus, self._base, self._settings.lexical
+
+        def make(_: Path | None) -> Arrays:
+            return LexicalRetriever(corpus.ids, _texts(corpus), settings).to_arrays()
+
         with self._building:
             if self._lexical is None and corpus.parts and base is not None:
                 texts, known = _texts(corpus.parts[1]), base.lexical
                 self._lexical = LexicalRetriever(
                     corpus.ids, texts, settings, known, order=corpus.order, present=corpus.present
                 )
-            elif self._lexical is None and (arrays := self._files.read(_LEXICAL, settings)):
-                self._lexical = LexicalRetriever.from_arrays(corpus.ids, arrays, settings)
             elif self._lexical is None:
-                self._lexical = LexicalRetriever(corpus.ids, _texts(corpus), settings)
-                self._files.write(_LEXICAL, self._lexical.to_arrays(), settings)
+                arrays = self._kept(Route.LEXICAL, settings, make)
+                self._lexical = LexicalRetriever.from_arrays(corpus.ids, arrays, settings)
             return self._lexical
 
     @property
@@ -310,7 +331,7 @@ class Snapshot:
             _ = self.lexical
             # An arm that links by vector reads those of all names; few passages have no codes.
             _ = self.graph if self._settings.graph.seeds.nearest else self.assemble()
-            _ = self._files.is_persistent and self.dense
+            _ = self._files and self._files.is_persistent and self.dense
 
     def further(self, arm: Route) -> FurtherArm:
         """An arm that is searched only where it is named; the first call builds it."""
@@ -327,16 +348,15 @@ class Snapshot:
 
     def assemble(self) -> TriGraph:
         """The graph; that of a version with a base is the base's with late passages."""
-        settings, files = self._settings.graph.assembly, self._files
+        corpus, settings = self.corpus, self._settings.graph.assembly
         with self._building:
             if self._assembled is None and self._base is not None:
-                self._assembled = with_late(self.corpus, self._base.assemble(), settings)
+                self._assembled = with_late(corpus, self._base.assemble(), settings)
             elif self._assembled is None:
-                if (arrays := files.read(_GRAPH, settings)) is None:
-                    arrays = files.with_room(partial(assemble, self.corpus, settings)).to_arrays()
-                    files.write(_GRAPH, arrays, settings)
-                    arrays = files.read(_GRAPH, settings) or arrays  # memory-mapped if written
-                self._assembled = TriGraph.from_arrays(self.corpus, arrays)
+                arrays = self._kept(
+                    Route.GRAPH, settings, lambda room: assemble(corpus, settings, room).to_arrays()
+                )
+                self._assembled = TriGraph.from_arrays(corpus, arrays)
             return self._assembled
 
     def allowed(self, filter_: object | None) -> Mask | None:
@@ -374,3 +394,30 @@ class Snapshot:
 def _texts(corpus: Corpus) -> Iterator[str]:
     """The text of each passage that the lexical arm matches."""
     return (f"{title}\n{text}" for title, text in corpus.iter_texts())
+
+
+def start_deriving(folder: Path, settings: Settings) -> BaseProcess:
+    """Start a process that derives everything from the newest version and writes it to the index.
+
+    It has the lowest priority, and a lock lets only one such process run per index. If it is
+    killed, the present base stays. Readers move to the new base once it is complete.
+    """
+    process = HelperProcess(target=derive, args=(folder, settings), daemon=True)
+    process.start()
+    return process
+
+
+def derive(folder: Path, settings: Settings) -> None:
+    """Body of the process; returns at once if another process holds the lock."""
+    os.nice(19)
+    Thread(target=end_with_parent, daemon=True).start()
+    lock = FileLock(folder / FOLDER / LOCK, blocking=False, fallback_to_soft=False)
+    try:
+        with lock:
+            Snapshot.derive(PassageStore.open(folder), settings)
+    except Timeout:
+        return  # another process is doing it
+    except (BackendError, OSError) as error:
+        log.warning(
+            "The base of %s was not rebuilt, and the old one stays in use: %s.", folder, error
+        )

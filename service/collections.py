@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from wye.backends.errors import BackendError
 from wye.featurizer.errors import FeaturizerError
-from wye.router.deriving import start_deriving
 from wye.router.errors import RouterError
 from wye.router.model_files import read_policy, read_title
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings
+from wye.router.snapshot import start_deriving
 from wye.router.types import USUAL, Ask, Route
 from wye.service.batching import Batcher
 from wye.service.errors import ServiceError

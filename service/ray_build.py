@@ -46,7 +46,6 @@ from wye.backends.store.ingest import (
     COMMIT_SECONDS,
     COMPACT_FROM,
     Changes,
-    Clock,
     Ingest,
     IngestReport,
     whole_documents,
@@ -109,7 +108,7 @@ def build(
         progress.start(None, "passages")
         try:
             with index.writer() as writer:
-                run = _ClusterIngest(writer, session.analyser, Clock(), progress, workers)
+                run = _ClusterIngest(writer, session.analyser, progress, workers)
                 try:
                     passages = Ids().first(_passages(_read(files, options), on_bad), on_bad)
                     for window in whole_documents(passages, size):
@@ -290,11 +289,10 @@ class _ClusterIngest(Ingest):
         self,
         writer: Writer,
         analyser: Analyser,
-        clock: Clock,
         progress: Progress,
         workers: Sequence[Any],
     ) -> None:
-        super().__init__(writer, analyser, clock, progress, entity_vectors=False)
+        super().__init__(writer, analyser, progress, entity_vectors=False)
         self._pool, self._most = ActorPool([*workers]), 2 * len(workers)
         self._waiting: deque[Changes] = deque()
         self._written: list[tuple[Changes, list[lance.FragmentMetadata], Counts]] = []
@@ -315,8 +313,7 @@ class _ClusterIngest(Ingest):
         while self._waiting:
             self._take()
         self.store()
-        if rows := self._writer.size_to_merge(COMPACT_FROM):
-            self._writer.compact(rows=rows, groups=1)
+        self._writer.merge_small(COMPACT_FROM)
 
     def _take(self) -> None:
         fragments, counts = self._pool.get_next()

@@ -47,8 +47,7 @@ from wye.backends.dataset.words import (
 )
 from wye.backends.files import canonical_json
 from wye.backends.lexical import LexicalSettings
-from wye.backends.store.corpus import Corpus, corpus_of
-from wye.backends.store.derived import COLUMNS
+from wye.backends.store.corpus import COLUMNS, Corpus, corpus_of
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     GRAPH,

@@ -14,9 +14,10 @@ All functions raise an `IndexDamagedError` if the index cannot be read.
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -24,25 +25,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.numerics import JoinedRows, Rows16, Rows32
-from wye.backends.store.derived import (
-    COLUMNS,
-    KEPT_FROM,
-    MENTIONS,
-    NUMBERS,
-    PASSAGES,
-    STRINGS,
-    Arrays,
-    DerivedFiles,
-    read_arrays,
-    unpack_strings,
-)
-from wye.backends.store.index import PassageStore
+from wye.backends.numerics import GrowingArray, JoinedRows, Rows16, Rows32
+from wye.backends.store.derived import PASSAGES, DerivedFiles
+from wye.backends.store.index import KEPT_FROM, PassageStore
 from wye.backends.store.schema import NAMES
-from wye.backends.store.versions import read_record, reading, sizes_in
-from wye.backends.strings import Strings, joined, taken
-from wye.backends.types import Float32, Int32, Int64, Mask, Passage
+from wye.backends.store.versions import read_record, sizes_in
+from wye.backends.strings import Strings, joined, pack_strings, taken, unpack_strings
+from wye.backends.types import Arrays, Float32, Int32, Int64, Mask, Passage
 
+STRINGS = {
+    "ids": "id",
+    "titles": "title",
+    "documents": "document",
+    "hashes": "content_hash",
+    "metadata": "metadata",
+    "_texts": "text",
+}
+"""Field of a corpus -> column of the dataset."""
+MENTIONS = ("entities", "phrases")
+NUMBERS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
+COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]
+"""The columns of the dataset that `read_arrays` takes."""
 _BLOCK = 1024
 """Passages that are read from the dataset at a time."""
 LISTED = 50_000
@@ -244,12 +247,14 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
         base: The corpus of another version, without a base itself.
     """
     if base is not None and index.is_large:
-        with reading(index.path):
+        with index.reading():
             if (corpus := _on(index, base)) is not None:
                 return corpus
     corpus, keep = read_whole(index)
+    if (files := index.derived) is None:
+        return corpus
     keep()
-    return stored_corpus(index, index.derived) or corpus
+    return stored_corpus(index, files) or corpus
 
 
 def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
@@ -260,7 +265,7 @@ def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     fragments = {int(number): tuple(names) for number, names in stored.items()}
     base = _from_arrays(index, dataset, arrays, arrays[_ADDRESSES])
     base = replace(base, version=files.version, _fragments=fragments)
-    with reading(index.path):
+    with index.reading():
         return replace(base, addresses=_differences(dataset, base)[0])
 
 
@@ -269,7 +274,7 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
     if (base := stored_corpus(index, files)) is None:
         return None
     dataset = index.snapshot()
-    with reading(index.path):
+    with index.reading():
         addresses, new = _differences(dataset, base)
         return int((addresses < 0).sum()) + len(new)
 
@@ -281,7 +286,7 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     """
     dataset, files = index.snapshot(), index.derived
     index.check_files(read_record(index.path).digests)  # all bytes are read here anyway
-    with reading(index.path):
+    with index.reading():
         id_table = dataset.to_table(columns=["id"], with_row_address=True, scan_in_order=True)
     order: Int64 = pc.sort_indices(id_table["id"]).to_numpy().astype(np.int64)
     addresses = _addresses(id_table)[order]
@@ -289,16 +294,19 @@ def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     def tables() -> Iterator[pa.Table]:
         for start in range(0, len(addresses), _BLOCK):
             block = pa.array(addresses[start : start + _BLOCK], pa.uint64())
-            with reading(index.path):
+            with index.reading():
                 table = dataset._take_rows(block, COLUMNS)
             yield table
 
-    arrays = files.with_room(lambda folder: read_arrays(tables(), index.dimension, folder))
+    def read(folder: Path | None) -> Arrays:
+        return read_arrays(tables(), index.dimension, folder)
+
+    arrays = files.with_room(read) if files else read(None)
     pa.default_memory_pool().release_unused()  # Arrow would only do so after a while
     corpus = _from_arrays(index, dataset, arrays, addresses)
     fragments = np.frombuffer(json.dumps(corpus._fragments).encode(), np.uint8)
     arrays = {**arrays, _ADDRESSES: addresses, _FRAGMENTS: fragments}
-    return corpus, lambda: files.write(PASSAGES, arrays)
+    return corpus, lambda: files.write(PASSAGES, arrays) if files else None
 
 
 def _from_arrays(
@@ -415,3 +423,69 @@ def _addresses(table: pa.Table) -> Int64:
     """Addresses of a table's rows."""
     addresses: Int64 = table["_rowaddr"].to_numpy().astype(np.int64)
     return addresses
+
+
+def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None) -> Arrays:
+    """The arrays of a corpus; the tables have its rows in order of ids.
+
+    Sentences come with their texts, since Lance cannot read part of a list's structs; these are
+    dropped here.
+    """
+    growing = {
+        "vectors": GrowingArray(folder, np.float32, (dimension,)),
+        "sentence_vectors": GrowingArray(folder, np.float16, (dimension,)),
+        **{name: GrowingArray(folder, np.int32) for name in ("chunks", "sentence_passage")},
+        **{f"{name}.starts": GrowingArray(folder, np.int64) for name in STRINGS},  # lengths so far
+        **{f"{name}.text": GrowingArray(folder, np.uint8) for name in STRINGS},
+    }
+    mentions: dict[str, list[tuple[Int32, pa.DictionaryArray]]] = {kind: [] for kind in MENTIONS}
+    rows = 0
+    for table in tables:
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        for name, column in STRINGS.items():
+            starts, text = pack_strings("", Strings(columns[column])).values()
+            growing[f"{name}.starts"].extend(np.diff(starts))
+            growing[f"{name}.text"].extend(text)
+        sentences = columns["sentences"].flatten()
+        owners = np.repeat(np.arange(rows, rows + len(table)), _lengths(columns["sentences"]))
+        growing["chunks"].extend(columns["chunk"].to_numpy())
+        growing["vectors"].extend(columns["vector"].flatten().to_numpy())
+        growing["sentence_vectors"].extend(sentences.field("vector").flatten().to_numpy())
+        growing["sentence_passage"].extend(owners)
+        rows += len(table)
+        for kind, lists in mentions.items():
+            names = sentences.field(kind)
+            lists.append((_lengths(names), names.flatten().dictionary_encode()))
+    arrays = {name: array.read() for name, array in growing.items()}
+    for kind in MENTIONS:
+        arrays |= _mention_arrays(kind, mentions.pop(kind))
+    for name in STRINGS:
+        ends = np.cumsum(arrays[f"{name}.starts"])
+        arrays[f"{name}.starts"] = np.concatenate([np.zeros(1, np.int64), ends])
+    return arrays
+
+
+def _lengths(lists: pa.ListArray) -> Int32:
+    """Number of items of each list."""
+    lengths: Int32 = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    return lengths
+
+
+def _mention_arrays(kind: str, lists: Sequence[tuple[Int32, pa.DictionaryArray]]) -> Arrays:
+    """The arrays of mentions.
+
+    Args:
+        lists: For each block of sentences, how many names each has, and all of these in order.
+    """
+    no_names = pa.array([], pa.string()).dictionary_encode()
+    chunked = pa.chunked_array([no_names, *(names for _, names in lists)])
+    encoded = chunked.unify_dictionaries().combine_chunks()
+    counts = np.concatenate([np.empty(0, np.int32), *(counts for counts, _ in lists)])
+    by_name = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+    code = np.empty(len(by_name), np.int32)
+    code[by_name] = np.arange(len(by_name), dtype=np.int32)
+    return {
+        f"{kind}.sentence": np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        f"{kind}.code": code[encoded.indices.to_numpy()],
+        **pack_strings(f"{kind}.names", Strings(encoded.dictionary.take(pa.array(by_name)))),
+    }

@@ -16,33 +16,26 @@ import shutil
 import sys
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from hashlib import blake2b
-from io import BytesIO, FileIO
+from io import FileIO
 from math import prod
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, TypeVar
-from weakref import finalize
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from wye.backends.files import canonical_json, write_atomically
-from wye.backends.strings import Strings
-from wye.backends.types import Int32
+from wye.backends.types import Arrays
 
 FOLDER = "derived"
 # Raise when a code change alters what is derived from a version, or how it is stored.
 LAYOUT = 20
 PASSAGES = "passages"
 """The part that all others need."""
-KEPT_FROM = 1_000
-"""Files are kept from this many passages on; fewer are derived in less than a fifth of a second."""
 LEAST_OUTGROWN = 500
 """A base is outgrown by more changed passages than this, or than `MOST_SHARE` if that is more."""
 MOST_SHARE = 0.001
@@ -50,21 +43,6 @@ MOST_SHARE = 0.001
 LEAST_QUIET = 60.0
 """Seconds; see `seconds_before_base`."""
 
-STRINGS = {
-    "ids": "id",
-    "titles": "title",
-    "documents": "document",
-    "hashes": "content_hash",
-    "metadata": "metadata",
-    "_texts": "text",
-}
-"""Field of a corpus -> column of the dataset."""
-MENTIONS = ("entities", "phrases")
-NUMBERS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
-COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]
-"""The columns of the dataset that `read_arrays` takes."""
-
-Arrays = Mapping[str, NDArray[Any]]
 _Result = TypeVar("_Result")
 _MAGIC = b"WyeArray"
 _ALIGNED = 64
@@ -166,7 +144,8 @@ class DerivedFiles:
         name = kind
         if is_dataclass(settings) and not isinstance(settings, type):
             about["settings"] = json.loads(canonical_json(asdict(settings)))
-            name = f"{kind}-{_digest(about['settings'])}"
+            content = canonical_json(about["settings"]).encode()
+            name = f"{kind}-{blake2b(content, digest_size=8).hexdigest()}"
         return self.folder / f"{name}.arrays", about
 
 
@@ -194,28 +173,6 @@ def newest_in(index: Path) -> Path | None:
 
 def _passages_in(folder: Path) -> Path:
     return folder / f"{PASSAGES}.arrays"
-
-
-def pack_strings(name: str, strings: Iterable[str]) -> Arrays:
-    """Strings as two arrays, and a third with their order if they have one."""
-    strings = strings if isinstance(strings, Strings) else Strings(strings)
-    array, order = strings.array, strings.order
-    _, starts, text = array.buffers()
-    dtype = np.int64 if pa.types.is_large_string(array.type) else np.int32
-    offsets = np.frombuffer(starts, dtype) if starts else np.zeros(1, dtype)
-    offsets = offsets[array.offset : array.offset + len(array) + 1]
-    content = np.frombuffer(text, np.uint8) if text else np.zeros(0, np.uint8)
-    first, last = int(offsets[0]), int(offsets[-1])
-    arrays: Arrays = {f"{name}.starts": offsets - first, f"{name}.text": content[first:last]}
-    return arrays if order is None else {**arrays, f"{name}.order": order}
-
-
-def unpack_strings(name: str, arrays: Arrays) -> Strings:
-    """The strings of `pack_strings`, without copying."""
-    starts, text = arrays[f"{name}.starts"], arrays[f"{name}.text"]
-    kind = pa.LargeStringArray if starts.dtype == np.int64 else pa.StringArray
-    array = kind.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(text))
-    return Strings(array, arrays.get(f"{name}.order"))
 
 
 def _write(path: Path, about: object, arrays: Arrays) -> None:
@@ -293,113 +250,3 @@ def _version_of(folder: Path) -> int:
     """Version number in a folder's name; 0 if it has none."""
     number = folder.name.partition("-")[0]
     return int(number) if number.isdecimal() else 0
-
-
-def _digest(value: object) -> str:
-    return blake2b(canonical_json(value).encode(), digest_size=8).hexdigest()
-
-
-class GrowingArray:
-    """Rows of numbers that are first written and then read."""
-
-    def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
-        """Begin an empty array.
-
-        Args:
-            folder: Folder on a disk with room; None to grow in memory.
-            row: Shape of a row.
-
-        Raises:
-            OSError: Nothing can be written in the folder.
-        """
-        self._file: FileIO | BytesIO = (
-            TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
-        )
-        self._dtype, self._row = np.dtype(dtype), row
-        finalize(self, self._file.close)  # for an array that is never read
-
-    def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows.
-
-        Raises:
-            OSError: The disk is full.
-        """
-        rest = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
-        while rest:
-            rest = rest[self._file.write(rest) :]
-
-    def read(self) -> NDArray[Any]:
-        """All rows, read-only; nothing can be added afterwards."""
-        content: bytes | mmap.mmap = b""  # an empty file cannot be mapped
-        with self._file as file:
-            if isinstance(file, BytesIO):
-                content = file.getvalue()
-            elif file.tell():
-                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(content, self._dtype).reshape(-1, *self._row)
-
-
-def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None) -> Arrays:
-    """The arrays of a corpus; the tables have its rows in order of ids.
-
-    Sentences come with their texts, since Lance cannot read part of a list's structs; these are
-    dropped here.
-    """
-    growing = {
-        "vectors": GrowingArray(folder, np.float32, (dimension,)),
-        "sentence_vectors": GrowingArray(folder, np.float16, (dimension,)),
-        **{name: GrowingArray(folder, np.int32) for name in ("chunks", "sentence_passage")},
-        **{f"{name}.starts": GrowingArray(folder, np.int64) for name in STRINGS},  # lengths so far
-        **{f"{name}.text": GrowingArray(folder, np.uint8) for name in STRINGS},
-    }
-    mentions: dict[str, list[tuple[Int32, pa.DictionaryArray]]] = {kind: [] for kind in MENTIONS}
-    rows = 0
-    for table in tables:
-        columns = {name: table[name].combine_chunks() for name in table.column_names}
-        for name, column in STRINGS.items():
-            starts, text = pack_strings("", Strings(columns[column])).values()
-            growing[f"{name}.starts"].extend(np.diff(starts))
-            growing[f"{name}.text"].extend(text)
-        sentences = columns["sentences"].flatten()
-        owners = np.repeat(np.arange(rows, rows + len(table)), _lengths(columns["sentences"]))
-        growing["chunks"].extend(columns["chunk"].to_numpy())
-        growing["vectors"].extend(columns["vector"].flatten().to_numpy())
-        growing["sentence_vectors"].extend(sentences.field("vector").flatten().to_numpy())
-        growing["sentence_passage"].extend(owners)
-        rows += len(table)
-        for kind, lists in mentions.items():
-            names = sentences.field(kind)
-            lists.append((_lengths(names), names.flatten().dictionary_encode()))
-    arrays = {name: array.read() for name, array in growing.items()}
-    for kind in MENTIONS:
-        arrays |= _mention_arrays(kind, mentions.pop(kind))
-    for name in STRINGS:
-        ends = np.cumsum(arrays[f"{name}.starts"])
-        arrays[f"{name}.starts"] = np.concatenate([np.zeros(1, np.int64), ends])
-    return arrays
-
-
-def _lengths(lists: pa.ListArray) -> Int32:
-    """Number of items of each list."""
-    lengths: Int32 = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    return lengths
-
-
-def _mention_arrays(kind: str, lists: Sequence[tuple[Int32, pa.DictionaryArray]]) -> Arrays:
-    """The arrays of mentions.
-
-    Args:
-        lists: For each block of sentences, how many names each has, and all of these in order.
-    """
-    no_names = pa.array([], pa.string()).dictionary_encode()
-    chunked = pa.chunked_array([no_names, *(names for _, names in lists)])
-    encoded = chunked.unify_dictionaries().combine_chunks()
-    counts = np.concatenate([np.empty(0, np.int32), *(counts for counts, _ in lists)])
-    by_name = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
-    code = np.empty(len(by_name), np.int32)
-    code[by_name] = np.arange(len(by_name), dtype=np.int32)
-    return {
-        f"{kind}.sentence": np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-        f"{kind}.code": code[encoded.indices.to_numpy()],
-        **pack_strings(f"{kind}.names", Strings(encoded.dictionary.take(pa.array(by_name)))),
-    }

@@ -1,26 +1,38 @@
-"""Listing, reading and deleting the documents of an index.
+"""The documents of an index: listed, read, deleted, and as a source for another index.
 
 All functions raise an `IndexNotFoundError` if there is no index, an `IndexDamagedError` if it
 cannot be read, and a `FilterError` for a filter that is not well formed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from os.path import commonprefix
 from pathlib import Path
+from typing import NoReturn
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.dataset.build import Counts, count
-from wye.backends.errors import IndexDamagedError
+from wye.backends.errors import IndexDamagedError, SourceError
 from wye.backends.filters import Columns, parse_filter
+from wye.backends.readers.records import Ids, OnBad, refuse
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import any_of, columns_of, has_columns, to_passages
-from wye.backends.store.versions import reading
+from wye.backends.store.schema import (
+    ANALYSIS_COLUMNS,
+    StoredAnalysis,
+    any_of,
+    columns_of,
+    has_columns,
+    to_analyses,
+    to_passages,
+)
+from wye.backends.store.versions import PASSAGES
 from wye.backends.text import HEADING_JOINT
-from wye.backends.types import Passage
+from wye.backends.types import Metadata, Passage
+
+_ROWS_AT_ONCE = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +75,7 @@ def list_documents(
         filter_: A metadata filter; passages that it excludes are ignored.
     """
     index = open_last(folder)
-    with reading(folder):
+    with index.reading():
         column = _matches(index.snapshot(), ["document"], filter_)["document"]
         ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     rest = [id_ for id_ in ids if id_ > after]
@@ -106,7 +118,7 @@ def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> li
     if not ids:
         return []
     chunks: dict[str, list[Passage]] = {}
-    with reading(index.path):
+    with index.reading():
         dataset, condition = index.snapshot(), any_of("document", ids)
         rows = _matches(dataset, columns_of(dataset.schema), filter_, condition)
     for passage in to_passages(rows):
@@ -136,7 +148,7 @@ class Removal:
 def matching(folder: Path, removal: Removal) -> tuple[list[str], int]:
     """Ids of the passages that a removal would delete, ascending, and the version looked at."""
     index = open_last(folder)
-    with reading(folder):
+    with index.reading():
         return _select(index.snapshot(), removal), index.version
 
 
@@ -150,7 +162,7 @@ def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
         IndexLockedError: Another process is writing.
     """
     with PassageStore.open(folder).writer() as writer:
-        with reading(folder):
+        with writer.index.reading():
             ids = _select(writer.dataset, removal)
         if ids and has_columns(writer.dataset.schema):
             count(writer, Counts(), ids)
@@ -167,3 +179,104 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     if removal.filter is not None:
         ids.update(_matches(dataset, ["id"], removal.filter, deletes=True)["id"].to_pylist())
     return sorted(ids)
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a path is the folder of an index."""
+    return (folder / PASSAGES).is_dir()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class IndexedPassage(Passage):
+    """A passage of an index.
+
+    Attributes:
+        stored: The passage as it is there.
+        analysis: Its analysis there.
+        fingerprint: The models that made it.
+    """
+
+    stored: Passage = field(repr=False)
+    analysis: StoredAnalysis = field(repr=False)
+    fingerprint: Mapping[str, str] = field(repr=False)
+
+    def is_of(self, fingerprint: Mapping[str, str]) -> bool:
+        """Whether these models analysed just what is to be analysed of it now."""
+        return self.analysed == self.stored.analysed and self.fingerprint == dict(fingerprint)
+
+
+class IndexSource:
+    """The newest version of an index as a source: its passages, and what was computed of them.
+
+    Ingested into another index, passages keep their ids, titles, metadata and chunks; where that is
+    pinned to the same analyser, their vectors and parses as well.
+
+    Attributes:
+        left_out: For files of unknown kinds; there are none.
+        listed: For the files of a folder; there are none.
+    """
+
+    files = 1
+    left_out: Mapping[str, int] = {}
+    listed: Mapping[str, list[str]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        """Open the index, and read all of it once to see that it is whole.
+
+        Raises:
+            IndexNotFoundError: The folder's index was never finished.
+            IndexMismatchError: Another version of Wye wrote it.
+            IndexDamagedError: It is not as last committed; `wye repair` says what can be done.
+        """
+        self.index = PassageStore.open(folder)
+        self.index.check_content()
+        self._dataset = self.index.snapshot()
+        self.expected = self.index.count()
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the index."""
+        return self.index.path
+
+    def split(self) -> NoReturn:
+        """Refuse to be read by several processes.
+
+        Raises:
+            SourceError: Always.
+        """
+        raise SourceError(f"{self.folder} is an index; it is read without --engine ray.")
+
+    def passages(
+        self,
+        *,
+        metadata: Metadata | None = None,
+        ids: Ids | None = None,
+        on_bad: OnBad = refuse,
+        **reading_files: object,  # noqa: ARG002
+    ) -> Iterator[Passage]:
+        """All passages by document and chunk; they are cut no further.
+
+        Args:
+            metadata: Metadata of every passage; a passage's own takes precedence.
+            ids: Those of documents of other sources; a document here that has one is left out.
+            on_bad: Called for each of those.
+            reading_files: What `DocumentSource.passages` takes besides, for reading files.
+        """
+        passages = ((str(self.folder), each) for each in self._passages(metadata or {}))
+        return (ids or Ids()).first(passages, on_bad)
+
+    def _passages(self, metadata: Metadata) -> Iterator[Passage]:
+        columns = [*columns_of(self._dataset.schema), *ANALYSIS_COLUMNS]
+        with self.index.reading():
+            keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
+            order = [("document", "ascending"), ("chunk", "ascending")]
+            positions = pc.sort_indices(keys, order)
+        for start in range(0, len(positions), _ROWS_AT_ONCE):
+            with self.index.reading():
+                window = positions.slice(start, _ROWS_AT_ONCE)
+                rows = self._dataset.take(window, columns=columns)
+            for stored, analysis in zip(to_passages(rows), to_analyses(rows), strict=True):
+                values = {each.name: getattr(stored, each.name) for each in fields(stored)}
+                values["metadata"] = {**metadata, **stored.metadata}
+                pins = self.index.fingerprint
+                yield IndexedPassage(**values, stored=stored, analysis=analysis, fingerprint=pins)

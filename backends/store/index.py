@@ -19,7 +19,7 @@ from lance.optimize import Compaction
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.files import LOCK, NOTE, uninterrupted, writer_lock
 from wye.backends.store.derived import FOLDER as DERIVED
-from wye.backends.store.derived import KEPT_FROM, DerivedFiles, newest_in
+from wye.backends.store.derived import DerivedFiles, newest_in
 from wye.backends.store.schema import (
     any_of,
     dimension_of,
@@ -53,6 +53,8 @@ from wye.backends.store.versions import (
 )
 
 KEEP_VERSIONS = timedelta(hours=1)
+KEPT_FROM = 1_000
+"""Derived files are kept from this many passages on; fewer are derived in a fifth of a second."""
 
 
 class PassageStore:
@@ -181,7 +183,7 @@ class PassageStore:
 
     def versions(self) -> dict[int, datetime]:
         """Number of each version that is kept -> when it was written, in UTC, oldest first."""
-        with reading(self.path):
+        with self.reading():
             versions = ((each["version"], each["timestamp"]) for each in self._dataset.versions())
             # Lance gives local times without a zone, as `astimezone` assumes.
             return {n: cast(datetime, at).astimezone(UTC) for n, at in sorted(versions)}
@@ -208,7 +210,7 @@ class PassageStore:
 
     def check_files(self, digests: Mapping[str, str] | None = None) -> None:
         """Check the lengths of the current version's files, and their digests if given."""
-        with reading(self.path):
+        with self.reading():
             files = sizes_of(self._dataset)
         if digests is not None:
             files[manifest_name(self.version)] = None
@@ -216,7 +218,8 @@ class PassageStore:
             check_files(self.path / PASSAGES, files, digests)
         except IndexDamagedError as error:
             raise damaged(self.path, str(error)) from None
-        check_indices(self.path, self._dataset, digests or {})
+        if digests is not None:
+            check_indices(self.path, self._dataset, digests)
 
     def check_content(self) -> None:
         """Check that the index is as last committed, byte for byte; reads all of it."""
@@ -236,29 +239,27 @@ class PassageStore:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has derived files, and a version is read on the base of an earlier one.
-
-        Otherwise all is read again, which takes less than a fifth of a second.
-        """
+        """Whether it has derived files, and a version is read on the base of an earlier one."""
         return self.count() >= KEPT_FROM
 
     @property
-    def derived(self) -> DerivedFiles:
-        """The derived files of the current version."""
-        with reading(self.path):
+    def derived(self) -> DerivedFiles | None:
+        """The derived files of the current version; None for a small index."""
+        if not self.is_large:
+            return None
+        with self.reading():
             manifest = digest_of(self.path / PASSAGES / manifest_name(self.version))
         folder = self.path / DERIVED / f"{self.version}-{manifest[:16]}"
         # Nothing is written to a damaged index before it is repaired.
-        return DerivedFiles(
-            folder, self.fingerprint, is_persistent=not self.fault and self.is_large
-        )
+        return DerivedFiles(folder, self.fingerprint, is_persistent=not self.fault)
 
     @property
     def newest_derived(self) -> DerivedFiles | None:
         """The derived files that were written last, of whatever version; None if there are none."""
-        own, folder = self.derived, newest_in(self.path)
-        if folder is None or folder == own.folder:
-            return own if folder else None
+        if (own := self.derived) is None or (folder := newest_in(self.path)) is None:
+            return None
+        if folder == own.folder:
+            return own
         return DerivedFiles(folder, self.fingerprint, is_persistent=False)
 
     def snapshot(self) -> lance.LanceDataset:
@@ -429,13 +430,11 @@ class Writer:
         """
         self._record = flush(self.folder, self.dataset, former or self._record)
 
-    def size_to_merge(self, fragments: int) -> int:
-        """The size in rows to `compact` to, if so many fragments of about one size are smaller.
-
-        0 if there are not so many.
-        """
+    def merge_small(self, fragments: int) -> None:
+        """Merge one group of fragments, if there are so many of about one size."""
         crowds = fragments_by_size(self.dataset)
-        return max((rows for rows, count in crowds.items() if count >= fragments), default=0)
+        if rows := max((rows for rows, count in crowds.items() if count >= fragments), default=0):
+            self.compact(rows=rows, groups=1)
 
     def compact(
         self,

@@ -1,15 +1,16 @@
 """Ingests passages window by window, one commit or more each; unchanged ones are not analysed."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
+from wye.backends.store.documents import IndexedPassage
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     ANALYSIS_COLUMNS,
@@ -25,10 +26,7 @@ from wye.backends.store.schema import (
     to_batch,
     to_passages,
 )
-from wye.backends.store.source import IndexedPassage
 from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
-
-_T = TypeVar("_T")
 
 WINDOW = 2_048
 # After so long, analysed passages are committed even if their window has not ended.
@@ -52,7 +50,7 @@ class IngestReport:
         repeated: Number of passages left out because their document occurred earlier in the ingest.
         interrupted: Whether Ctrl-C ended it early; another run does the rest.
         version: The index version after it.
-        seconds: Wall time by stage: read (the source), analyse (or of it parse and encode), write.
+        seconds: Wall time by stage: read (the source) and write; `Session.ingest` adds others.
     """
 
     added: int = 0
@@ -97,15 +95,15 @@ def ingest(
             to be stored; earlier windows are stored.
     """
     index.check(analyser.fingerprint)
-    clock = Clock()
     progress = progress or Silent()
     progress.start(None, "passages")
     interrupted = False
     try:
         with index.writer() as writer:
-            run = Ingest(writer, analyser, clock, progress, entity_vectors=entity_vectors)
+            run = Ingest(writer, analyser, progress, entity_vectors=entity_vectors)
+            windows = whole_documents(passages, batch_passages)
             try:
-                for window in whole_documents(clock.timed("read", passages), batch_passages):
+                while window := run.read(windows):
                     run.add(window)
             except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
                 interrupted = True
@@ -114,7 +112,7 @@ def ingest(
         progress.close()
     index.refresh()
     return replace(
-        run.report, interrupted=interrupted, version=index.version, seconds=dict(clock.seconds)
+        run.report, interrupted=interrupted, version=index.version, seconds=dict(run.seconds)
     )
 
 
@@ -133,32 +131,6 @@ class Changes(NamedTuple):
     lengths: Mapping[str, int]
 
 
-class Clock:
-    """Wall time by stage."""
-
-    def __init__(self) -> None:
-        self.seconds = defaultdict[str, float](float, read=0.0, analyse=0.0, write=0.0)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time of the block towards a stage."""
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += perf_counter() - start
-
-    def timed(self, stage: str, items: Iterable[_T]) -> Iterator[_T]:
-        """Pass items on, counting the time they take to arrive towards a stage."""
-        source = iter(items)
-        while True:
-            with self.stage(stage):
-                item = next(source, None)
-            if item is None:
-                return
-            yield item
-
-
 class Ingest:
     """The state of a running ingest: ids so far, and the current document."""
 
@@ -166,15 +138,14 @@ class Ingest:
         self,
         writer: Writer,
         analyser: PassageAnalyser,
-        clock: Clock,
         progress: Progress,
         *,
         entity_vectors: bool,
     ) -> None:
         self.report = IngestReport()
+        self.seconds = {"read": 0.0, "write": 0.0}
         self._writer = writer
         self._analyser = analyser
-        self._clock = clock
         self._progress = progress
         self._analysed: list[tuple[Passage, AnalysedPassage, str]] = []  # with what is counted
         self._lengths: Mapping[str, int] = {}  # documents of the window -> their numbers of chunks
@@ -187,6 +158,20 @@ class Ingest:
         if entity_vectors:
             self.require(NAMES)
 
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Count the wall time of the block towards a stage."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += perf_counter() - start
+
+    def read(self, windows: Iterator[Sequence[Passage]]) -> Sequence[Passage]:
+        """The next window; none if there are no more."""
+        with self._timed("read"):
+            return next(windows, ())
+
     def choose(self, window: Sequence[Passage]) -> "Changes":
         """Which passages of a window are to be written; those that are stored already are counted.
 
@@ -194,7 +179,7 @@ class Ingest:
             SourceError: A passage has an id of another document's.
         """
         new = list(self._first(window))
-        with self._clock.stage("write"):
+        with self._timed("write"):
             stored = self._look_up(new)
         hashes = {id_: hash_ for ids in stored.values() for id_, hash_ in ids.items()}
         stale = [id_ for id_ in hashes if id_ not in self._document_of_id]
@@ -216,13 +201,13 @@ class Ingest:
     def add(self, window: Sequence[Passage]) -> None:
         """Analyse and store a window."""
         fresh, changes, stale, self._lengths = self.choose(window)
-        with self._clock.stage("write"):
+        with self._timed("write"):
             analyses = self._known([each for each in fresh if changes[each.id] != "added"])
         for passage in fresh:
             if isinstance(passage, IndexedPassage) and passage.is_of(self._analyser.fingerprint):
                 analyses.setdefault(passage.id, passage.analysis)
         lacking = [passage for passage in fresh if passage.id not in analyses]
-        analysed = self._clock.timed("analyse", self._analyse(lacking))
+        analysed = self._analyse(lacking)
         for passage in fresh:
             analysis = analyses[passage.id] if passage.id in analyses else next(analysed)
             self._analysed.append((passage, analysis, changes[passage.id]))
@@ -230,9 +215,8 @@ class Ingest:
             if perf_counter() - self._committed > COMMIT_SECONDS:
                 self.commit()
         self.commit(stale)
-        with self._clock.stage("write"):
-            if rows := self._writer.size_to_merge(COMPACT_FROM):
-                self._writer.compact(rows=rows, groups=1)
+        with self._timed("write"):
+            self._writer.merge_small(COMPACT_FROM)
 
     def _known(self, stored: Sequence[Passage]) -> dict[str, AnalysedPassage]:
         """Id -> analysis in this index, for stored passages of which only the metadata changed."""
@@ -282,7 +266,7 @@ class Ingest:
         schema = self._writer.dataset.schema
         encoder = self._analyser if self._entity_vectors else None
         rows = to_batch(passages, analysed, schema, self._lengths, encoder)
-        with self._clock.stage("write"):
+        with self._timed("write"):
             if has_columns(schema) and (passages or stale):
                 rows = fill(self._writer, rows, [*replaced, *stale])
             removed = self._writer.upsert(rows, stale, replaced)

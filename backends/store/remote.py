@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
 import lance
 
@@ -50,11 +50,7 @@ class RemoteStore(PassageStore):
     def create(
         cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]
     ) -> "PassageStore":
-        """Create an empty index, or open an existing one.
-
-        Raises:
-            IndexMismatchError: The index was written by another analyser.
-        """
+        """See `PassageStore`."""
         folder = Path(path)
         try:
             return cls.open(folder, fingerprint)
@@ -69,12 +65,7 @@ class RemoteStore(PassageStore):
 
     @classmethod
     def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> Self:
-        """Open the newest version.
-
-        Raises:
-            IndexNotFoundError: There is no index, or it cannot be read.
-            IndexMismatchError: Another schema version or analyser wrote it.
-        """
+        """See `PassageStore`."""
         folder = Path(path)
         address = address_of(folder)
         try:
@@ -105,11 +96,6 @@ class RemoteStore(PassageStore):
         del digests
         _ = self.is_newest
 
-    @property
-    def derived(self) -> NoReturn:
-        """Nothing is derived from it."""
-        raise ReadOnlyError(f"Nothing is derived from {address_of(self.path)}; Lance searches it.")
-
     @contextmanager
     def writer(self) -> Iterator["RemoteWriter"]:
         """Write on top of the newest version; there is no lock to hold."""
@@ -118,7 +104,7 @@ class RemoteStore(PassageStore):
         yield RemoteWriter(self, newest, Record())
 
     def refresh(self) -> bool:
-        """Move to the newest version; returns whether that is another one."""
+        """See `PassageStore`."""
         if self.is_newest:
             return False
         with self.reading():
@@ -154,7 +140,7 @@ class RemoteWriter(Writer):
         rows: int = ROWS_PER_FRAGMENT,
         groups: int | None = None,
     ) -> None:
-        """Merge fragments of fewer rows, and drop versions that are older than `keep`."""
+        """As `Writer`, but versions are dropped that are older than `keep`."""
         del groups
         with self.guard():
             self.dataset.optimize.compact_files(target_rows_per_fragment=rows)

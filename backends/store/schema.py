@@ -158,11 +158,10 @@ def to_batch(
     """
     dimension = dimension_of(schema)
     columns = {
-        "id": pa.array([p.id for p in passages], pa.string()),
-        "document": pa.array([p.document for p in passages], pa.string()),
-        "chunk": pa.array([p.chunk for p in passages], pa.int32()),
-        "title": pa.array([p.title for p in passages], pa.string()),
-        "text": pa.array([p.text for p in passages], pa.string()),
+        **{
+            name: pa.array([getattr(p, name) for p in passages], schema.field(name).type)
+            for name in ("id", "document", "chunk", "title", "text")
+        },
         "metadata": pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
         "content_hash": pa.array([content_hash(p) for p in passages], pa.string()),
         "vector": vector_array([a.vector for a in analysed], dimension),

@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 
 from wye.backends.numerics import distinct, first_of_each, ranges, without
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.derived import Arrays, pack_strings, unpack_strings
-from wye.backends.strings import Strings, Words, ascending, find_all, joined
+from wye.backends.strings import (
+    Strings,
+    Words,
+    ascending,
+    find_all,
+    joined,
+    pack_strings,
+    unpack_strings,
+)
 from wye.backends.text import entity_key, title_names, title_parts
 from wye.backends.trigraph.names import (
     NameTrie,
@@ -27,7 +34,7 @@ from wye.backends.trigraph.names import (
     normalise,
 )
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.types import Int32, Int64, Mask
+from wye.backends.types import Arrays, Int32, Int64, Mask
 
 # A noun phrase links passages if it recurs, and says nothing if it is everywhere.
 MIN_PHRASE_PASSAGES = 2

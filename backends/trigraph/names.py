@@ -22,9 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from wye.backends.notations import IS_DAY, days_within, phrases
-from wye.backends.numerics import distinct, ranges
+from wye.backends.numerics import GrowingArray, distinct, ranges
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.derived import Arrays, GrowingArray
 from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
 from wye.backends.text import (
     FUNCTION_WORDS,
@@ -36,7 +35,7 @@ from wye.backends.text import (
     title_parts,
     tokenise,
 )
-from wye.backends.types import Int32, Int64, Mask
+from wye.backends.types import Arrays, Int32, Int64, Mask
 
 MAX_WORDS = 8
 

@@ -13,9 +13,8 @@ from wye.backends.readers.drafts import Limits, Options
 from wye.backends.readers.records import OnBad
 from wye.backends.readers.records import refuse as refuse_bad_line
 from wye.backends.sources import DocumentSource, open_source
-from wye.backends.store.documents import Removal, remove
+from wye.backends.store.documents import IndexSource, Removal, remove
 from wye.backends.store.ingest import IngestReport
-from wye.backends.store.source import IndexSource
 from wye.backends.types import Metadata, Passage, Progress
 from wye.featurizer.errors import FeaturizerError
 from wye.hits import Hit as Hit  # noqa: PLC0414 - `import wye` gives it

@@ -19,7 +19,7 @@ from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import WordTable
 from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError
 from wye.backends.inventory import coverage, take_inventory
-from wye.backends.store.documents import Removal, remove
+from wye.backends.store.documents import Removal, list_documents, remove
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Metadata, Passage, Query
 from wye.router.dataset import DatasetSnapshot
@@ -481,3 +481,6 @@ def test_an_index_is_made_in_an_object_store_and_the_second_writer_is_told(tmp_p
                 write()
     assert sorted(all_ids(address)) == ["p1", "p2", "zeppelin"]
     assert counts(tmp_path / "new") == before
+    shutil.rmtree(tmp_path / "new" / "passages.lance" / "data")
+    with pytest.raises(BackendError, match="It is tried again"):
+        list_documents(address)

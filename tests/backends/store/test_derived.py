@@ -15,18 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import wye.backends.numerics
 import wye.backends.store.derived
+from wye.backends.numerics import GrowingArray
 from wye.backends.store.derived import (
     FOLDER,
     PASSAGES,
-    Arrays,
     DerivedFiles,
-    GrowingArray,
     newest_in,
-    pack_strings,
-    unpack_strings,
 )
-from wye.backends.strings import Strings
+from wye.backends.strings import Strings, pack_strings, unpack_strings
+from wye.backends.types import Arrays
 
 ROOT = Path(__file__).parents[3]
 
@@ -256,5 +255,5 @@ def test_where_the_disk_is_full_rows_are_kept_in_memory(
             whole.extend(np.array(part))
         return [*map(int, whole.read())]
 
-    monkeypatch.setattr(wye.backends.store.derived, "TemporaryFile", full)
+    monkeypatch.setattr(wye.backends.numerics, "TemporaryFile", full)
     assert DerivedFiles(tmp_path / FOLDER / "1-m", {}).with_room(rows) == [1, 2, 3, 4]

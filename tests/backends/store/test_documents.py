@@ -60,6 +60,7 @@ def test_it_tells_what_is_kept_of_what_is_derived(
         "merge": "1 of 32 fragments of about one size",
         "write": "nothing",
     }
+    assert index.derived is not None
     size = (index.derived.folder / "passages.arrays").stat().st_size
     assert derived == {"of version": index.version, "bytes": size, "passages": size}
     remove(index.path, Removal(ids=("p1#1",)))
@@ -76,7 +77,7 @@ def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.Monke
     assert base() == "nothing: so few passages need none"
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
-    files = index.derived
+    assert (files := index.derived)
     assert base() == "the next process that opens the index"
     assert changed_since(index, files) is None
     read_corpus(index)

@@ -377,8 +377,7 @@ def test_a_write_waits_for_one_group_to_be_merged(
 
 def test_the_report_says_where_the_time_went(index: PassageStore) -> None:
     report = ingest(index, corpus(4), HashAnalyser(delay=0.01))
-    assert set(report.seconds) == {"read", "analyse", "write"}
-    assert report.seconds["analyse"] >= 0.04
+    assert set(report.seconds) == {"read", "write"}
     assert report.seconds["write"] > 0
 
 

@@ -234,8 +234,7 @@ def test_on_top_of_another_version_it_is_the_same(
         patch.setattr(wye.backends.store.corpus, "_MOST", share)
         patch.setattr(wye.backends.store.corpus, "LISTED", listed)
         patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-        read_corpus(index)
-        first = base = stored_corpus(index, index.derived) or read_corpus(index)
+        first = base = read_corpus(index)
         for step in range(4):
             change(index, chance, step)
             patch.setattr(wye.backends.store.index, "KEPT_FROM", 1_000)

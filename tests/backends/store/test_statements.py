@@ -20,11 +20,11 @@ from tests.hashing import HashAnalyser
 from wye.backends.documents import checked_passage, chunk_passage, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.store.corpus import read_corpus
+from wye.backends.store.documents import IndexSource
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import repair
 from wye.backends.store.schema import NAMES, STATEMENTS, passage_schema, to_analyses
-from wye.backends.store.source import IndexSource
 from wye.backends.types import Passage, Statement
 from wye.router.session import Session
 from wye.router.settings import load_settings
