@@ -11,13 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
 from wye.service.errors import ServiceError
-from wye.service.http.edge import (
-    LONGEST_BODY,
-    MOST_VALUES,
-    RefusalPace,
-    Scope,
-    json_values,
-)
+from wye.service.http.edge import LONGEST_BODY, MOST_VALUES, RefusalPace, Scope, json_values
 from wye.service.http.keys import new_key
 from wye.service.logs import JsonLines, TextLines
 

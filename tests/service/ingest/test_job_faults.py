@@ -139,7 +139,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     run_jobs = JobRunner._run_jobs
 
     async def wait(self: JobRunner, writer: CollectionWriter) -> None:
-        await run_jobs(self, writer) if gate.is_set() else None
+        if gate.is_set():
+            await run_jobs(self, writer)
 
     monkeypatch.setattr(JobRunner, "_run_jobs", wait)
     return gate
