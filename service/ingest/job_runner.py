@@ -29,8 +29,10 @@ from wye.service.settings import DocumentSettings
 
 T = TypeVar("T")
 
-# Seconds between two looks for jobs, also of other processes, and between two for jobs to delete.
-_POLL, _SWEEP = 1.0, 60.0
+# Seconds between two looks for jobs: where some wait or cannot be read, and else, for jobs that
+# another process accepted but does not run, and for jobs to delete.
+_POLL = 1.0
+_SWEEP = 60.0
 # Seconds after each group of a job, for other processes to take the lock.
 _PAUSE = 0.1
 # A job fails if its process has ended so often before it could write anything.
@@ -199,10 +201,12 @@ class JobRunner:
     async def _work(self) -> None:
         sweep_times = dict.fromkeys(self.writers, monotonic() - _SWEEP)
         while not self._stopping.is_set():
-            for writer in self._ready_writers():
+            writers = self._ready_writers()
+            is_loading, is_idle = len(writers) < len(self.writers), True
+            for writer in writers:
                 name, fault = writer.collection.name, ""
                 try:
-                    await self._run_jobs(writer)
+                    is_idle &= not await self._run_jobs(writer)
                     if monotonic() - sweep_times[name] >= _SWEEP:
                         keep = self.settings.keep_seconds
                         await writer.off_loop(partial(writer.jobs.sweep, keep))
@@ -212,22 +216,24 @@ class JobRunner:
                     if fault != self._faults.get(name):
                         LOG.error("jobs", exc_info=error, extra={"collection": name})
                 self._faults[name] = fault
+                is_idle &= not fault
             with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL):
+                async with asyncio.timeout(_PAUSE if is_loading else _SWEEP if is_idle else _POLL):
                     await self._wake.wait()
             if not self._stopping.is_set():
                 self._wake.clear()
 
-    async def _run_jobs(self, writer: CollectionWriter) -> None:
-        """Run a collection's unfinished jobs, unless another process does."""
+    async def _run_jobs(self, writer: CollectionWriter) -> bool:
+        """Run a collection's unfinished jobs, unless another process does; whether any are left."""
         if not await writer.off_loop(writer.jobs.due):
-            return
+            return False
         with suppress(Timeout), writer.jobs.claim():
             while not self._stopping.is_set():
                 job = await writer.off_loop(partial(self._next, writer.jobs))
                 if job is None:
                     break
                 await self._run(writer, job)
+        return True
 
     def _next(self, jobs: JobStore) -> Job | None:
         """The first job that may run: behind one that pauses, none about the same documents."""

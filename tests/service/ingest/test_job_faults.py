@@ -138,9 +138,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     gate = threading.Event()
     run_jobs = JobRunner._run_jobs
 
-    async def wait(self: JobRunner, writer: CollectionWriter) -> None:
-        if gate.is_set():
-            await run_jobs(self, writer)
+    async def wait(self: JobRunner, writer: CollectionWriter) -> bool:
+        return await run_jobs(self, writer) if gate.is_set() else True
 
     monkeypatch.setattr(JobRunner, "_run_jobs", wait)
     return gate
