@@ -24,7 +24,6 @@ from wye.router.explain import with_explanation
 from wye.router.fusion import FusionSettings, fuse_all
 from wye.router.policy import FORCED, follows_names, in_steps, is_nested
 from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
-from wye.router.spelling import respelt
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
@@ -222,8 +221,7 @@ class Gateway:
     ) -> "_Pipeline":
         texts, fusion = [*map(wording.question_in, questions)], self.fusion
         if Route.LEXICAL in _lists(ask.route, fusion):
-            counts_of = arms.lexical.counts_of
-            texts = [respelt(text, counts_of, self._is_word) for text in texts]
+            texts = [arms.lexical.respelt(text, self._is_word) for text in texts]
         batch = Batch(arms, self.models, texts, fusion, filter=ask.filter, ahead=ahead)
         return _Pipeline(self, batch, ask, questions, start)
 

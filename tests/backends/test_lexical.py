@@ -228,3 +228,31 @@ def test_words_of_a_question_are_found_in_titles_and_texts() -> None:
     # In two, no and one of five passages.
     weights = [log(1 + (5 - df + 0.5) / (df + 0.5)) for df in (2, 0, 1)]
     assert [word.weight for word in result] == pytest.approx(weights)
+
+
+@pytest.mark.parametrize(
+    ("question", "searched"),
+    [
+        ("extention of the sluice", "extension of the sluice"),
+        ("the extesion", "the extension"),
+        ("their extenssion", "their extension"),
+        ("their lenght", "their length"),
+        ("the slluice and the ferrry", "the sluice and the ferry"),
+        ("the fery", "the fery"),  # too short
+        ("Extention, EXTENTION, un-extention", "Extention, EXTENTION, un-extention"),
+        ("a kextension", "a kextension"),  # the first letter is hardly ever wrong
+        ("a lecer", "a lecer"),  # as near to "lever" as to "leper"
+        ("who is a donner", "who is a donner"),  # a word, though no passage has it
+        ("the barrell", "the barrel"),
+        ("he levers, levered and levering", "he levers, levered and levering"),
+        ("the transpoter", "the transporter"),  # in more passages than "transposer"
+        ("the inteltions", "the inteltions"),  # as near to "intentions" as to "inteletions"
+    ],
+)
+def test_a_misspelt_word_stands_for_the_nearest_of_the_corpus(question: str, searched: str) -> None:
+    counts = {"extension": 3, "lever": 2, "leper": 2, "sluice": 1, "ferry": 4, "length": 1}
+    counts |= {"donne": 1, "barrel": 2, "transporter": 2, "transposer": 1}
+    counts |= {"intentions": 1, "inteletions": 1}
+    texts = [word for word, count in counts.items() for _ in range(count)]
+    retriever = LexicalRetriever(ids_of(len(texts)), texts)
+    assert retriever.respelt(question, {"donner", "their", "lever"}.__contains__) == searched

@@ -1,6 +1,6 @@
 """Fakes of all that a gateway needs: arms, an analyser and a router."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import cast
@@ -65,8 +65,8 @@ class FakeArm:
     def word_weights(self, _question: str) -> dict[str, float]:
         return {}
 
-    def counts_of(self, words: Iterable[str]) -> dict[str, int]:
-        return dict.fromkeys(words, 1)
+    def respelt(self, question: str, _is_word: Callable[[str], bool]) -> str:
+        return question
 
 
 class FakeFurtherArm(FakeArm):
