@@ -43,8 +43,9 @@ from wye.backends.types import (
     WordCoverage,
 )
 
-LONG_WORD = 8
-"""Letters from which a word has hardly any other word one letter away."""
+LACKING_FROM, WRONG_FROM = 6, 8
+"""Letters from which a word may lack a letter, and have a wrong one or one too many; shorter words
+have too many others near them ("solver", "silver")."""
 _PLAIN_WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,}(?![\w'\u2019-])")
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly")
 NO_TERM = "no term of the question occurs in the corpus"
@@ -409,18 +410,18 @@ class LexicalRetriever:
 def _misspellings(word: str) -> list[str]:
     """Words that one slip makes of a word, or it of them; the first letter stays.
 
-    Two letters are swapped, or a letter is doubled or no longer. Short words have many other words
-    near them ("solver", "silver"), so only in one of `LONG_WORD` letters one is also left out, put
-    in or replaced, before the last.
+    Two letters are swapped, or a letter is doubled or no longer. From `LACKING_FROM` letters on,
+    one is put in before the last; from `WRONG_FROM` on, one inside is left out or replaced.
     """
     inside = range(1, len(word) - 1)
     slips = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in inside]
     slips += [word[:at] + word[at] + word[at:] for at in inside]
     slips += [word[:at] + word[at + 1 :] for at in range(1, len(word)) if word[at] == word[at - 1]]
-    if len(word) >= LONG_WORD:
+    if len(word) >= LACKING_FROM:
+        slips += [word[:at] + c + word[at:] for at in (*inside, -1) for c in ascii_lowercase]
+    if len(word) >= WRONG_FROM:
         slips += [word[:at] + word[at + 1 :] for at in inside]
         slips += [word[:at] + c + word[at + 1 :] for at in inside for c in ascii_lowercase]
-        slips += [word[:at] + c + word[at:] for at in (*inside, -1) for c in ascii_lowercase]
     return [*dict.fromkeys(slips)]
 
 

@@ -140,7 +140,8 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
     console.print(Text(hits.question, style="bold"), _facts(hits))
     if hits.reply.decision is not None:
         show_decision(console, hits.reply.decision)
-        show_plan(console, hits.question, hits.reply.decision.plan)
+        question = hits.reply.searched or hits.question
+        show_plan(console, question, hits.reply.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked.sources))
         _show_excerpt(console, hit.text)
@@ -251,6 +252,8 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
         "answered": hits.answered,
         "hits": [_hit_value(*pair) for pair in zip(hits, reply.ranking.hits, strict=True)],
     }
+    if reply.searched:
+        value["searched"] = reply.searched
     if reply.decision is not None:
         value["decision"] = plain(decision_value(reply.decision, explain=explain))
     if hits.explanation is not None:

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from io import StringIO
 
@@ -5,6 +6,7 @@ from rich.console import Console
 
 from wye import Hit, Hits
 from wye.backends.types import RankedHit, Ranking
+from wye.featurizer.plan import Plan, Step
 from wye.router.types import (
     BASELINE,
     Candidate,
@@ -18,9 +20,11 @@ from wye.router.types import (
 from wye.service.render import (
     SHOWN_FEATURES,
     SHOWN_NAMES,
+    hits_json,
     list_hits,
     show_chain,
     show_decision,
+    show_hits,
 )
 
 WHY = (
@@ -95,3 +99,15 @@ def test_a_hit_is_one_line_whatever_its_id() -> None:
     printed = StringIO()
     list_hits(Console(file=printed, width=80), hits, gold=())
     assert printed.getvalue().splitlines()[-1].strip() == "1  0.5000   An old bridge  a b"
+
+
+def test_what_was_searched_for_instead_is_said_and_its_phrases_are_shown() -> None:
+    question, searched = "Who is the keper of the lamp?", "Who is the keeper of the lamp?"
+    plan = Plan((Step((7, 29), "bridge", "person"),))
+    decision = replace(DECISION, plan=plan, contributions=())
+    reply = Reply(question, Route.STEPS, Ranking("steps", ()), {}, {}, 0, decision=decision)
+    hits, out = Hits([], replace(reply, searched=searched)), StringIO()
+    show_hits(Console(file=out, width=80), hits)
+    assert f"searched for: {searched}" in out.getvalue()
+    assert "the keeper of the lamp  person" in out.getvalue()
+    assert json.loads(hits_json([hits], explain=False))[0]["searched"] == searched
