@@ -1,8 +1,7 @@
 """The Tri-Graph of a corpus: passages, sentences, entities, and the mentions between them.
 
-A graph that is assembled depends on one version's content alone, not on the order of the corpus
-file: entities are numbered by key, passages by id. In one with late passages (`tail`), those and
-their entities have the next numbers.
+Assembled, it depends on one version's content alone, not on the order of the corpus file: entities
+are numbered by key, passages by id. Late passages (`tail`) and their entities have the next ones.
 """
 
 from collections.abc import Sequence
@@ -27,12 +26,7 @@ from wye.backends.strings import (
     unpack_strings,
 )
 from wye.backends.text import entity_key, title_names, title_parts
-from wye.backends.trigraph.names import (
-    NameTrie,
-    NameWords,
-    NormalisedCorpus,
-    normalise,
-)
+from wye.backends.trigraph.names import NameTrie, NameWords, NormalisedCorpus, normalise
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Arrays, Int32, Int64, Mask
 
@@ -54,8 +48,7 @@ class Lists:
     Attributes:
         starts: (m + 1,) offsets: list i is at starts[i]:starts[i + 1].
         items: Items of all lists, end to end.
-        late: Lists, of which each goes on with the items of one of these, and further ones; None
-            if there are none.
+        late: Lists that go on with the items of these, and further ones; None if there are none.
     """
 
     starts: Int64
