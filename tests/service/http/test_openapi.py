@@ -37,15 +37,13 @@ def is_fault(reply: Response, asked: object) -> bool:
     if reply.status_code < 500:
         return False
     more = asked.get("wye") if isinstance(asked, dict) else None
-    if any(isinstance(part, dict) and part.get("min_version") for part in (asked, more)):
-        return bool(reply.json()["type"] != "urn:wye:problem:not-searched-yet")
-    hurried = isinstance(asked, dict) and (
-        is_short(asked.get("deadline_ms"))
-        or (isinstance(asked.get("wye"), dict) and is_short(asked["wye"].get("deadline_ms")))
-    )
-    kinds = {(503, "urn:wye:problem:overloaded"), (504, "urn:wye:problem:deadline")}
-    late = (reply.status_code, reply.json()["type"]) in kinds and "retry-after" in reply.headers
-    return not (hurried and late)
+    parts = [part for part in (asked, more) if isinstance(part, dict)]
+    kind = reply.json()["type"].removeprefix("urn:wye:problem:")
+    if any(part.get("min_version") for part in parts) and kind == "not-searched-yet":
+        return False
+    is_hurried = any(is_short(part.get("deadline_ms")) for part in parts)
+    is_late = (reply.status_code, kind) in {(503, "overloaded"), (504, "deadline")}
+    return not (is_hurried and is_late and "retry-after" in reply.headers)
 
 
 def is_short(deadline_ms: object) -> bool:
