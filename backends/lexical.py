@@ -46,7 +46,9 @@ from wye.backends.types import (
 LACKING_FROM, WRONG_FROM = 6, 8
 """Letters from which a word may lack a letter, and have a wrong one or one too many; shorter words
 have too many others near them ("solver", "silver")."""
-_PLAIN_WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,}(?![\w'\u2019-])")
+MOST_UNKNOWN = 5
+"""A question with more unknown words is of another subject or language, or is no question."""
+_PLAIN_WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,20}(?![\w'\u2019-])")
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly")
 NO_TERM = "no term of the question occurs in the corpus"
 
@@ -371,17 +373,18 @@ class LexicalRetriever:
 
         A word in small letters is misspelt if no passage has it and it is no word of a language
         either, nor a form of one. It stands for the word at one of `_misspellings` that most
-        passages have, unless two such words are in as many.
+        passages have, unless two such words are in as many. Beyond `MOST_UNKNOWN` words that no
+        passage has, none is read otherwise.
 
         Args:
             is_word: Whether a language has a word.
         """
         words = dict.fromkeys(_PLAIN_WORD.findall(question))
         known = self.counts_of(words) if words else {}
-        meant = {}
-        for word in words:
+        unknown, meant = [word for word in words if word not in known], {}
+        for word in unknown if len(unknown) <= MOST_UNKNOWN else ():
             forms = [word, *(word.removesuffix(ending) for ending in _ENDINGS)]
-            if word not in known and not any(map(is_word, dict.fromkeys(forms))):
+            if not any(map(is_word, dict.fromkeys(forms))):
                 counts = self.counts_of(_misspellings(word))
                 most = max(counts.values(), default=0)
                 likely = [other for other, count in counts.items() if count == most]
@@ -391,7 +394,8 @@ class LexicalRetriever:
 
     def counts_of(self, words: Iterable[str]) -> dict[str, int]:
         """Word -> how many passages have it, for those words that some passage has."""
-        counts = {word: self.passages_with(self._words.find(self._term(word))) for word in words}
+        numbers = {word: self._words.find(self._term(word)) for word in words}
+        counts = {word: self.passages_with(n) for word, n in numbers.items() if n >= 0}
         return {word: count for word, count in counts.items() if count}
 
     def passages_with(self, number: int) -> int:

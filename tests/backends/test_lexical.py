@@ -245,6 +245,11 @@ def test_words_of_a_question_are_found_in_titles_and_texts() -> None:
         ("who is a donner", "who is a donner"),  # a word, though no passage has it
         ("the barrell and the harbur", "the barrel and the harbour"),
         ("the levr", "the levr"),
+        (
+            "zzaab zzaac zzaad zzaae zzaaf and a ferrry",
+            "zzaab zzaac zzaad zzaae zzaaf and a ferrry",
+        ),
+        ("ferry " + 4_000 * "x", "ferry " + 4_000 * "x"),
         ("he levers, levered and levering", "he levers, levered and levering"),
         ("the transpoter", "the transporter"),  # in more passages than "transposer"
         ("the inteltions", "the inteltions"),  # as near to "intentions" as to "inteletions"
