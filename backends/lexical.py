@@ -368,8 +368,8 @@ class LexicalRetriever:
         total = int(lengths.sum()) - int(lengths[self._gone].sum())
         return total / max(count, 1)
 
-    def respelt(self, question: str, is_word: Callable[[str], bool]) -> str:
-        """A question with its misspelt words as the corpus writes them.
+    def respelt(self, questions: Sequence[str], is_word: Callable[[str], bool]) -> list[str]:
+        """Questions with their misspelt words as the corpus writes them.
 
         A word in small letters is misspelt if no passage has it and it is no word of a language
         either, nor a form of one. It stands for the word at one of `_misspellings` that most
@@ -379,6 +379,9 @@ class LexicalRetriever:
         Args:
             is_word: Whether a language has a word.
         """
+        return [self._respelt(question, is_word) for question in questions]
+
+    def _respelt(self, question: str, is_word: Callable[[str], bool]) -> str:
         words = dict.fromkeys(_PLAIN_WORD.findall(question))
         known = self.counts_of(words) if words else {}
         unknown, meant = [word for word in words if word not in known], {}

@@ -221,7 +221,7 @@ class Gateway:
     ) -> "_Pipeline":
         texts, fusion = [*map(wording.question_in, questions)], self.fusion
         if Route.LEXICAL in _lists(ask.route, fusion):
-            texts = [arms.lexical.respelt(text, self._is_word) for text in texts]
+            texts = arms.lexical.respelt(texts, self._is_word)
         batch = Batch(arms, self.models, texts, fusion, filter=ask.filter, ahead=ahead)
         return _Pipeline(self, batch, ask, questions, start)
 

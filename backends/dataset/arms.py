@@ -209,6 +209,11 @@ class CountedLexical(LexicalRetriever):
         """Document frequency of a term, by its number."""
         return self.terms.passages(number) if number >= 0 else 0
 
+    def respelt(self, questions: Sequence[str], is_word: Callable[[str], bool]) -> list[str]:
+        """As in memory; the questions' words are looked up with their names, in one query."""
+        self.learn(questions)
+        return super().respelt(questions, is_word)
+
     def counts_of(self, words: Iterable[str]) -> dict[str, int]:
         """Word -> how many passages have it, for those words that some passage has."""
         terms = {word: self._term(word) for word in words}

@@ -261,4 +261,4 @@ def test_a_misspelt_word_stands_for_the_nearest_of_the_corpus(question: str, sea
     counts |= {"intentions": 1, "inteletions": 1}
     texts = [word for word, count in counts.items() for _ in range(count)]
     retriever = LexicalRetriever(ids_of(len(texts)), texts)
-    assert retriever.respelt(question, {"donner", "their", "lever"}.__contains__) == searched
+    assert retriever.respelt([question], {"donner", "their", "lever"}.__contains__) == [searched]

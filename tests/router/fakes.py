@@ -65,8 +65,8 @@ class FakeArm:
     def word_weights(self, _question: str) -> dict[str, float]:
         return {}
 
-    def respelt(self, question: str, _is_word: Callable[[str], bool]) -> str:
-        return question
+    def respelt(self, questions: list[str], _is_word: Callable[[str], bool]) -> list[str]:
+        return questions
 
 
 class FakeFurtherArm(FakeArm):
