@@ -3,15 +3,16 @@
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import numpy as np
 
 from tests.hashing import FakeAnalyser
+from tests.live import LocalServer, send
 from wye.featurizer.analyser import AnalyserSettings, open_syntax_parser
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.types import Parse, Syntax
@@ -62,66 +63,45 @@ Say = Callable[..., str | bytes | int | float]
 """Messages -> the answer: a text, a whole body, a status, or seconds of silence."""
 
 
-class LanguageModel(ThreadingHTTPServer):
+class LanguageModel:
     """Serves OpenAI's protocol at a port of this machine.
 
     Attributes:
         say: Makes the answer to the contents of a request's messages.
         requests: Bodies of the requests, each with its `path` and `key`.
-        ended: Set to end a silence.
     """
 
     def __init__(self, say: Say) -> None:
-        super().__init__(("127.0.0.1", 0), _Speaking)
         self.say = say
         self.requests: list[dict[str, Any]] = []
-        self.ended = threading.Event()
+        self._ended = threading.Event()
+        self._server = LocalServer(self._answer)
+        self.url = f"{self._server.url}/v1"
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+    def close(self) -> None:
+        self._ended.set()
+        self._server.close()
 
-
-class _Speaking(BaseHTTPRequestHandler):
-    server: LanguageModel
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        known = {"path": self.path, "key": self.headers["Authorization"]}
-        self.server.requests.append(body | known)
-        said = self.server.say(*(message["content"] for message in body["messages"]))
+    def _answer(self, to: BaseHTTPRequestHandler, content: bytes) -> None:
+        body = json.loads(content)
+        known = {"path": to.path, "key": to.headers["Authorization"]}
+        self.requests.append(body | known)
+        said = self.say(*(message["content"] for message in body["messages"]))
         if isinstance(said, int):
-            self.send_error(said)
+            to.send_error(said)
         elif isinstance(said, float):
-            self.server.ended.wait(said)
+            self._ended.wait(said)
         elif isinstance(said, bytes):
-            self._send(said)
+            send(to, 200, said)
         else:
             choice = {"message": {"role": "assistant", "content": said}}
             usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
             completion = {"choices": [choice], "usage": usage}
-            self._send(json.dumps(completion).encode())
-
-    def _send(self, content: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-        pass
+            send(to, 200, json.dumps(completion).encode(), **{"content-type": "application/json"})
 
 
 @contextmanager
 def speaking(say: Say) -> Iterator[LanguageModel]:
     """A language model that is listening."""
-    with LanguageModel(say) as model:
-        thread = threading.Thread(target=model.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield model
-        finally:
-            model.ended.set()
-            model.shutdown()
-            thread.join()
+    with closing(LanguageModel(say)) as model:
+        yield model

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,6 +149,47 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/ready", timeout=PATIENCE).status_code == 200
     except httpx.TransportError:
         return False
+
+
+class LocalServer:
+    """An HTTP server in a thread of its own, at a free port of this machine."""
+
+    def __init__(
+        self, answer: Callable[[BaseHTTPRequestHandler, bytes], None], version: str = "HTTP/1.0"
+    ) -> None:
+        """Start it; `answer` is given each request with its body, and replies, as by `send`."""
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = version
+
+            def do_POST(self) -> None:
+                answer(self, self.rfile.read(int(self.headers.get("content-length", 0))))
+
+            do_GET = do_POST  # noqa: N815 - as the library calls it
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def send(to: BaseHTTPRequestHandler, status: int, body: bytes, **headers: str) -> None:
+    """Reply to a request of a `LocalServer`."""
+    to.send_response(status)
+    for name, value in {**headers, "content-length": str(len(body))}.items():
+        to.send_header(name, value)
+    to.end_headers()
+    to.wfile.write(body)
 
 
 @contextmanager

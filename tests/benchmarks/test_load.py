@@ -1,8 +1,8 @@
 import asyncio
-import threading
+import itertools
 from collections.abc import Iterator
-from contextlib import nullcontext
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing, nullcontext
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,35 +10,19 @@ import pytest
 
 from benchmarks import harness, load
 from benchmarks.__main__ import main
-
-
-class Answers(BaseHTTPRequestHandler):
-    """Every third question is refused."""
-
-    asked = 0
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        type(self).asked += 1
-        self.send_response(200 if type(self).asked % 3 else 503)
-        self.send_header("content-length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *arguments: object) -> None:
-        pass
+from tests.live import LocalServer, send
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    Answers.asked = 0
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    """Of a server that refuses every third request."""
+    asked = itertools.count(1)
+
+    def answer(to: BaseHTTPRequestHandler, _: bytes) -> None:
+        send(to, 200 if next(asked) % 3 else 503, b"{}")
+
+    with closing(LocalServer(answer, "HTTP/1.1")) as server:
+        yield server.url
 
 
 def test_a_sample_counts_what_came(url: str) -> None:

@@ -1,17 +1,16 @@
 """The client beside a server of a real index, and beside servers that misbehave."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from wye_client import Client, Document, Turn, Written, WyeError
 
-from tests.live import listening, until
+from tests.live import LocalServer, listening, send, until
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
@@ -99,31 +98,16 @@ Server = Callable[[Replies], str]
 @pytest.fixture
 def scripted() -> Iterator[Server]:
     """Addresses of servers that give some replies in turn."""
-    servers = []
+    with ExitStack() as servers:
 
-    def start(replies: Replies) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
+        def start(replies: Replies) -> str:
+            def answer(to: BaseHTTPRequestHandler, _: bytes) -> None:
                 status, headers, body = replies.pop(0)
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body.encode())
+                send(to, status, body.encode(), **headers)
 
-            def log_message(self, *arguments: object) -> None:
-                pass
+            return servers.enter_context(closing(LocalServer(answer))).url
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 FOUND = {

@@ -1,10 +1,9 @@
 """Scores of a reranker behind a real connection, and what clue and facts make of them."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import wye
-from tests.live import inside
+from tests.live import LocalServer, inside, send
 from wye.backends.papers.units import MOST_READ
 from wye.router.errors import RerankerError, SettingsError
 from wye.router.session import Session
@@ -30,28 +29,15 @@ def endpoint(say: Say) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Speaks /rerank; what it was asked is listed."""
     asked: list[dict[str, Any]] = []
 
-    class Speaking(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append(body | {"path": self.path})
-            said = say(body)
-            content = said if isinstance(said, bytes) else json.dumps(said).encode()
-            self.send_response(500 if said is None else 200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def answer(to: BaseHTTPRequestHandler, content: bytes) -> None:
+        body = json.loads(content)
+        asked.append(body | {"path": to.path})
+        said = say(body)
+        reply = said if isinstance(said, bytes) else json.dumps(said).encode()
+        send(to, 500 if said is None else 200, reply)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Speaking) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/v1", asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with closing(LocalServer(answer)) as server:
+        yield f"{server.url}/v1", asked
 
 
 def scores(of: Sequence[float]) -> dict[str, object]:

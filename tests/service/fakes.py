@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ from openai import OpenAI
 from starlette.testclient import TestClient
 
 from tests.hashing import FakeAnalyser, HashAnalyser
+from tests.live import LocalServer, send
 from tests.stored import fetch
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.lexical import LexicalRetriever
@@ -373,40 +374,26 @@ class Endpoint:
         self.seen: list[tuple[dict[str, Any], dict[str, str]]] = []
         self.text = "It crosses the Neretva [1] ."
         self.release = threading.Event()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.handle(self)
-
-            def do_GET(self) -> None:
-                outer.reply(self, 200, json.dumps({"data": [{"id": "tiny"}]}), {})
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._server = LocalServer(self._handle)
+        self.url = f"{self._server.url}/v1"
 
     def close(self) -> None:
         self.release.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
-    def handle(self, request: BaseHTTPRequestHandler) -> None:
-        length = int(request.headers["content-length"])
-        self.seen.append((json.loads(request.rfile.read(length)), dict(request.headers)))
+    def _handle(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        if request.command == "GET":
+            self._reply(request, 200, {"data": [{"id": "tiny"}]})
+            return
+        self.seen.append((json.loads(body), dict(request.headers)))
         step = self.script.pop(0) if self.script else "answer"
         if callable(step) or (isinstance(step, tuple) and callable(step[1])):
             self._pour(request, *(step if isinstance(step, tuple) else (200, step)))
         elif isinstance(step, tuple):
-            self.reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
+            self._reply(request, step[0], {"error": {"message": "no luck"}}, **step[1])
         elif step == "json":
             message = {"message": {"content": self.text}, "finish_reason": "stop"}
-            self.reply(request, 200, json.dumps({"choices": [message]}), {})
+            self._reply(request, 200, {"choices": [message]})
         elif step == "hang up":
             request.connection.close()
         elif step == "half a refusal":
@@ -417,15 +404,11 @@ class Endpoint:
         else:
             self._stream(request, step)
 
-    def reply(
-        self, request: BaseHTTPRequestHandler, status: int, text: str, headers: dict[str, str]
+    def _reply(
+        self, to: BaseHTTPRequestHandler, status: int, content: object, **headers: str
     ) -> None:
-        request.send_response(status)
-        for name, value in {"content-type": "application/json", **headers}.items():
-            request.send_header(name, value)
-        request.send_header("content-length", str(len(text)))
-        request.end_headers()
-        request.wfile.write(text.encode())
+        named = {"content-type": "application/json", **headers}
+        send(to, status, json.dumps(content).encode(), **named)
 
     def _pour(
         self, request: BaseHTTPRequestHandler, status: int, events: Callable[[], Iterable[object]]

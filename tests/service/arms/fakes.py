@@ -3,9 +3,11 @@
 import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from tests.live import LocalServer, send
 
 SECRET = "sk-remote-secret"
 HITS: list[dict[str, Any]] = [
@@ -47,49 +49,28 @@ class Remote:
         self.under_way = 0
         self.released = threading.Event()
         self._lock = threading.Lock()
-        remote = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                length = int(self.headers.get("content-length", 0))
-                body = self.rfile.read(length)
-                content = json.loads(body) if body else None
-                remote.asked.append(content)
-                remote.paths.append(self.path)
-                remote.headers = {name.lower(): value for name, value in self.headers.items()}
-                with remote._lock:
-                    remote.under_way += 1
-                    remote.most = max(remote.most, remote.under_way)
-                try:
-                    remote._answer(self, content)
-                except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True
-                finally:
-                    with remote._lock:
-                        remote.under_way -= 1
-
-            do_GET = do_POST  # noqa: N815 - as the library calls it
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = LocalServer(self._handle, "HTTP/1.1")
+        self.url = self._server.url
 
     def close(self) -> None:
         self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
+
+    def _handle(self, to: BaseHTTPRequestHandler, body: bytes) -> None:
+        content = json.loads(body) if body else None
+        self.asked.append(content)
+        self.paths.append(to.path)
+        self.headers = {name.lower(): value for name, value in to.headers.items()}
+        with self._lock:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        try:
+            self._answer(to, content)
+        except (BrokenPipeError, ConnectionResetError):
+            to.close_connection = True
+        finally:
+            with self._lock:
+                self.under_way -= 1
 
     def _answer(self, to: BaseHTTPRequestHandler, asked: Any) -> None:  # noqa: ANN401
         mode = self.modes.pop(0) if self.modes else self.mode
@@ -99,25 +80,18 @@ class Remote:
         elif mode == "drop":
             to.close_connection = True
         elif mode == "garbled":
-            self._send(to, 200, b'{"found": {"hits": [{"key": ')
+            send(to, 200, b'{"found": {"hits": [{"key": ')
         elif mode == "huge":
-            self._send(to, 200, b" " * (9 << 20))
+            send(to, 200, b" " * (9 << 20))
         elif mode == "redirect":
-            self._send(to, 302, b"", location=f"{self.url}/elsewhere")
+            send(to, 302, b"", location=f"{self.url}/elsewhere")
         elif isinstance(mode, int):
             more = {"retry-after": self.wait} if self.wait else {}
-            self._send(to, mode, f'{{"error": "{SECRET} is wrong"}}'.encode(), **more)
+            send(to, mode, f'{{"error": "{SECRET} is wrong"}}'.encode(), **more)
         else:
             time.sleep(self.seconds if mode == "slow" else 0)
             reply = self.reply(asked) if callable(self.reply) else self.reply
-            self._send(to, 200, json.dumps(reply).encode())
-
-    def _send(self, to: BaseHTTPRequestHandler, status: int, body: bytes, **more: str) -> None:
-        to.send_response(status)
-        for name, value in {**more, "content-length": str(len(body))}.items():
-            to.send_header(name, value)
-        to.end_headers()
-        to.wfile.write(body)
+            send(to, 200, json.dumps(reply).encode())
 
 
 def table(address: str, name: str = "far", **changes: Any) -> str:  # noqa: ANN401
