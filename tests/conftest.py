@@ -36,6 +36,12 @@ def own_log() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What asynchronous tests run on, as the server does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def fake_analyser() -> type[FakeAnalyser]:
     """An analyser that loads no models; its features mean nothing."""
     return FakeAnalyser

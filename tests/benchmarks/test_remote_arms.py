@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -10,13 +12,9 @@ from wye.service.arms.file import read_arms
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def target() -> Remote:
-    return Remote()
+def target() -> Iterator[Remote]:
+    with closing(Remote()) as made:
+        yield made
 
 
 def arm_at(url: str, folder: Path) -> RemoteArm:
@@ -26,45 +24,37 @@ def arm_at(url: str, folder: Path) -> RemoteArm:
     return arm
 
 
-@pytest.mark.anyio
 async def test_the_proxy_fails_as_it_is_told_to(target: Remote, tmp_path: Path) -> None:
     passage = {"id": "a", "text": "Text.", "title": "", "score": 0.5, "metadata": {}}
     target.reply = {"passages": [passage], "degraded": ""}
-    try:
-        async with Proxy(target.url, 0.3, 0) as proxy:
-            arm = arm_at(proxy.url, tmp_path)
-            fine = await arm.search("?", 5, None, 5.0)
-            assert (fine.outcome, fine.hits[0].id, fine.spent) == ("ok", "a", 0.02)
-            assert fine.seconds > 0.2
-            proxy.faulty = 1.0
-            outcomes = {}
-            for fault in FAULTS:
-                proxy.faults = (fault,)
-                outcomes[fault] = (await arm.search("?", 5, None, 5.0)).outcome
-                arm.breaker.succeed()
-            await arm.close()
-        assert outcomes == {
-            "refused": "broken",
-            "hanging": "timeout",
-            "slow": "timeout",
-            "garbled": "garbled",
-            "busy": "refused",
-            "broken": "broken",
-        }
-    finally:
-        target.close()
+    async with Proxy(target.url, 0.3, 0) as proxy:
+        arm = arm_at(proxy.url, tmp_path)
+        fine = await arm.search("?", 5, None, 5.0)
+        assert (fine.outcome, fine.hits[0].id, fine.spent) == ("ok", "a", 0.02)
+        assert fine.seconds > 0.2
+        proxy.faulty = 1.0
+        outcomes = {}
+        for fault in FAULTS:
+            proxy.faults = (fault,)
+            outcomes[fault] = (await arm.search("?", 5, None, 5.0)).outcome
+            arm.breaker.succeed()
+        await arm.close()
+    assert outcomes == {
+        "refused": "broken",
+        "hanging": "timeout",
+        "slow": "timeout",
+        "garbled": "garbled",
+        "busy": "refused",
+        "broken": "broken",
+    }
 
 
-@pytest.mark.anyio
 async def test_a_question_is_timed(target: Remote) -> None:
     target.reply = {"arms": {"remote": {"remote": {"calls": 1}}}}
-    try:
-        async with httpx2.AsyncClient(base_url=target.url) as client:
-            reply = await ask(client, "Which?", route="graph")
-            target.mode = 503
-            refused = await ask(client, "Which?")
-    finally:
-        target.close()
+    async with httpx2.AsyncClient(base_url=target.url) as client:
+        reply = await ask(client, "Which?", route="graph")
+        target.mode = 503
+        refused = await ask(client, "Which?")
     assert reply.called
     assert reply.seconds > 0
     assert target.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}

@@ -25,12 +25,6 @@ BRIDGES = (
 )
 
 
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """What asynchronous tests run on, as the server does."""
-    return "asyncio"
-
-
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
     return Shelf(stored(tmp_path / "index"))

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -57,6 +57,17 @@ Serve = Callable[..., TestClient]
 def official(client: TestClient, key: str = "none") -> OpenAI:
     """OpenAI's own client of a server."""
     return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
+
+
+def retrieve(
+    client: TestClient, question: str, headers: Mapping[str, str] | None = None, **fields: object
+) -> dict[str, Any]:
+    """The reply to a question, which is an answer."""
+    body = {"question": question, **fields}
+    reply = client.post("/v1/retrieve", json=body, headers=headers)
+    assert reply.status_code == 200, reply.text
+    content: dict[str, Any] = reply.json()
+    return content
 
 
 LIBRARY = (

@@ -10,8 +10,6 @@ import pytest
 from wye.service.batching import Batcher, Entry, Later, unless_gone
 from wye.service.http.problems import Problem
 
-pytestmark = pytest.mark.anyio
-
 
 class Desk:
     """Works on batches as slowly as told, and notes them."""

@@ -122,7 +122,6 @@ class Visitor:
         return int(self.replies[0]["status"])
 
 
-@pytest.mark.anyio
 async def test_who_goes_away_is_not_worked_for(library: Library) -> None:
     app = build(ServiceSettings(serve=ServeSettings()), {"default": lambda: library})
     async with app.router.lifespan_context(app):

@@ -69,7 +69,6 @@ def go_on(monkeypatch: pytest.MonkeyPatch) -> Event:
     return event
 
 
-@pytest.mark.anyio
 async def test_other_requests_go_on_while_quotes_are_looked_for(go_on: Event) -> None:
     generator = AnswerGenerator(GeneratorSettings(), Metrics())
     asyncio.get_running_loop().call_later(0.01, go_on.set)
@@ -77,7 +76,6 @@ async def test_other_requests_go_on_while_quotes_are_looked_for(go_on: Event) ->
     assert answer.text == "Open. [1]"
 
 
-@pytest.mark.anyio
 async def test_other_requests_go_on_while_names_are_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -88,7 +86,6 @@ async def test_other_requests_go_on_while_names_are_looked_for(
     assert await generator.standalone("And it?", [Message("user", "Ada")]) == "And it? (True)"
 
 
-@pytest.mark.anyio
 async def test_who_leaves_does_not_wait_for_quotes(go_on: Event) -> None:
     generator = AnswerGenerator(GeneratorSettings(), Metrics())
     answer = GeneratedAnswer()

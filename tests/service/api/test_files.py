@@ -352,7 +352,6 @@ def server(folder: Path) -> Iterator[list[Live]]:
     made[0].kill()
 
 
-@pytest.mark.anyio
 async def test_what_was_acknowledged_outlives_kill_9(server: list[Live], folder: Path) -> None:
     first = OpenAI(base_url=f"{server[0].url}/v1", api_key="none", max_retries=0)
     file = first.files.create(file=("notes.md", NOTES), purpose="assistants")

@@ -6,8 +6,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +20,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.live import until
-from tests.service.arms.fakes import Remote, arms_file, table
-from tests.service.fakes import Library
+from tests.service.arms.fakes import Remote, table
+from tests.service.fakes import Serve
+from tests.service.fakes import retrieve as ask
 from wye.router.remote import RemoteHit
 from wye.router.types import Route
 from wye.service.arms import gate
@@ -32,8 +34,6 @@ from wye.service.http.keys import new_key
 from wye.service.search import QueuedQuestion, SearchParams
 
 COSTLY = "In which of the towns by the river Neretva is it?"
-SIMPLE = "What river?"
-Gateway = Callable[..., TestClient]
 SPENDER = """
 import sys
 from pathlib import Path
@@ -101,7 +101,6 @@ def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:
         Ledger(path).check()
 
 
-@pytest.mark.anyio
 async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
     budget = Budget(Ledger(tmp_path / "missing" / "wye.spent"), "ada", 5.0)
     assert await budget.remaining() == 0.0
@@ -111,25 +110,13 @@ async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def gateway(
-    serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
-) -> Gateway:
-    """A server whose keys may spend so much; the arm far costs .02."""
+def limited(gateway: Serve) -> Serve:
+    """A server whose keys may spend so much a day; the arm far costs 0.02."""
 
     def start(*more: str, most: float | None = 0.05, **options: Any) -> TestClient:  # noqa: ANN401
-        path = arms_file(tmp_path, table(remote.url, retries=1), *more)
-        return serve(library, arms=path, max_cost_per_day=most, **options)
+        return gateway(*more, retries=1, options={"max_cost_per_day": most, **options})
 
     return start
-
-
-def ask(client: TestClient, question: str = COSTLY, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
-    headers = fields.pop("headers", None)
-    body = {"question": question, **fields}
-    reply = client.post("/v1/retrieve", json=body, headers=headers)
-    assert reply.status_code == 200, reply.text
-    content: dict[str, Any] = reply.json()
-    return content
 
 
 SPENT = "budget: a call costs 0.02, more than is left of max_cost_per_day"
@@ -137,10 +124,10 @@ SPENT = "budget: a call costs 0.02, more than is left of max_cost_per_day"
 
 @pytest.mark.parametrize("route", ["auto", "fusion", "graph", "steps"])
 def test_when_it_is_spent_what_costs_nothing_answers(
-    gateway: Gateway, remote: Remote, tmp_path: Path, route: str
+    limited: Serve, remote: Remote, tmp_path: Path, route: str
 ) -> None:
-    client = gateway()
-    replies = [ask(client, route=route) for _ in range(4)]
+    client = limited()
+    replies = [ask(client, COSTLY, route=route) for _ in range(4)]
     assert [one["spent"] for one in replies] == [0.02, 0.02, 0.0, 0.0]
     assert [one["missing"] for one in replies[1:3]] == [[], [{"arm": "far", "reason": SPENT}]]
     assert len(remote.asked) == 2
@@ -148,30 +135,31 @@ def test_when_it_is_spent_what_costs_nothing_answers(
     assert Ledger(tmp_path / "wye.spent").spent("local") == pytest.approx(0.04)
 
 
-def test_an_arm_that_costs_nothing_is_asked_all_the_same(gateway: Gateway, remote: Remote) -> None:
-    client = gateway(table(remote.url, "free", role="list", price=0), most=0.0)
-    reply = ask(client, route="fusion")
+def test_an_arm_that_costs_nothing_is_asked_all_the_same(limited: Serve, remote: Remote) -> None:
+    client = limited(table(remote.url, "free", role="list", price=0), most=0.0)
+    reply = ask(client, COSTLY, route="fusion")
     assert reply["arms"]["free"]["returned"] == 2
     assert reply["missing"] == [{"arm": "far", "reason": SPENT}]
 
 
-def test_it_is_kept_when_the_server_begins_again(gateway: Gateway, remote: Remote) -> None:
-    ask(gateway())
-    client = gateway()
-    assert [ask(client)["spent"] for _ in range(2)] == [0.02, 0.0]
+def test_it_is_kept_when_the_server_begins_again(limited: Serve, remote: Remote) -> None:
+    ask(limited(), COSTLY)
+    client = limited()
+    assert [ask(client, COSTLY)["spent"] for _ in range(2)] == [0.02, 0.0]
     assert len(remote.asked) == 2
 
 
-def test_each_key_has_its_own(gateway: Gateway, tmp_path: Path) -> None:
+def test_each_key_has_its_own(limited: Serve, tmp_path: Path) -> None:
     made = {
         "ada": new_key("ada", [Scope.READ], max_cost_per_day=0.02),
         "bob": new_key("bob", [Scope.READ], max_cost_per_day=0.0),
         "eve": new_key("eve", [Scope.READ]),
     }
-    client = gateway(most=None, keys=tuple(str(key) for _, key in made.values()))
+    client = limited(most=None, keys=tuple(str(key) for _, key in made.values()))
     spent = {
         name: [
-            ask(client, headers={"authorization": f"Bearer {secret}"})["spent"] for _ in range(2)
+            ask(client, COSTLY, headers={"authorization": f"Bearer {secret}"})["spent"]
+            for _ in range(2)
         ]
         for name, (secret, _) in made.items()
     }
@@ -179,44 +167,40 @@ def test_each_key_has_its_own(gateway: Gateway, tmp_path: Path) -> None:
     assert (tmp_path / "wye.spent").exists()
 
 
-def test_without_a_bound_there_is_no_file(gateway: Gateway, tmp_path: Path) -> None:
-    ask(gateway(most=None))
+def test_without_a_bound_there_is_no_file(limited: Serve, tmp_path: Path) -> None:
+    ask(limited(most=None), COSTLY)
     assert not (tmp_path / "wye.spent").exists()
 
 
-def test_two_arms_share_what_there_is(gateway: Gateway, remote: Remote) -> None:
-    client = gateway(table(remote.url, "more", role="list", price=0.02), most=0.03)
-    reply = ask(client)
+def test_two_arms_share_what_there_is(limited: Serve, remote: Remote) -> None:
+    client = limited(table(remote.url, "more", role="list", price=0.02), most=0.03)
+    reply = ask(client, COSTLY)
     assert (reply["spent"], [one["arm"] for one in reply["missing"]]) == (0.02, ["more"])
 
 
-def test_a_file_that_fails_costs_nobody_an_answer(
-    gateway: Gateway, remote: Remote, tmp_path: Path
+@pytest.mark.parametrize("how", ["damaged", "locked"])
+def test_a_file_that_fails_costs_nobody_an_answer_and_holds_nobody_up(
+    limited: Serve, remote: Remote, tmp_path: Path, how: str
 ) -> None:
-    client = gateway()
-    (tmp_path / "wye.spent").write_bytes(b"a shopping list " * 500)
-    reply = ask(client)
+    client = limited()
+    if how == "damaged":
+        (tmp_path / "wye.spent").write_bytes(b"a shopping list " * 500)
+    with closing(sqlite3.connect(tmp_path / "wye.spent", isolation_level=None)) as holder:
+        if how == "locked":
+            holder.execute("BEGIN EXCLUSIVE")
+        reply = ask(client, COSTLY, deadline_ms=2_000)
     assert (reply["missing"], remote.asked) == ([{"arm": "far", "reason": SPENT}], [])
 
 
-def test_a_locked_file_holds_nobody_up(gateway: Gateway, remote: Remote, tmp_path: Path) -> None:
-    client = gateway()
-    holder = sqlite3.connect(tmp_path / "wye.spent", isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    reply = ask(client, deadline_ms=2_000)
-    holder.close()
-    assert (reply["missing"], remote.asked) == ([{"arm": "far", "reason": SPENT}], [])
-
-
-def test_a_server_that_cannot_write_it_does_not_begin(gateway: Gateway, tmp_path: Path) -> None:
+def test_a_server_that_cannot_write_it_does_not_begin(limited: Serve, tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="WYE_SERVE__SPENT_FILE"):
-        gateway(spent_file=tmp_path / "missing" / "spent")
+        limited(spent_file=tmp_path / "missing" / "spent")
 
 
-def test_who_goes_away_has_spent_it(gateway: Gateway, remote: Remote, tmp_path: Path) -> None:
-    client = gateway(most=0.05)
+def test_who_goes_away_has_spent_it(limited: Serve, remote: Remote, tmp_path: Path) -> None:
+    client = limited(most=0.05)
     remote.mode = "hang"
-    assert ask(client, deadline_ms=300)["spent"] == 0.02
+    assert ask(client, COSTLY, deadline_ms=300)["spent"] == 0.02
     ledger = Ledger(tmp_path / "wye.spent")
     until(lambda: ledger.spent("local") == pytest.approx(0.02))
 

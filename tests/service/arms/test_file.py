@@ -1,5 +1,6 @@
 """What the file may say, and how it is refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from wye.service.arms.file import read_arms
 from wye.service.arms.kinds import KINDS
 from wye.service.errors import ServiceError
 
+Wye = Callable[..., tuple[int, str, str]]
 URL = "http://127.0.0.1:1"
 
 
@@ -82,6 +84,17 @@ def test_a_mistake_repeats_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(ServiceError) as refused:
             read_arms(arms_file(tmp_path, text), ["docs"], 5.0)
         assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "in the working folder"])
+def test_a_mistake_ends_the_command(
+    folder: Path, wye: Wye, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    path = arms_file(tmp_path, table(URL, price=-1))
+    monkeypatch.chdir(tmp_path)
+    options = ("--arms", path) if named else ()
+    code, _, err = wye("serve", "--index", folder, "--port", "0", *options)
+    assert (code, "wye.toml: [arms.far] price: " in err) == (2, True)
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.service.arms.fakes import SECRET, Remote, arms_file, table
-from tests.service.fakes import Library
+from tests.service.fakes import Library, Serve
+from tests.service.fakes import retrieve as ask
 from wye.router.types import Route
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
@@ -21,32 +21,9 @@ from wye.service.http.keys import new_key
 SIMPLE = "What river?"
 COSTLY = "In which of the towns by the river Neretva is it?"
 MIDDLE = "In which town is the bridge?"
-Ask = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
-def gateway(
-    serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
-) -> Callable[..., TestClient]:
-    """A server with the arm far; keyword arguments are of its table."""
-
-    def start(*more: str, options: Any = None, **changes: Any) -> TestClient:  # noqa: ANN401
-        path = arms_file(tmp_path, table(remote.url, **changes), *more)
-        return serve(library, arms=path, **(options or {}))
-
-    return start
-
-
-def ask(client: TestClient, question: str = COSTLY, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
-    reply = client.post("/v1/retrieve", json={"question": question, **fields})
-    assert reply.status_code == 200, reply.text
-    body: dict[str, Any] = reply.json()
-    return body
-
-
-def test_a_simple_question_is_answered_without_it(
-    gateway: Callable[..., TestClient], remote: Remote
-) -> None:
+def test_a_simple_question_is_answered_without_it(gateway: Serve, remote: Remote) -> None:
     reply = ask(gateway(), SIMPLE)
     assert (reply["route"]["path"], list(reply["arms"])) == ("dense", ["dense"])
     assert (reply["spent"], reply["saved"], reply["missing"]) == (0.0, 0.02, [])
@@ -57,7 +34,7 @@ def test_a_simple_question_is_answered_without_it(
 
 @pytest.mark.parametrize("question", [MIDDLE, COSTLY])
 def test_any_other_is_answered_with_it(
-    gateway: Callable[..., TestClient], remote: Remote, library: Library, question: str
+    gateway: Serve, remote: Remote, library: Library, question: str
 ) -> None:
     reply = ask(gateway(), question, k=2, explain=True)
     assert [route for route, _ in library.batches] == [Route.AUTO]
@@ -78,35 +55,31 @@ def test_any_other_is_answered_with_it(
     assert remote.asked[0]["q"] == question
 
 
-def test_ids_that_are_ours_are_one_passage(gateway: Callable[..., TestClient]) -> None:
-    reply = ask(gateway(same_ids=True), route="fusion")
+def test_ids_that_are_ours_are_one_passage(gateway: Serve) -> None:
+    reply = ask(gateway(same_ids=True), COSTLY, route="fusion")
     mostar = next(one for one in reply["passages"] if one["id"] == "mostar")
     assert {source["arm"] for source in mostar["sources"]} == {"hybrid", "far"}
     assert mostar["text"].startswith("The Old Bridge spans")  # as it is here
     assert sum(source["share"] for source in mostar["sources"]) == pytest.approx(mostar["score"])
 
 
-def test_the_route_graph_is_the_arm_alone(
-    gateway: Callable[..., TestClient], library: Library, remote: Remote
-) -> None:
+def test_the_route_graph_is_the_arm_alone(gateway: Serve, library: Library, remote: Remote) -> None:
     client = gateway()
-    reply = ask(client, route="graph", k=1)
+    reply = ask(client, COSTLY, route="graph", k=1)
     assert library.batches == []
     assert [one["id"] for one in reply["passages"]] == ["far:span"]
     assert (reply["route"]["path"], reply["route"]["reason"]) == ("graph", "forced")
     assert reply["index"]["version"] == 1
     remote.mode = 500
-    reply = ask(client, route="graph")
+    reply = ask(client, COSTLY, route="graph")
     assert reply["route"]["path"] == "fusion"
     assert reply["missing"] == [{"arm": "far", "reason": "answered 500"}]
 
 
 @pytest.mark.parametrize("route", ["dense", "lexical", "hybrid"])
-def test_routes_of_the_text_arms_never_ask_it(
-    gateway: Callable[..., TestClient], remote: Remote, route: str
-) -> None:
+def test_routes_of_the_text_arms_never_ask_it(gateway: Serve, remote: Remote, route: str) -> None:
     only = {"type": "eq", "key": "y", "value": 1}
-    reply = ask(gateway(request={"q": "{question}"}), route=route, filter=only)
+    reply = ask(gateway(request={"q": "{question}"}), COSTLY, route=route, filter=only)
     assert remote.asked == []
     assert {"missing", "spent", "saved"}.isdisjoint(reply)
 
@@ -114,12 +87,12 @@ def test_routes_of_the_text_arms_never_ask_it(
 @pytest.mark.parametrize("mode", ["hang", "garbled", "drop", "redirect", 429, 500, 503, 401, 422])
 @pytest.mark.parametrize("route", ["auto", "fusion", "graph", "steps"])
 def test_without_it_our_own_fusion_answers(
-    gateway: Callable[..., TestClient], remote: Remote, mode: str | int, route: str
+    gateway: Serve, remote: Remote, mode: str | int, route: str
 ) -> None:
     client = gateway(timeout_ms=100)
     remote.mode = mode
     started = time.perf_counter()
-    reply = ask(client, route=route, deadline_ms=2_000)
+    reply = ask(client, COSTLY, route=route, deadline_ms=2_000)
     assert time.perf_counter() - started < 2
     assert reply["route"]["path"] == "fusion"
     assert {"dense", "graph", "far"} == {*reply["arms"]}
@@ -132,59 +105,59 @@ def test_without_it_our_own_fusion_answers(
 
 
 def test_where_our_graph_is_out_of_time_the_text_arms_answer(
-    gateway: Callable[..., TestClient], remote: Remote, library: Library
+    gateway: Serve, remote: Remote, library: Library
 ) -> None:
     client = gateway(timeout_ms=5_000)
     remote.mode = "hang"
     library.seconds = {Route.FUSION: 1.0}
-    reply = ask(client, deadline_ms=400)
+    reply = ask(client, COSTLY, deadline_ms=400)
     assert reply["missing"][0]["reason"].startswith("gave no answer within 3")
     assert {*reply["arms"]} == {"hybrid", "far"}
     assert len(reply["passages"]) == 3
 
 
 def test_a_list_is_one_more_beside_our_own(
-    gateway: Callable[..., TestClient], remote: Remote, library: Library
+    gateway: Serve, remote: Remote, library: Library
 ) -> None:
     reply = ask(gateway(role="list", price=0.01), COSTLY)
     assert [route for route, _ in library.batches] == [Route.AUTO]
     assert {*reply["arms"]} == {"graph", "far"}
     assert reply["spent"] == 0.01
-    assert ask(gateway(role="list"), route="graph")["passages"][0]["id"] != "far:span"
+    assert ask(gateway(role="list"), COSTLY, route="graph")["passages"][0]["id"] != "far:span"
 
 
-def test_two_arms_are_asked_at_once(gateway: Callable[..., TestClient], remote: Remote) -> None:
+def test_two_arms_are_asked_at_once(gateway: Serve, remote: Remote) -> None:
     client = gateway(table(remote.url, "more", role="list", price=0.03))
     remote.modes = []
-    reply = ask(client)
+    reply = ask(client, COSTLY)
     assert {"far", "more"} <= {*reply["arms"]}
     assert reply["spent"] == pytest.approx(0.05)
-    reply = ask(client, max_cost=0.04)
+    reply = ask(client, COSTLY, max_cost=0.04)
     assert reply["missing"] == [
         {"arm": "more", "reason": "budget: a call costs 0.03, more than is left of max_cost"}
     ]
     assert (reply["spent"], reply["degraded"]) == (0.02, "")
 
 
-def test_budgets_keep_it_out(gateway: Callable[..., TestClient], remote: Remote) -> None:
+def test_budgets_keep_it_out(gateway: Serve, remote: Remote) -> None:
     client = gateway()
-    reply = ask(client, max_cost=0.01)
+    reply = ask(client, COSTLY, max_cost=0.01)
     assert reply["missing"][0]["reason"].startswith("budget: a call costs 0.02")
     assert (reply["route"]["path"], reply["degraded"], remote.asked) == ("graph", "", [])
     remote.mode = "slow"
     remote.seconds = 0.5
-    reply = ask(client, deadline_ms=400)
+    reply = ask(client, COSTLY, deadline_ms=400)
     assert reply["missing"][0]["reason"].startswith("gave no answer within")
     reply = ask(client, SIMPLE, max_cost=0.0)
     assert (reply["missing"], reply["saved"]) == ([], 0.0)
-    reply = ask(client, min_relevance=0.5)
+    reply = ask(client, COSTLY, min_relevance=0.5)
     assert reply["missing"][0]["reason"].startswith("relevance: ")
     assert all(one["relevance"] >= 0.5 for one in reply["passages"])
 
 
-def test_filters_are_held_to_or_refused(gateway: Callable[..., TestClient], remote: Remote) -> None:
+def test_filters_are_held_to_or_refused(gateway: Serve, remote: Remote) -> None:
     only = {"type": "gte", "key": "y", "value": 1600}
-    reply = ask(gateway(), filter=only)
+    reply = ask(gateway(), COSTLY, filter=only)
     assert {one["id"] for one in reply["passages"]} == {"far:span", "tower"}
     assert remote.asked[0]["where"] == only
     refused = gateway(request={"q": "{question}"}).post(
@@ -199,9 +172,7 @@ def keyed(filter_: dict[str, Any]) -> tuple[dict[str, str], str]:
     return {"authorization": f"Bearer {secret}"}, str(key)
 
 
-def test_a_bound_key_is_refused_where_the_arm_cannot_filter(
-    gateway: Callable[..., TestClient], remote: Remote
-) -> None:
+def test_a_bound_key_is_refused_where_the_arm_cannot_filter(gateway: Serve, remote: Remote) -> None:
     headers, line = keyed({"type": "lt", "key": "y", "value": 1600})
     client = gateway(request={"q": "{question}"}, options={"keys": (line,)})
     for path, body in SHAPES:
@@ -268,36 +239,36 @@ def test_a_bound_key_sees_nothing_else_through_an_arm_that_lies(
 
 
 @pytest.fixture
-def bound(
-    gateway: Callable[..., TestClient], remote: Remote
-) -> tuple[TestClient, Remote, dict[str, str]]:
+def bound(gateway: Serve, remote: Remote) -> tuple[TestClient, Remote, dict[str, str]]:
     """A server, its arm, and a key that sees what is before the year 5."""
     headers, line = keyed({"type": "lt", "key": "y", "value": 5})
     return gateway(options={"keys": (line,)}), remote, headers
 
 
-def test_its_breaker_shows_everywhere(gateway: Callable[..., TestClient], remote: Remote) -> None:
+def test_its_breaker_shows_everywhere(gateway: Serve, remote: Remote) -> None:
     client = gateway(open_after=2, open_seconds=0.2)
     remote.mode = 500
     for _ in range(3):
-        reply = ask(client)
+        reply = ask(client, COSTLY)
     assert reply["arms"]["far"]["remote"]["state"] == "open"
-    assert reply["missing"][0]["reason"].startswith("is not called for a while")
+    open_ = "is not called for a while, after 2 failures in a row"
+    assert reply["missing"] == [{"arm": "far", "reason": open_}]
+    assert (reply["arms"]["far"]["remote"]["calls"], reply["spent"]) == (0, 0.0)
     assert len(remote.asked) == 2
     (arm,) = client.get("/ready").json()["arms"]
     assert arm == {"arm": "far", "kind": "http", "role": "graph", "state": "open"}
     assert 'wye_arm_state{arm="far"} 1.0' in client.get("/metrics").text
     time.sleep(0.2)
     remote.mode = "ok"
-    assert ask(client)["arms"]["far"]["remote"]["state"] == "closed"
+    assert ask(client, COSTLY)["arms"]["far"]["remote"]["state"] == "closed"
 
 
-def test_money_is_added_up(gateway: Callable[..., TestClient], remote: Remote, log: Path) -> None:
+def test_money_is_added_up(gateway: Serve, remote: Remote, log: Path) -> None:
     client = gateway(options={"request_log": log})
     for question in (SIMPLE, SIMPLE, COSTLY):
         ask(client, question)
     remote.mode = 500
-    ask(client)
+    ask(client, COSTLY)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["spent"], line["saved"]) for line in lines] == [
         (0.0, 0.02),
@@ -315,7 +286,7 @@ def test_money_is_added_up(gateway: Callable[..., TestClient], remote: Remote, l
 
 
 def test_a_key_that_sees_another_collection_sees_no_arm(
-    serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
+    serve: Serve, library: Library, remote: Remote, tmp_path: Path
 ) -> None:
     path = arms_file(tmp_path, table(remote.url, collection="wiki"))
     secret, key = new_key("ada", [Scope.READ], ["docs"])
@@ -325,7 +296,7 @@ def test_a_key_that_sees_another_collection_sees_no_arm(
     assert "arms" not in client.get("/ready", headers=headers).json()
 
 
-def test_many_at_once_are_all_answered(gateway: Callable[..., TestClient], remote: Remote) -> None:
+def test_many_at_once_are_all_answered(gateway: Serve, remote: Remote) -> None:
     client = gateway(timeout_ms=200, retries=1, open_seconds=0.05)
     remote.modes = ["ok", "hang", "garbled", 429, 500, "drop", "slow", "huge"] * 5
     replies: list[int] = []

@@ -1,9 +1,11 @@
-"""The kind http: the guide's recipes, beside replies of those services' shape, and templates."""
+"""The kind http: the recipes of the guide beside replies of those services' shape, and pointers."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.live import listening
 from tests.service.arms.fakes import Remote
@@ -15,13 +17,13 @@ from tests.service.arms.stores import (
     compared,
     passing,
     recipe,
-    recipes,
 )
 from tests.service.fakes import Library
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
 from wye.router.types import Route
 from wye.service.app import build
+from wye.service.arms.kinds import MISSING, at, check_pointer, fill, names_in
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
@@ -31,11 +33,6 @@ SINCE = Fixed({"type": "gte", "key": "y", "value": 1800})
 NESTED = {"type": "or", "filters": [compared("eq", "kind", "river"), compared("lt", "year", 900)]}
 IDS = [row[0] for row in ROWS]
 TEXTS = [row[2] for row in ROWS]
-
-
-def test_other_servers_have_recipes() -> None:
-    for server in ("chroma", "lightrag", "openai", "opensearch", "qdrant", "wye"):
-        assert recipes()[server]["kind"] == "http"
 
 
 def test_another_wye_answers_with_passages(tmp_path: Path, library: Library) -> None:
@@ -209,3 +206,41 @@ def test_a_list_of_texts_is_enough(tmp_path: Path, remote: Remote) -> None:
     keys = {"kind": "http", "url": f"{remote.url}/find/", "request": {"q": "{question}"}}
     (hit,) = ask(arm_of(tmp_path, **keys, hits="", id="", text=""), "Which?").hits
     assert (hit.text, len(hit.id), remote.paths) == ("Text", 16, ["/find"])
+
+
+DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value"),
+    [
+        ("", DOCUMENT),
+        ("/foo", ["bar", "baz"]),
+        ("/foo/0", "bar"),
+        ("/", 0),
+        ("/a~1b", 1),
+        ("/m~0n", 8),
+        ("/ ", 7),
+        ("/foo/2", MISSING),
+        ("/foo/00", MISSING),
+        ("/foo/-", MISSING),
+        ("/nope/deeper", MISSING),
+    ],
+)
+def test_a_pointer_leads_to_what_the_standard_says(pointer: str, value: object) -> None:
+    assert at(DOCUMENT, check_pointer(pointer)) == value
+
+
+@pytest.mark.parametrize("pointer", ["foo", "/a~2", "/~", "$.foo"])
+def test_what_is_no_pointer_is_refused(pointer: str) -> None:
+    with pytest.raises(ValueError, match="JSON pointer"):
+        check_pointer(pointer)
+
+
+@given(st.text())
+def test_a_question_stays_what_it_is(question: str) -> None:
+    template = {"q": "{question}", "deep": [{"n": "{k}", "w": "{filter}"}], "mode": "x{k}"}
+    values = {"{question}": question, "{k}": 5, "{filter}": MISSING}
+    assert fill(template, values) == {"q": question, "deep": [{"n": 5}], "mode": "x{k}"}
+    assert names_in(template) == {"{question}", "{k}", "{filter}", "x{k}"}
+    assert fill(["{filter}", 3], values) == [3]

@@ -18,7 +18,6 @@ from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
 
 
-@pytest.mark.anyio
 async def test_it_asks_a_running_server_with_the_key_of_the_environment() -> None:
     secret, key = new_key("agent", [Scope.READ])
     settings = ServiceSettings(serve=ServeSettings(keys=(str(key),)))
@@ -40,7 +39,6 @@ async def test_it_asks_a_running_server_with_the_key_of_the_environment() -> Non
             assert "API key is unknown" in refused.content[0].text  # type: ignore[union-attr]
 
 
-@pytest.mark.anyio
 async def test_it_opens_an_index(tmp_path: Path) -> None:
     text = "Charles Babbage designed the Analytical Engine."
     corpus = tmp_path / "corpus.jsonl"

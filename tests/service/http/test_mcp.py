@@ -21,8 +21,6 @@ from wye.service.http.keys import new_key
 from wye.service.mcp_tools import PAGE, Tools
 from wye.service.settings import ServeSettings, ServiceSettings
 
-pytestmark = pytest.mark.anyio
-
 FORMS = ("legacy", "auto")
 TOOLS = ["search", "fetch", "ask"]
 ACCEPT = {"accept": "application/json, text/event-stream"}
