@@ -52,7 +52,9 @@ def check_archive(file: BinaryIO, limits: Limits, kind: str) -> None:
 
 
 def docx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
-    """A DOCX file, tables included, in the order of the document.
+    """A DOCX file in the order of the document, as if all tracked changes were accepted.
+
+    Notes and comments follow what refers to them; the headers and footers of pages come last.
 
     Raises:
         BadFileError: It is not a DOCX file, too large when decompressed, or has a document type
@@ -69,15 +71,56 @@ def docx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
     yield Draft(title, draft.blocks)
 
 
-def _blocks(whole: Any) -> Iterator[Block]:  # noqa: ANN401 - its XML has no types
-    from docx.table import Table  # noqa: PLC0415
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+# What was moved away, and the copy of a text box for old programs.
+_UNSEEN = f"{_W}moveFrom", "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
+
+def _blocks(whole: Any) -> Iterator[Block]:  # noqa: ANN401 - its XML has no types
     levels = {style.style_id: _level(style.name or "") for style in whole.styles}
-    for block in whole.iter_inner_content():
-        if isinstance(block, Table):
-            yield from table_blocks(_rows(block._tbl))
+    notes = {
+        (f"{note.tag}Reference", note.get(f"{_W}id")): ": ".join(
+            filter(None, (note.get(f"{_W}author"), _shown_in(note)))
+        )
+        for part in _parts(whole, "footnotes", "endnotes", "comments")
+        for note in part
+    }
+    for block in whole.element.body.iter(f"{_W}p", f"{_W}tbl"):
+        if next(block.iterancestors(f"{_W}tbl", *_UNSEEN), None) is not None:
+            continue
+        if block.tag == f"{_W}tbl":
+            yield from table_blocks(_rows(block))
         else:
-            yield levels.get(block._p.style or "", 0), block.text
+            yield levels.get(block.style or "", 0), _shown(block)
+        for run in block.iter(f"{_W}r"):
+            yield from ((0, notes.pop((mark.tag, mark.get(f"{_W}id")), "")) for mark in run)
+    edges = map(_shown_in, _parts(whole, "header", "footer"))
+    yield from ((0, text) for text in dict.fromkeys(edges))
+
+
+def _parts(whole: Any, *kinds: str) -> Iterator[Any]:  # noqa: ANN401
+    from docx.oxml import parse_xml  # noqa: PLC0415
+
+    for relation in whole.part.rels.values():
+        if not relation.is_external and relation.reltype.rpartition("/")[2] in kinds:
+            yield parse_xml(relation.target_part.blob)
+
+
+def _shown(paragraph: Any) -> str:  # noqa: ANN401
+    """The text of a paragraph, without that of its text boxes, which have paragraphs."""
+    return "".join(
+        _SIGNS.get(piece.tag.removeprefix(_W)) or piece.text or ""
+        for piece in paragraph.iter(f"{_W}t", *(f"{_W}{sign}" for sign in _SIGNS))
+        if piece.getparent().tag == f"{_W}r"
+        and next(piece.iterancestors(f"{_W}p", *_UNSEEN)) is paragraph
+    )
+
+
+def _shown_in(part: Any) -> str:  # noqa: ANN401
+    """The text of all paragraphs in a cell, a note or a header."""
+    shown = (each for each in part.iter(f"{_W}p") if not [*each.iterancestors(*_UNSEEN)])
+    return "\n".join(map(_shown, shown)).strip()
 
 
 def _level(style: str) -> int:
@@ -97,14 +140,12 @@ def table_blocks(rows: Iterator[str]) -> Iterator[Block]:
 def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
     """The rows of a table; a cell that spans rows is in each, one that spans columns once."""
     above: dict[int, str] = {}
-    for row in table.tr_lst:
+    inside = "{0} | w:sdt/w:sdtContent/{0}".format  # a form's field is around it
+    for row in table.xpath(inside("w:tr[not(w:trPr/w:del)]")):
         column = row.grid_before
         texts: list[str] = []
-        for cell in row.tc_lst:
-            if cell.vMerge == "continue":
-                text = above.get(column, "")
-            else:
-                text = "\n".join(paragraph.text for paragraph in cell.p_lst).strip()
+        for cell in row.xpath(inside("w:tc")):
+            text = above.get(column, "") if cell.vMerge == "continue" else _shown_in(cell)
             above[column] = text
             column += cell.grid_span
             texts.append(text)

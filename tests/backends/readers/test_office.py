@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import docx as word
 import pytest
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +42,38 @@ def rewritten(content: bytes, change: Callable[[bytes], bytes]) -> io.BytesIO:
 
 def rows(text: str | bytes, options: Options = DEFAULT) -> list[Draft]:
     return list(csv(io.BytesIO(text.encode() if isinstance(text, str) else text), LIMITS, options))
+
+
+def test_changes_fields_boxes_notes_and_headers_of_a_word_file() -> None:
+    """What a reader of the pages sees, each note beside what it is said of."""
+    space, run = "http://schemas.openxmlformats.org/", "<w:r><w:t>{}</w:t></w:r>".format
+    field = "<w:sdt><w:sdtContent>{}</w:sdtContent></w:sdt>".format
+    row = "<w:tr>{}<w:tc><w:p>{}</w:p></w:tc></w:tr>".format
+    box = f"<w:r><w:pict><w:txbxContent><w:p>{run('in a box')}</w:p></w:txbxContent></w:pict></w:r>"
+    old = f'<m:Fallback xmlns:m="{space}markup-compatibility/2006">{box}</m:Fallback>'
+    gone = f"<w:del><w:r><w:delText>two</w:delText></w:r></w:del><w:moveFrom>{run(9)}</w:moveFrom>"
+    moved = f"{gone}<w:ins>{run('six')}</w:ins><w:r><w:tab/><w:t>days</w:t></w:r>{box}{old}"
+    table = row("", run("kept")) + row("<w:trPr><w:del/></w:trPr>", run("deleted"))
+    table = f"<w:tbl>{table}{field(row('', run('filled in')))}</w:tbl>"
+    mark = '<w:r><w:t>Open.</w:t><w:footnoteReference w:id="7"/></w:r>'
+    body = field(f"<w:p>{moved}</w:p>{table}<w:p>{mark}</w:p>").encode()
+    note = f'<w:footnote w:id="7"><w:p>{run("Not on Fridays.")}</w:p></w:footnote>'
+    note = f'<w:footnotes xmlns:w="{space}wordprocessingml/2006/main">{note}</w:footnotes>'
+
+    whole = word.Document()
+    whole.add_comment(whole.add_paragraph("Before").runs, "why not?", author="Ada Finch")
+    whole.sections[0].header.paragraphs[0].text = "Form F-19"
+    part = Part(PackURI("/word/notes.xml"), "application/xml", note.encode(), whole.part.package)
+    whole.part.relate_to(part, f"{space}officeDocument/2006/relationships/footnotes")
+    kept = io.BytesIO()
+    whole.save(kept)
+    end = b"<w:sectPr"
+    [result] = docx(rewritten(kept.getvalue(), lambda part: part.replace(end, body + end)), LIMITS)
+    assert [level for level, _ in result.blocks] == [0, 0, 0, 0, HEADER, ROW, 0, 0, 0]
+    assert [text for _, text in result.blocks] == [
+        *("Before", "Ada Finch: why not?", "six\tdays", "in a box", "kept", "filled in"),
+        *("Open.", "Not on Fridays.", "Form F-19"),
+    ]
 
 
 def test_headings_and_cells_of_a_word_file() -> None:
