@@ -143,6 +143,7 @@ class AnswerParams:
         options: Sampling options, by OpenAI's names.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
         texts: What a language model is shown of the first passages; None for whole texts.
+        searched: As in `Reply`: by its words, if there is one, sentences are quoted.
     """
 
     question: str
@@ -154,6 +155,7 @@ class AnswerParams:
     answerability: float | None = None
     abstain_below: float = 0.0
     texts: Sequence[str] | None = None
+    searched: str = ""
 
 
 class AnswerGenerator:
@@ -268,7 +270,7 @@ async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
     """Quotes with their citations, found in a thread; also sets the answer's `quotes`."""
     texts = [(each.title, each.text) for each in params.passages]
     is_known = params.answerability is not None
-    search = partial(best_sentences, params.question, texts, known=is_known)
+    search = partial(best_sentences, params.searched or params.question, texts, known=is_known)
     answer.quotes = await to_thread(search)
     pieces = [f"{unnumbered(str(quote))} [{quote.number}]" for quote in answer.quotes]
     return [piece if n == 0 else f" {piece}" for n, piece in enumerate(pieces)]

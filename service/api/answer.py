@@ -193,6 +193,7 @@ async def find_passages(
         history=history,
         answerability=result.reply.answerability,
         texts=await _packed_texts(service, result, passages),
+        searched=result.reply.searched,
         **how,
     )
     return answering, retrieve_reply(result)
@@ -216,7 +217,7 @@ async def _packed_texts(
         snapshot = session.snapshot
         ids = [*snapshot.passages([passage.id for passage in passages])]
         arm = cast("ZoomRetriever", snapshot.further(Route.ZOOM))
-        question = result.reply.question
+        question = result.reply.searched or result.reply.question
         query = Query(question, session.analyser.encode_questions([question])[0])
         scores = arm.score_sentences(query, ids, snapshot.allowed(params.filter))
         return dict(zip(ids, scores, strict=True))
@@ -239,7 +240,7 @@ def answer_value(params: AnswerParams, answer: GeneratedAnswer) -> AnswerValue:
                     text=quote.text,
                     start=(start := passage.text.find(quote.text)),
                     end=start + len(quote.text),
-                    marks=marks(params.question, quote.text),
+                    marks=marks(params.searched or params.question, quote.text),
                 )
                 for quote in answer.quotes
                 if quote.number == number

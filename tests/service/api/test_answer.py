@@ -2,10 +2,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests.service.fakes import LIBRARY, Endpoint, Library, Serve
 from wye.backends.types import Passage
+from wye.router.types import Reply
 from wye.service.settings import GeneratorSettings
 
 RIVER = {"question": "What river flows into the Adriatic?", "route": "graph"}
@@ -196,3 +198,19 @@ def test_a_follow_up_is_rewritten_by_the_model(
     endpoint.script = [(401, {})]
     body = client.post("/v1/answer", json=IT).json()
     assert body["retrieval"]["question"] == "Where is it? (Stari Most)"
+
+
+def test_sentences_are_quoted_by_the_words_that_were_searched_for(
+    client: TestClient, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meant = "What flows into the Adriatic?"
+    answer = library._answer
+
+    def answered(_question: str, *how: Any) -> Reply:  # noqa: ANN401
+        return replace(answer(meant, *how), searched=meant)
+
+    monkeypatch.setattr(library, "_answer", answered)
+    body = client.post("/v1/answer", json={**RIVER, "question": "What flows into it?"}).json()
+    (first, *_) = body["citations"][0]["sentences"]
+    assert (first["text"], first["marks"]) == ("It flows into the Adriatic.", [[3, 8], [18, 26]])
+    assert body["retrieval"]["searched"] == meant
