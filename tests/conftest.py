@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from tests.fakes import ReadingAnalyser, line, syntax_parser
 from tests.hashing import FakeAnalyser
+from tests.service.arms.fakes import Remote
 from wye.featurizer.analyser import AnalyserSettings
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.model_files import TrainedRouter, save_router
@@ -100,6 +102,13 @@ def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def remote() -> Iterator[Remote]:
+    """A search service of others."""
+    with closing(Remote()) as made:
+        yield made
 
 
 def _forget_settings() -> None:

@@ -139,12 +139,7 @@ class FakeAnalyser(HashAnalyser):
         """Every word is one."""
         return True
 
-    def parse_questions(
-        self,
-        texts: Sequence[str],
-        *,
-        tokens: bool = False,
-    ) -> list[Parse]:
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per text, in order, without tokens."""
         found = []
         for text in texts:
@@ -152,12 +147,7 @@ class FakeAnalyser(HashAnalyser):
             found.append(Parse(text, (), tuple(names), ()))
         return found
 
-    def syntax_of(
-        self,
-        parses: Sequence[Parse],
-        *,
-        trees: bool = True,
-    ) -> list[Syntax]:
+    def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
         """Syntax without tokens or trees, so that no question has a plan."""
         return [Syntax((), ()) for _ in parses]
 

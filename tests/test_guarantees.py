@@ -82,7 +82,4 @@ def test_what_is_no_guard_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
     assert sentences(
         "# A\n\n## What always holds\n\n- One `a.b` is. Two\n  are.\n\n## B\n- C."
-    ) == [
-        "One `a.b` is.",
-        "Two are.",
-    ]
+    ) == ["One `a.b` is.", "Two are."]

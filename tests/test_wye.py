@@ -195,9 +195,7 @@ def test_questions_asked_together_have_the_same_hits(index: wye.Index) -> None:
 
 
 def test_the_router_decides_and_follows_its_thresholds(
-    tmp_path: Path,
-    handmade_router: Callable[[Path, str, float], Path],
-    reading_models: None,
+    tmp_path: Path, handmade_router: Callable[[Path, str, float], Path], reading_models: None
 ) -> None:
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.4, 0.6), wye.Route.LEXICAL), {})

@@ -208,14 +208,6 @@ def test_a_large_corpus_is_compressed_by_itself() -> None:
         assert (retriever.deepest > 100) == is_exact
 
 
-def test_many_scores_as_near_as_the_last_are_all_looked_at() -> None:
-    generator = np.random.default_rng(6)
-    vectors = np.concatenate([unit(generator, 50, 16), np.repeat(unit(generator, 1, 16), 90, 0)])
-    query = vectors[-1] + np.float32(0.1) * vectors[0]
-    ranking = DenseRetriever(ids_of(140), vectors).search(questions(query[None]), 20)[0]
-    assert_equals_slow(ranking, vectors, query, 20)
-
-
 @pytest.mark.parametrize("kind", ["exact", "compressed"])
 @given(
     base=st.integers(0, 700),

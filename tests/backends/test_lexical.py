@@ -9,19 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wye.backends.lexical import (
-    NO_TERM,
-    LexicalRetriever,
-    LexicalSettings,
-    question_notations,
-)
+from wye.backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, question_notations
 from wye.backends.notations import notations
 from wye.backends.numerics import RequestError
 from wye.backends.text import singular, terms
 from wye.backends.types import Query, Ranking
-
-PLAIN = LexicalSettings(stemmer="none", stopwords=())
-
 
 TEXTS = [
     "Ada Lovelace\nAda Lovelace wrote the first program.",
@@ -180,10 +172,7 @@ def test_settings_that_mean_nothing_are_refused(name: str, value: object, messag
 
 @settings(max_examples=60)
 @given(
-    old=st.lists(text, max_size=6),
-    new=st.lists(text, max_size=4),
-    data=st.data(),
-    question=text,
+    old=st.lists(text, max_size=6), new=st.lists(text, max_size=4), data=st.data(), question=text
 )
 def test_with_late_passages_it_ranks_as_one_of_all(
     old: list[str], new: list[str], data: st.DataObject, question: str

@@ -5,14 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wye.backends.lexical import question_notations
-from wye.backends.notations import (
-    WITHIN,
-    codes_in,
-    days_within,
-    notations,
-    notations_of,
-    phrase_at,
-)
+from wye.backends.notations import WITHIN, codes_in, days_within, notations, notations_of, phrase_at
 
 PIECES = (
     "5 March march 2040 , - . / : 05 12 31 pm a.m. 0 125 000 1.25 million k € $ mm % E-9 QX77 Öl",

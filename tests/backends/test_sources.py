@@ -212,10 +212,7 @@ def test_text_files_are_chunked_and_lines_only_when_asked_or_huge(tmp_path: Path
     [
         ("nowhere.jsonl", r"no file or folder .*nowhere\.jsonl"),
         ("picture.png", "has an unsupported type. Give a file that ends in .txt, .md"),
-        (
-            "empty",
-            r"neither corpus\.jsonl nor a file that .* It contains 2 \.xyz, 1 without an",
-        ),
+        ("empty", r"neither corpus\.jsonl nor a file that .* It contains 2 \.xyz, 1 without an"),
     ],
 )
 def test_what_is_no_source_is_refused_at_the_call(tmp_path: Path, name: str, message: str) -> None:

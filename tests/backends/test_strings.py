@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wye.backends.strings
-from wye.backends.strings import (
-    END,
-    SentenceWords,
-    Strings,
-    Words,
-    ascending,
-    find_all,
-)
+from wye.backends.strings import END, SentenceWords, Strings, Words, ascending, find_all
 from wye.backends.text import starts_like_a_name, tokenise
 
 texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)

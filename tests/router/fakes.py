@@ -267,11 +267,7 @@ class ByLength(RoutingModel):
         return ("word_length_max",)
 
     def decide(
-        self,
-        features: Float64,
-        *,
-        nested: Sequence[bool] | None = None,
-        explain: bool = False,
+        self, features: Float64, *, nested: Sequence[bool] | None = None, explain: bool = False
     ) -> list[Decision]:
         self.seen.append(features)
         scores = self.score(features)

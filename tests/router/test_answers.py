@@ -136,10 +136,6 @@ def test_quotes_are_quotes(question: str, passages: list[tuple[str, str]], most:
         assert quote.text in passages[quote.number - 1][1]
 
 
-BRIDGE_TEXT = "Stari Most is a bridge. Boats are popular. It was rebuilt in 2004."
-RIVER_TEXT = "The Neretva is a river. It flows into the Adriatic."
-
-
 def test_names() -> None:
     text = "The poet J. R. R. Tolkien met Ludwig van Beethoven, Earl of Oxford in Rome."
     assert names_in(text) == ["J. R. R. Tolkien", "Ludwig van Beethoven", "Earl of Oxford", "Rome"]

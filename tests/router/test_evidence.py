@@ -59,10 +59,7 @@ QUERY = Query(
     np.ones(2, np.float32),
     mentions=(Mention("Ada Lind", "entity"), Mention("Bo", "entity"), Mention("reef", "phrase")),
 )
-SEEDS = (
-    SeedStats("Ada Lind", 1.0, "name", 8, 2),
-    SeedStats("reef", 0.3, "vocabulary", 1, 0),
-)
+SEEDS = (SeedStats("Ada Lind", 1.0, "name", 8, 2), SeedStats("reef", 0.3, "vocabulary", 1, 0))
 FULL = ArmResults(
     QUERY,
     SEEDS,
@@ -74,6 +71,7 @@ FULL = ArmResults(
         ),
     },
 )
+LISTS = {arm: FULL.rankings[arm] for arm in (Route.DENSE, Route.LEXICAL)}
 
 
 def test_each_by_hand() -> None:
@@ -113,9 +111,7 @@ def test_nothing_found_is_zero_everywhere() -> None:
 
 
 def test_the_cheap_ones_need_no_walk() -> None:
-    early = replace(
-        FULL, rankings={arm: FULL.rankings[arm] for arm in (Route.DENSE, Route.LEXICAL)}
-    )
+    early = replace(FULL, rankings=LISTS)
     assert np.array_equal(signals([early], CHEAP_SIGNALS), signals([FULL], CHEAP_SIGNALS))
 
 
@@ -201,15 +197,6 @@ TEXT_QUERY = Query(
 )
 
 
-def text_ranking(arm: Route, **hits: float) -> Ranking:
-    pairs = enumerate(hits.items(), start=1)
-    return Ranking(arm, tuple(RankedHit(id_, score, rank) for rank, (id_, score) in pairs), 100)
-
-
-LISTS = {
-    Route.DENSE: text_ranking(Route.DENSE, a=0.9, b=0.8, c=0.5),
-    Route.LEXICAL: text_ranking(Route.LEXICAL, b=8.0, a=6.0),
-}
 COVERAGE = Coverage(
     scores=(1.0, 0.7),
     words=(
@@ -290,7 +277,7 @@ def test_nothing_found_is_no_error_and_words_without_a_name_are_all_there() -> N
 
 
 def test_entropy_is_1_where_all_are_alike() -> None:
-    alike = text_ranking(Route.DENSE, **dict.fromkeys("abcde", 0.5))
+    alike = ranking(Route.DENSE, *dict.fromkeys("abcde", 0.5).items())
     found = text_signals_of(ArmResults(TEXT_QUERY, rankings={Route.DENSE: alike}))
     assert found["text_dense_entropy"] == pytest.approx(1)
 
@@ -302,7 +289,7 @@ def test_the_scale_of_the_lexical_arm_does_not_matter(scores: list[float], by: f
     larger = {id_: score * by for id_, score in hits.items()}
     one, other = (
         text_signals_of(
-            ArmResults(TEXT_QUERY, rankings={Route.LEXICAL: text_ranking(Route.LEXICAL, **each)})
+            ArmResults(TEXT_QUERY, rankings={Route.LEXICAL: ranking(Route.LEXICAL, *each.items())})
         )
         for each in (hits, larger)
     )

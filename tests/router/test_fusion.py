@@ -238,19 +238,6 @@ def test_scores_by_hand() -> None:
     assert sum(source.share for source in first.sources) == pytest.approx(first.score)
 
 
-def test_a_list_that_has_all_matches_counts_from_nothing() -> None:
-    whole = combine_scores([scored("lexical", {"a": 4.0, "b": 2.0}, 2)], [1.0], k=2)
-    assert [hit.score for hit in whole.hits] == [1.0, 0.5]
-    cut = combine_scores([scored("lexical", {"a": 4.0, "b": 2.0}, 3)], [1.0], k=2)
-    assert [hit.score for hit in cut.hits] == [0.5, 0.0]
-
-
-def test_an_empty_list_says_nothing() -> None:
-    dense = scored("dense", {"a": 0.3, "b": 0.2})
-    with_empty = combine_scores([dense, scored("lexical", {})], [1.0, 1.0], k=2)
-    assert with_empty.hits == combine_scores([dense], [1.0], k=2).hits
-
-
 def test_the_walk_s_scale_does_not_matter() -> None:
     masses = {"a": 0.3, "b": 0.02, "c": 0.001}
     small = {id_: mass * 1e-5 for id_, mass in masses.items()}

@@ -8,13 +8,12 @@ from tests.router.test_relevance import model
 from wye.backends.types import Float64
 from wye.featurizer.plan import Plan, Step
 from wye.router.batch import LONGEST_STEPPED, Batch
-from wye.router.errors import FusionError, ModelFileError, QuestionError
+from wye.router.errors import ModelFileError, QuestionError
 from wye.router.evidence import COLUMNS
 from wye.router.fusion import FusionSettings
 from wye.router.gateway import EMPTY_INDEX, NO_QUESTION, Gateway
 from wye.router.relevance import RelevanceModel
 from wye.router.session import decide_without_index
-from wye.router.steps import OUT_OF_TIME
 from wye.router.types import ARMS, FURTHER, Ask, Route
 
 BY_RANK = FusionSettings("rrf")
@@ -157,12 +156,6 @@ def test_fusion_asks_the_arms_that_it_weighs(
     assert (reply.route, {*reply.arms}, len(reply.ranking.hits)) == (route, {*asked}, 2)
 
 
-def test_no_weight_at_all_is_refused(arms: FakeArms) -> None:
-    nothing = FusionSettings("rrf", lists=("dense",), s=1.0)
-    with pytest.raises(FusionError, match="Nothing is left to fuse"):
-        gateway(arms, fusion=nothing).search(["one"], Ask(Route.FUSION, 2))
-
-
 def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
     (reply,) = gateway(arms).search(["one"], Ask(Route.DENSE, 4, {"any": 1}))
     assert [hit.id for hit in reply.ranking.hits] == ["p1", "p2", "p3"]
@@ -240,15 +233,12 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     assert {*replies[0].seconds} == stages
 
 
-class ByText(ByLength):
+class ByText(ByCorpus):
     """Looks at the dense list alone, for which nothing is parsed."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         return ("dense_best",)
-
-    def score(self, features: Float64) -> list[float]:
-        return [1 - best for best in column(features, "dense_best")]
 
 
 def test_an_explanation_has_trees_though_the_router_parses_nothing(arms: FakeArms) -> None:
@@ -359,14 +349,6 @@ def test_among_rows_names_are_followed_without_a_plan_whatever_the_score(
     for among_rows, routes in ((False, ["dense", "dense"]), (True, ["dense", "steps"])):
         monkeypatch.setattr("wye.router.gateway.cells_of", lambda _, is_row=among_rows: is_row)
         assert [one.route for one in routed.decide(questions)] == routes
-
-
-def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
-    _planned(monkeypatch)
-    (reply,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, step_ms=1e-9))
-    assert (reply.ranking.degraded, reply.searches) == (OUT_OF_TIME, 0)
-    (fused,) = gateway(arms).search(["who that"], Ask(Route.FUSION, 2))
-    assert [hit.id for hit in reply.ranking.hits] == [hit.id for hit in fused.ranking.hits]
 
 
 def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:

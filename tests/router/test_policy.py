@@ -195,13 +195,6 @@ def test_a_decision_can_be_replayed(model: RoutingModel, scorer: Scorer, feature
         assert decision.contributions == ()
 
 
-def test_an_explained_decision_adds_up(model: RoutingModel, features: Float64) -> None:
-    for decision in model.decide(features, explain=True):
-        assert decision.logit is not None
-        total = math.fsum(part.logit for part in decision.contributions)
-        assert total == pytest.approx(decision.logit, abs=1e-4)
-
-
 def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64) -> None:
     other = model.with_policy(Policy(Thresholds(0, 0)))
     before, after = model.decide(features), other.decide(features)

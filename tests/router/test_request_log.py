@@ -3,7 +3,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -82,27 +81,6 @@ def test_a_disk_that_refuses_costs_the_lines_that_it_refuses(
     # A line may lack its end alone, and then the next one gives it that.
     assert [id_ for id_ in told(path) if id_ in ids] == ids
     assert len(ids) >= 15 - len(room)
-
-
-@pytest.fixture
-def full(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own with no room left; `full / "filler"` takes it."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no disk can be mounted here")
-    yield tmp_path
-    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
-
-
-def test_a_disk_that_is_full_and_has_room_again(full: Path) -> None:
-    log = RequestLog(full / "log.jsonl")
-    (full / "filler").write_bytes(b"x" * 50_000)
-    ids = written([log], range(400))
-    assert 0 < len(ids) < 400
-    (full / "filler").unlink()
-    log.write(RETRIEVAL, "after", {})
-    log.close()
-    assert told(full / "log.jsonl") == [*ids, "after"]
 
 
 LIMITED = """

@@ -77,10 +77,7 @@ def test_scores_come_in_the_order_of_the_texts() -> None:
     ],
 )
 def test_a_reply_that_is_none_is_refused(said: object, why: str) -> None:
-    with (
-        endpoint(lambda body: said) as (url, _),
-        pytest.raises(RerankerError, match=why),
-    ):
+    with endpoint(lambda body: said) as (url, _), pytest.raises(RerankerError, match=why):
         EndpointScorer(url, "").score("Which?", ["a", "b"])
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAI
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
 from tests.live import inside
-from tests.service.fakes import Endpoint, Library, Serve, Shelf, stored
+from tests.service.fakes import Endpoint, Library, Serve, Shelf, official, stored
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
@@ -69,6 +70,18 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture
 def client(serve: Serve, library: Library) -> TestClient:
     return serve(library)
+
+
+@pytest.fixture
+def ai(client: TestClient) -> OpenAI:
+    """OpenAI's own client of the server."""
+    return official(client)
+
+
+@pytest.fixture
+def writing(serve: Serve, library: Library, with_model: GeneratorSettings) -> TestClient:
+    """A client of a server where a language model writes the answers."""
+    return serve(library, generator=with_model)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.live import inside, until
+from tests.service.fakes import retrieve
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.featurizer.analyser import AnalyserSettings
@@ -80,9 +81,7 @@ def client(settings: ServiceSettings) -> Iterator[TestClient]:
 
 
 def route_in(client: TestClient, collection: str) -> dict[str, Any]:
-    reply = client.post("/v1/retrieve", json={"question": QUESTION, "collection": collection})
-    assert reply.status_code == 200, reply.text
-    route: dict[str, Any] = reply.json()["route"]
+    route: dict[str, Any] = retrieve(client, QUESTION, collection=collection)["route"]
     return route
 
 

@@ -15,13 +15,11 @@ from wye.backends.store.documents import Removal, remove
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-from wye.router.errors import ModelFileError, RouterError
-from wye.router.model_files import save_policy
-from wye.router.policy import Policy
+from wye.router.errors import ModelFileError
 from wye.router.session import Session
-from wye.router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
+from wye.router.settings import load_settings
 from wye.router.types import Ask, Route, Thresholds
-from wye.service.collections import BASE, INDEX, THRESHOLDS, Collection, check_router
+from wye.service.collections import BASE, INDEX, THRESHOLDS, Collection
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.http.problems import Problem
@@ -315,17 +313,3 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
     client = start(ServeSettings())
     # A busy machine may be slower for one of them.
     assert min(map(takes, BRIDGES)) < 1
-
-
-def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
-    file = tmp_path / "thresholds.json"
-    save_policy(file, Policy(Thresholds(0.1, 0.2), router=DEFAULT_ROUTER), {})
-    check_router(RoutingSettings())
-    check_router(RoutingSettings(thresholds=str(file)))
-    with pytest.raises(RouterError, match=r"There is no router 'nobody/v1'"):
-        check_router(RoutingSettings("nobody/v1"))
-    with pytest.raises(RouterError, match=r"missing.json' cannot be read"):
-        check_router(RoutingSettings(thresholds=str(tmp_path / "missing.json")))
-    save_policy(file, Policy(Thresholds(0.1, 0.2), router="another/v1"), {})
-    with pytest.raises(RouterError, match=f"'another/v1', not '{DEFAULT_ROUTER}'"):
-        check_router(RoutingSettings(thresholds=str(file)))

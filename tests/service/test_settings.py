@@ -8,11 +8,7 @@ from wye.router.errors import SettingsError
 from wye.router.settings import ELSEWHERE, KEY, Settings, variables
 from wye.router.settings import load_settings as load_routers
 from wye.service.errors import ServiceError
-from wye.service.settings import (
-    ServiceSettings,
-    index_folders,
-    load_settings,
-)
+from wye.service.settings import ServiceSettings, index_folders, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {".py", ".md", ".yaml", ".toml", ".js", ".html", ".ipynb", ".sh", ".yml"}

@@ -8,14 +8,7 @@ from wye.router.evidence import COLUMNS, NAMES_SIGNAL
 from wye.router.policy import Policy, bands
 from wye.router.types import Route, Thresholds
 from wye.training.evaluation_set import EvaluationSet
-from wye.training.held_out import (
-    AUTO,
-    ORACLE,
-    Summary,
-    SystemOutcomes,
-    run_systems,
-    summarise,
-)
+from wye.training.held_out import AUTO, ORACLE, Summary, SystemOutcomes, run_systems, summarise
 from wye.training.labels import Disagreement
 from wye.training.measures import MEASURES
 

@@ -21,11 +21,7 @@ def replays() -> list[TrainingReplay]:
         return "".join(draw.permutation(list("abcdefghij"))[: draw.integers(0, 10)])
 
     def question(at: int) -> Replayed:
-        return replayed(
-            f"q{at}",
-            "abc"[: draw.integers(1, 4)],
-            {arm: found() for arm in (D, L, G)},
-        )
+        return replayed(f"q{at}", "abc"[: draw.integers(1, 4)], {arm: found() for arm in (D, L, G)})
 
     return [
         replay_of(*(question(at) for at in range(60)), dataset="one"),

@@ -9,6 +9,7 @@ import pytest
 
 import wye
 from benchmarks.harness import DEMO
+from tests.training.made import write_dataset
 from wye.router.relevance import ANSWER_EVIDENCE, FEW, FIRST, PASSAGE_EVIDENCE
 from wye.router.relevance_files import RELEVANCE, load_relevance
 from wye.router.settings import load_settings
@@ -41,16 +42,16 @@ RIVERS = ("Volga", "Danube", "Ebro", "Tagus", "Loire", "Rhone", "Seine", "Oder")
 
 def dataset(folder: Path, name: str, places: tuple[str, ...], thing: str) -> QuestionSource:
     """A folder of documents and questions with its index."""
-    folder = folder / name
-    (folder / "qrels").mkdir(parents=True)
     texts = {place: f"{place} has a {thing} that {place} is known for." for place in places}
-    asked = [{"_id": f"q-{p}", "text": f"Which {thing} is {p} known for?"} for p in places]
-    told = [{"_id": place, "title": place, "text": text} for place, text in texts.items()]
-    for file, lines in (("corpus.jsonl", told), ("queries.jsonl", asked)):
-        (folder / file).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    for split, own in (("train", places[:6]), ("dev", places[6:])):
-        rows = "".join(f"q-{place}\t{place}\t1\n" for place in own)
-        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    folder = write_dataset(
+        folder / name,
+        [(place, place, text) for place, text in texts.items()],
+        [(f"q-{place}", f"Which {thing} is {place} known for?") for place in places],
+        {
+            split: [f"q-{place}\t{place}\t1" for place in own]
+            for split, own in (("train", places[:6]), ("dev", places[6:]))
+        },
+    )
     with wye.create(folder / "index") as index:
         index.add(wye.Document(place, place, text) for place, text in texts.items())
     return QuestionSource(folder, folder / "index")

@@ -230,10 +230,7 @@ def test_a_dataset_may_name_its_index(tiny: Path, tmp_path: Path) -> None:
     assert parse_source(str(tiny), default) == QuestionSource(tiny, default)
     assert parse_source(f"{tiny}={tmp_path / 'own'}", default).index == tmp_path / "own"
     assert parse_source(f"{tiny}={tmp_path / 'own'}", None).name == "tiny"
-    assert [QuestionSource(tiny, default).has(split) for split in ("train", "dev")] == [
-        True,
-        False,
-    ]
+    assert [QuestionSource(tiny, default).has(split) for split in ("train", "dev")] == [True, False]
 
 
 @pytest.mark.parametrize("split", ["test", "Test", "validation"])

@@ -179,13 +179,3 @@ def test_nothing_is_written_where_the_thresholds_in_use_stay(
     code, _, err = wye(*trained.tune("--max-latency-ms", "0.001"))
     assert code == 2
     assert re.search(r"even the fastest route takes \d+\.\d ms on average", err)
-
-
-def test_a_router_that_asks_the_corpus_needs_an_index(
-    trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
-    code, _, err = wye("route", HOP)
-    assert (code, "Name its index with --index DIR or WYE_INDEX." in err) == (2, True)
-    code, out, _ = wye("route", HOP, "--index", trained.index, "--explain")
-    assert (code, "graph" in out) == (0, True)

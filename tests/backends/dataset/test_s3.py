@@ -6,9 +6,8 @@
 import json
 import re
 import socket
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from tests.live import inside, until
+from tests.live import LocalServer, inside, until
 from wye.backends.errors import IndexNotFoundError
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Passage
@@ -30,16 +29,6 @@ boto3 = pytest.importorskip("boto3")
 pytestmark = pytest.mark.usefixtures("fake_models")
 
 TEXTS = "The Iron Bridge spans the Severn.", "The Severn is the longest river of Britain."
-
-
-class Failing(BaseHTTPRequestHandler):
-    """A store whose every reply is an error of its own."""
-
-    def do_GET(self) -> None:
-        self.send_error(500)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 class Store:
@@ -156,11 +145,8 @@ def test_what_is_wrong_is_one_sentence(store: Store, monkeypatch: pytest.MonkeyP
     assert "no such bucket" in says("s3://nowhere/none")
     assert "refuses these credentials" in says(AWS_ACCESS_KEY_ID="AKIAWRONG")
     assert "refuses these credentials" in says(AWS_SECRET_ACCESS_KEY="wrong")
-    with HTTPServer(("127.0.0.1", 0), Failing) as failing:
-        threading.Thread(target=failing.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{failing.server_port}"
-        assert "the store fails" in says(AWS_ENDPOINT_URL=url)
-        failing.shutdown()
+    with closing(LocalServer(lambda request, _: request.send_error(500))) as failing:
+        assert "the store fails" in says(AWS_ENDPOINT_URL=failing.url)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never replies
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert "does not answer" in says(AWS_ENDPOINT_URL=url)

@@ -15,12 +15,7 @@ from tests.backends.trigraph.test_retriever import questions
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import ClueRetriever
 from wye.backends.papers.settings import ZoomSettings
-from wye.backends.papers.zoom import (
-    NOTHING_STANDS_OUT,
-    ZoomRetriever,
-    chunk_zoom,
-    decoupled_walk,
-)
+from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, chunk_zoom, decoupled_walk
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever

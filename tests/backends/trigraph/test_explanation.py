@@ -31,9 +31,7 @@ VECTORS = {
     "Bo Ek was born in Como.": [0.875, 0, 0, 0],
 }
 SETTINGS = TriGraphSettings(
-    assembly=AssemblySettings(noun_phrases="on"),
-    lexical_weight=0,
-    lexical_weight_titled=0,
+    assembly=AssemblySettings(noun_phrases="on"), lexical_weight=0, lexical_weight_titled=0
 )
 QUERY = Query(
     "Where was the husband of Ada Lind born?",

@@ -32,10 +32,7 @@ PASSAGES = (
 
 @pytest.fixture
 def arms(corpus_of: CorpusOf) -> tuple[TriGraphRetriever, LexicalRetriever]:
-    vectors = {
-        "A warden, Odd Lie, heard the noise.": [1.0, 0.0],
-        "Runa Berg slept.": [0.6, 0.8],
-    }
+    vectors = {"A warden, Odd Lie, heard the noise.": [1.0, 0.0], "Runa Berg slept.": [0.6, 0.8]}
     corpus = corpus_of(*PASSAGES, vectors=vectors, dimension=2)
     settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
     texts = [f"{p.title}\n{corpus.texts([row])[0]}" for row, p in enumerate(PASSAGES)]

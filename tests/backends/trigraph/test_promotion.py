@@ -77,9 +77,7 @@ def test_an_explanation_says_where_a_passage_was_named(arm: TriGraphRetriever) -
     assert total == pytest.approx(1)
 
 
-def test_a_question_that_names_nothing_is_ranked_by_the_prior_alone(
-    arm: TriGraphRetriever,
-) -> None:
+def test_a_question_that_names_nothing_is_ranked_by_the_prior_alone(arm: TriGraphRetriever) -> None:
     batch = arm.batch([Query("who wrote?", np.array([1, 0], np.float32))])
     (ranking,) = batch.search([0], 4)
     assert ranking.degraded == NO_SEED

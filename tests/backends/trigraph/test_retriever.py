@@ -25,16 +25,7 @@ from wye.backends.trigraph import bridging, question
 from wye.backends.trigraph.bridging import DOUBT
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
-from wye.backends.types import (
-    Float32,
-    Float64,
-    Mask,
-    Mention,
-    Passage,
-    Query,
-    Ranking,
-    Scores,
-)
+from wye.backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking, Scores
 from wye.router.settings import load_settings
 
 CorpusOf = Callable[..., Corpus]
@@ -354,11 +345,7 @@ HOP_VECTORS = {
 HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.float32))
 # Nothing but the walk: no titles, no similarity.
 BARE = replace(
-    NO_LEXICAL,
-    assembly=LINEARRAG.assembly,
-    similarity_weight=0,
-    title_weight=0,
-    degree_power=0,
+    NO_LEXICAL, assembly=LINEARRAG.assembly, similarity_weight=0, title_weight=0, degree_power=0
 )
 
 

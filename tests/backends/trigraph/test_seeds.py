@@ -38,10 +38,7 @@ class Asker:
     """Names seeds instead of numbering them."""
 
     def __init__(
-        self,
-        corpus: Corpus,
-        settings: SeedSettings,
-        noun_phrases: Literal["on", "off"] = "on",
+        self, corpus: Corpus, settings: SeedSettings, noun_phrases: Literal["on", "off"] = "on"
     ) -> None:
         self.graph = assemble(corpus, AssemblySettings(noun_phrases=noun_phrases))
         self.finder = SeedFinder(self.graph, corpus, settings)

@@ -80,10 +80,7 @@ COUNTED = {
         "(FRAG (ADVP (RB Perhaps)) (. .))",
         "1 W, 1 S, 1 C, 1 T",
     ),
-    "a fragment around a clause": (
-        f"(FRAG (INTJ (UH Well)) {CLAUSE})",
-        "3 W, 1 S, 1 C, 1 T, 1 VP",
-    ),
+    "a fragment around a clause": (f"(FRAG (INTJ (UH Well)) {CLAUSE})", "3 W, 1 S, 1 C, 1 T, 1 VP"),
     "hyphens, brackets and money signs are no words": (
         "(NP (-LRB- -LRB-) (NN x) (HYPH -) (PRP$ my) ($ $))",
         "2 W, 1 S",

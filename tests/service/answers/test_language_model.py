@@ -82,9 +82,7 @@ def test_an_endpoint_that_does_not_stream(
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [(429, {"retry-after": "0"}), (500, {}), (503, {}), "hang up"],
-    ids=str,
+    "failure", [(429, {"retry-after": "0"}), (500, {}), (503, {}), "hang up"], ids=str
 )
 def test_what_fails_for_now_is_tried_again(
     endpoint: Endpoint, with_model: GeneratorSettings, failure: str

@@ -70,25 +70,24 @@ def test_what_cannot_be_quoted_is_unsure(serve: Serve) -> None:
 
 
 def test_what_is_probably_not_in_the_corpus_is_not_answered(
-    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
+    client: TestClient, writing: TestClient, endpoint: Endpoint
 ) -> None:
-    client = serve(library, generator=with_model)
     cake = {"question": "What river of cake flows into the Adriatic?", "route": "graph"}
-    body = client.post("/v1/answer", json=cake | {"abstain_below": 0.06}).json()
+    body = writing.post("/v1/answer", json=cake | {"abstain_below": 0.06}).json()
     assert (body["answer"], body["citations"]) == ("This is probably not in this corpus.", [])
     assert body["note"].endswith("answer is 0.02, less than 0.06 (abstain_below).")
     assert (body["answered"], body["retrieval"]["answerability"]) == ("no", 0.02)
     assert body["retrieval"]["passages"][0]["relevance"] == 0.9
     assert endpoint.seen == []
-    written = client.post("/v1/answer", json={**cake, "abstain_below": 0}).json()
+    written = writing.post("/v1/answer", json={**cake, "abstain_below": 0}).json()
     assert (written["generator"], written["answered"]) == ("tiny", "unsure")
     assert written["note"] == "Not sure that this is here."
-    quoted = serve(library).post("/v1/answer", json={**cake, "abstain_below": 0}).json()
+    quoted = client.post("/v1/answer", json={**cake, "abstain_below": 0}).json()
     assert quoted["answer"].startswith(
         "Not sure that this is here. It flows into the Adriatic. [1]"
     )
     assert quoted["answered"] == "unsure"
-    refused = client.post("/v1/answer", json={**cake, "abstain_below": 1.5})
+    refused = writing.post("/v1/answer", json={**cake, "abstain_below": 1.5})
     assert refused.status_code == 422
 
 
@@ -128,23 +127,19 @@ def test_a_model_answers_from_numbered_passages(
 
 
 def test_a_model_that_fails_is_no_reason_to_say_nothing(
-    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
+    writing: TestClient, endpoint: Endpoint
 ) -> None:
-    client = serve(library, generator=with_model)
     endpoint.script = [(401, {})]
-    body = client.post("/v1/answer", json=RIVER).json()
+    body = writing.post("/v1/answer", json=RIVER).json()
     assert body["generator"] == "extractive"
     assert body["note"].startswith("degraded: the language model did not answer (it replied 401")
     assert "Neretva" in body["answer"]
-    counts = client.get("/metrics").text
+    counts = writing.get("/metrics").text
     assert 'wye_degraded_total{collection="default",kind="generator"} 1.0' in counts
 
 
-def test_a_stream_tells_passages_first(
-    serve: Serve, library: Library, with_model: GeneratorSettings
-) -> None:
-    client = serve(library, generator=with_model)
-    reply = client.post("/v1/answer", json={**RIVER, "stream": True})
+def test_a_stream_tells_passages_first(writing: TestClient) -> None:
+    reply = writing.post("/v1/answer", json={**RIVER, "stream": True})
     assert reply.headers["content-type"].startswith("text/event-stream")
     parts = events(reply.text)
     assert [name for name, _ in parts] == ["retrieval", *["delta"] * 6, "done"]
@@ -153,12 +148,9 @@ def test_a_stream_tells_passages_first(
     assert text == parts[-1][1]["answer"] == "It crosses the Neretva [1] . "
 
 
-def test_a_stream_that_breaks_off_says_so(
-    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
-    client = serve(library, generator=with_model)
+def test_a_stream_that_breaks_off_says_so(writing: TestClient, endpoint: Endpoint) -> None:
     endpoint.script = ["break"]
-    parts = events(client.post("/v1/answer", json={**RIVER, "stream": True}).text)
+    parts = events(writing.post("/v1/answer", json={**RIVER, "stream": True}).text)
     assert [name for name, _ in parts] == ["retrieval", "delta", "delta", "error", "done"]
     assert parts[-2][1]["detail"] == "The language model broke off: its stream broke off."
     assert parts[-1][1]["finish_reason"] == "error"
@@ -184,19 +176,16 @@ def test_a_follow_up_gets_the_names_of_the_last_turn(client: TestClient) -> None
     assert alone["retrieval"]["question"] == "Where is it?"
 
 
-def test_a_follow_up_is_rewritten_by_the_model(
-    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
-    client = serve(library, generator=with_model)
+def test_a_follow_up_is_rewritten_by_the_model(writing: TestClient, endpoint: Endpoint) -> None:
     endpoint.text = "Where is the Old Bridge ?"
-    body = client.post("/v1/answer", json=IT).json()
+    body = writing.post("/v1/answer", json=IT).json()
     assert body["retrieval"]["question"] == "Where is the Old Bridge ?"
     rewriting, answering = (sent for sent, _ in endpoint.seen)
     assert rewriting["max_tokens"] == 128
     assert rewriting["messages"][-1]["content"].endswith("> user: Where is it?")
     assert "Question: Where is the Old Bridge ?" in answering["messages"][-1]["content"]
     endpoint.script = [(401, {})]
-    body = client.post("/v1/answer", json=IT).json()
+    body = writing.post("/v1/answer", json=IT).json()
     assert body["retrieval"]["question"] == "Where is it? (Stari Most)"
 
 

@@ -10,7 +10,6 @@ from tests.service.fakes import Endpoint, Library, Serve, official
 from wye.backends.types import Passage
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
-from wye.service.settings import GeneratorSettings
 
 QUESTION = "What river flows into the Adriatic?"
 TALK: list[Any] = [{"role": "user", "content": QUESTION}]
@@ -42,9 +41,9 @@ def test_a_chat_without_a_model_quotes_and_says_so_beside_the_text(client: TestC
 
 
 def test_a_model_sees_the_conversation_and_the_last_question_is_searched_for(
-    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
+    writing: TestClient, library: Library, endpoint: Endpoint
 ) -> None:
-    client = official(serve(library, generator=with_model))
+    client = official(writing)
     reply = client.chat.completions.create(
         model="wye-dense",
         messages=[
@@ -68,10 +67,9 @@ def test_a_model_sees_the_conversation_and_the_last_question_is_searched_for(
     assert (sent["temperature"], "chat_id" in sent) == (0, False)
 
 
-def test_a_stream(serve: Serve, library: Library, with_model: GeneratorSettings) -> None:
-    client = official(serve(library, generator=with_model))
+def test_a_stream(writing: TestClient) -> None:
     chunks = list(
-        client.chat.completions.create(
+        official(writing).chat.completions.create(
             model="wye-graph", messages=TALK, stream=True, stream_options={"include_usage": True}
         )
     )
@@ -96,10 +94,8 @@ def test_a_stream_that_quotes(client: TestClient) -> None:
     assert extra["note"].startswith("No language model is configured")
 
 
-def test_an_answer_that_breaks_off_is_an_error(
-    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
-    client = official(serve(library, generator=with_model))
+def test_an_answer_that_breaks_off_is_an_error(writing: TestClient, endpoint: Endpoint) -> None:
+    client = official(writing)
     endpoint.script = ["break", "break"]
     stream = client.chat.completions.create(model="wye-graph", messages=TALK, stream=True)
     seen = [next(stream).choices[0].delta.content for _ in range(3)]
@@ -167,10 +163,7 @@ def test_an_unknown_model(client: TestClient) -> None:
 
 def test_what_is_not_offered_has_no_address(client: TestClient) -> None:
     ai = official(client)
-    for ask in (
-        ai.batches.list,
-        lambda: ai.embeddings.create(model="x", input="x"),
-    ):
+    for ask in (ai.batches.list, lambda: ai.embeddings.create(model="x", input="x")):
         with pytest.raises(openai.NotFoundError, match="nothing at this address"):
             ask()
 

@@ -32,11 +32,6 @@ def client(start: Serve) -> TestClient:
     return start()
 
 
-@pytest.fixture
-def ai(client: TestClient) -> OpenAI:
-    return official(client)
-
-
 def texts(ai: OpenAI, file: str) -> str:
     pages = ai.vector_stores.files.content(file, vector_store_id="default")
     return " ".join(one.text or "" for one in pages)

@@ -9,20 +9,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.live import until
-from tests.service.fakes import Library, Serve
+from tests.service.fakes import Library, Serve, retrieve
 from wye.backends.types import Passage
 from wye.router.evidence import COLUMNS
 from wye.router.types import Route
 from wye.service.settings import LONGEST_DEADLINE_MS
 
-RIVER = {"question": "What river is it?", "route": "graph", "k": 2}
+RIVER: dict[str, Any] = {"question": "What river is it?", "route": "graph", "k": 2}
 
 
 def ask(client: TestClient, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
-    reply = client.post("/v1/retrieve", json={**RIVER, **changes})
-    assert reply.status_code == 200, reply.text
-    body: dict[str, Any] = reply.json()
-    return body
+    return retrieve(client, **{**RIVER, **changes})
 
 
 def test_a_reply_says_how_it_came_about(client: TestClient) -> None:

@@ -1,20 +1,14 @@
 import openai
 import pytest
 from openai import OpenAI
-from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
 from wye.backends.types import Passage
 from wye.router.types import Route
 
 
-@pytest.fixture
-def official(client: TestClient) -> OpenAI:
-    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0)
-
-
-def test_a_search(official: OpenAI, library: Library) -> None:
-    page = official.vector_stores.search(
+def test_a_search(ai: OpenAI, library: Library) -> None:
+    page = ai.vector_stores.search(
         "default",
         query="What river is it?",
         max_num_results=2,
@@ -28,8 +22,8 @@ def test_a_search(official: OpenAI, library: Library) -> None:
     assert library.batches == [(Route.GRAPH, ["What river is it?"])]
 
 
-def test_a_filter_and_a_threshold(official: OpenAI) -> None:
-    page = official.vector_stores.search(
+def test_a_filter_and_a_threshold(ai: OpenAI) -> None:
+    page = ai.vector_stores.search(
         "default",
         query="the river Neretva",
         filters={"type": "gt", "key": "y", "value": 1500},
@@ -38,8 +32,8 @@ def test_a_filter_and_a_threshold(official: OpenAI) -> None:
     assert [(result.file_id, result.score) for result in page.data] == [("mostar", 0.9)]
 
 
-def test_several_queries_are_fused(official: OpenAI) -> None:
-    page = official.vector_stores.search("default", query=["river", "London"])
+def test_several_queries_are_fused(ai: OpenAI) -> None:
+    page = ai.vector_stores.search("default", query=["river", "London"])
     scores = {result.file_id: result.score for result in page.data}
     # The best relevance in any of the rankings, in the order of ranks.
     assert scores == pytest.approx({"neretva": 0.9, "tower": 0.9, "mostar": 0.81})
@@ -55,17 +49,17 @@ def test_lists_and_nothings_in_metadata(serve: Serve) -> None:
     assert result["filename"] == "p"
 
 
-def test_collections_are_listed(official: OpenAI) -> None:
-    (store,) = official.vector_stores.list().data
+def test_collections_are_listed(ai: OpenAI) -> None:
+    (store,) = ai.vector_stores.list().data
     assert (store.id, store.status, store.file_counts.completed) == ("default", "completed", 3)
-    assert official.vector_stores.retrieve("default").metadata == store.metadata
+    assert ai.vector_stores.retrieve("default").metadata == store.metadata
     with pytest.raises(openai.NotFoundError, match="There is no collection 'nope'"):
-        official.vector_stores.search("nope", query="x")
+        ai.vector_stores.search("nope", query="x")
 
 
-def test_mistakes(official: OpenAI) -> None:
+def test_mistakes(ai: OpenAI) -> None:
     for query in ("", [], [""], ["x"] * 9):
         with pytest.raises(openai.UnprocessableEntityError):
-            official.vector_stores.search("default", query=query)
+            ai.vector_stores.search("default", query=query)
     with pytest.raises(openai.UnprocessableEntityError, match=r"filter\.type"):
-        official.vector_stores.search("default", query="x", filters={"type": "like"})  # type: ignore[arg-type]
+        ai.vector_stores.search("default", query="x", filters={"type": "like"})  # type: ignore[arg-type]

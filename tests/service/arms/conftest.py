@@ -1,7 +1,5 @@
-"""Servers of others, and servers that ask them."""
+"""Servers that ask those of others."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,6 @@ from starlette.testclient import TestClient
 
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library, Serve
-
-
-@pytest.fixture
-def remote() -> Iterator[Remote]:
-    with closing(Remote()) as made:
-        yield made
 
 
 @pytest.fixture

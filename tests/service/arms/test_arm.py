@@ -99,10 +99,7 @@ async def test_nobody_there_costs_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_key_goes_along_and_nowhere_else(
-    opened: Open,
-    remote: Remote,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    opened: Open, remote: Remote, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("ARM_KEY", SECRET)
     arm = opened(key_env="ARM_KEY")

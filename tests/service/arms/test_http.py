@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from tests.live import listening
 from tests.service.arms.fakes import Remote
-from tests.service.arms.stores import (
-    ROWS,
-    VECTORS,
-    arm_of,
-    ask,
-    compared,
-    passing,
-    recipe,
-)
+from tests.service.arms.stores import ROWS, VECTORS, arm_of, ask, compared, passing, recipe
 from tests.service.fakes import Library
 from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed

@@ -31,12 +31,7 @@ from tests.service.arms.stores import (
     recipe,
 )
 
-TABLE = {
-    "kind": "python",
-    "timeout_ms": 20_000,
-    "target": "pgvector_arm:Notes",
-    "filters": True,
-}
+TABLE = {"kind": "python", "timeout_ms": 20_000, "target": "pgvector_arm:Notes", "filters": True}
 OTHER_FILTERS = [
     compared("eq", "colour", 1),
     compared("ne", "colour", 1),
@@ -180,9 +175,7 @@ def test_qdrant_understands_the_recipe(
     client.create_collection("notes", vectors_config=vectors)
     points = [
         qdrant.models.PointStruct(
-            id=number,
-            vector=VECTORS[id_],
-            payload={"text": text, "title": title, **facts},
+            id=number, vector=VECTORS[id_], payload={"text": text, "title": title, **facts}
         )
         for number, (id_, title, text, facts) in enumerate(ROWS, start=1)
     ]

@@ -112,6 +112,7 @@ def test_ctrl_c_is_answered_at_once_and_says_what_is_kept(folder: Path, tmp_path
     )
     assert (done.returncode, "1 added" in done.stdout) == (130, True), done.stderr
     assert done.stderr.index("Stopping.") < done.stderr.index("Interrupted.")
+    assert "is kept" in done.stderr
     assert len(list_documents(tmp_path / "i").documents) == 1
 
 

@@ -1,6 +1,7 @@
 """`wye repair` says what it would do, does it, and says what it did."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from tests.hashing import HashAnalyser
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-from wye.service.cli import run
+
+Wye = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -26,56 +28,47 @@ def newest_data(index: Path) -> Path:
     return max(files, key=lambda path: path.stat().st_mtime_ns)
 
 
-def test_it_changes_nothing_unless_it_is_told_to(
-    index: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["repair", str(index)]) == 0
-    assert "is sound: version 3, 2 passages." in capsys.readouterr().out
+def test_it_changes_nothing_unless_it_is_told_to(index: Path, wye: Wye) -> None:
+    code, out, _ = wye("repair", index)
+    assert (code, "is sound: version 3, 2 passages." in out) == (0, True)
     newest_data(index).unlink()
-    assert run(["repair", str(index)]) == 1
-    printed = capsys.readouterr().out
-    assert "Version 3: data/" in printed
-    assert "is missing." in printed
-    assert "would go on from version 2: 1 passages." in printed
-    assert "--yes" in printed
+    code, out, _ = wye("repair", index)
+    assert (code, "Version 3: data/" in out, "is missing." in out) == (1, True, True)
+    assert "would go on from version 2: 1 passages." in out
+    assert "--yes" in out
     assert not (index / "damaged").exists()
-    assert run(["repair", str(index), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["done"] is False
-    assert run(["repair", str(index), "--yes"]) == 0
-    assert "went on from version 2" in capsys.readouterr().out
-    assert run(["repair", str(index)]) == 0
+    code, out, _ = wye("repair", index, "--json")
+    assert (code, json.loads(out)["done"]) == (1, False)
+    code, out, _ = wye("repair", index, "--yes")
+    assert (code, "went on from version 2" in out) == (0, True)
+    assert wye("repair", index)[0] == 0
     assert PassageStore.open(index).version == 4
     assert len([*(index / "damaged").rglob("*.manifest")]) == 1
 
 
-def test_a_report_needs_no_lock_and_says_so(
-    index: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_needs_no_lock_and_says_so(index: Path, wye: Wye) -> None:
     (index / "writer.lock").unlink()
     (index / "writer.lock").mkdir()  # nobody can lock it, as on a read-only disk, not even root
-    assert run(["repair", str(index)]) == 0
-    printed = capsys.readouterr()
-    assert "is sound: version 3" in printed.out
-    assert "could not be locked" in printed.err
-    assert "another process" in printed.err
+    code, out, err = wye("repair", index)
+    assert (code, "is sound: version 3" in out) == (0, True)
+    assert "could not be locked" in err
+    assert "another process" in err
     newest_data(index).unlink()
-    assert run(["repair", str(index), "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
-    assert (report["version"], report["unlocked"] != "") == (2, True)
-    assert run(["repair", str(index), "--yes"]) == 2
-    assert "writer.lock cannot be" in capsys.readouterr().err
+    code, out, _ = wye("repair", index, "--json")
+    report = json.loads(out)
+    assert (code, report["version"], report["unlocked"] != "") == (1, 2, True)
+    code, _, err = wye("repair", index, "--yes")
+    assert (code, "writer.lock cannot be" in err) == (2, True)
     assert not (index / "damaged").exists()
 
 
-def test_what_cannot_be_repaired(
-    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["repair", str(tmp_path / "nowhere")]) == 2
-    assert "There is no index" in capsys.readouterr().err
+def test_what_cannot_be_repaired(index: Path, tmp_path: Path, wye: Wye) -> None:
+    code, _, err = wye("repair", tmp_path / "nowhere")
+    assert (code, "There is no index" in err) == (2, True)
     with PassageStore.open(index).writer():
-        assert run(["repair", str(index)]) == 2
-    assert "being written by" in capsys.readouterr().err
+        code, _, err = wye("repair", index)
+    assert (code, "being written by" in err) == (2, True)
     for path in (index / "passages.lance" / "_versions").iterdir():
         path.write_bytes(b"")
-    assert run(["repair", str(index), "--yes"]) == 2
-    assert "Nothing in" in capsys.readouterr().err
+    code, _, err = wye("repair", index, "--yes")
+    assert (code, "Nothing in" in err) == (2, True)

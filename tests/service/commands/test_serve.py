@@ -79,6 +79,7 @@ class Running(Live):
 
 
 Start = Callable[..., Running]
+Wye = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -237,56 +238,37 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
     ],
 )
 def test_mistakes_are_told_before_anything_is_served(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+    wye: Wye, arguments: list[str], says: str
 ) -> None:
-    assert run(["serve", "--port", "0", *arguments]) == 2
-    assert says in " ".join(capsys.readouterr().err.split())
+    code, _, err = wye("serve", "--port", "0", *arguments)
+    assert (code, says in " ".join(err.split())) == (2, True)
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_port_that_is_taken_is_told_before_anything_is_loaded(wye: Wye) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        assert run(["serve", "--index", "/nowhere", "--port", port]) == 2
-        said = capsys.readouterr().err
+        code, _, said = wye("serve", "--index", "/nowhere", "--port", port)
         assert said.startswith(f"Error: 127.0.0.1 port {port} cannot be used (Address already")
-        assert ("Loading" in said, said.count("\n")) == (False, 1)
+        assert (code, "Loading" in said, said.count("\n")) == (2, False, 1)
 
 
 @pytest.mark.usefixtures("fake_models")
 @pytest.mark.parametrize(
-    ("variable", "value", "says"),
+    ("setting", "says"),
     [
-        ("MODEL", "nobody/v1", "There is no router"),
-        ("THRESHOLDS", "{folder}/missing.json", "missing.json' cannot be read"),
-        ("THRESHOLDS", "{folder}/other.json", "thresholds for the router 'another/v1'"),
+        (("ROUTER__MODEL", "nobody/v1"), "There is no router 'nobody/v1'"),
+        (("ROUTER__THRESHOLDS", "{folder}/missing.json"), "missing.json' cannot be read"),
+        (("ROUTER__THRESHOLDS", "{folder}/other.json"), "thresholds for the router 'another/v1'"),
+        (("RELEVANCE__MODEL", "nope"), "There is no relevance model 'nope'"),
     ],
 )
-def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_served(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    *,
-    variable: str,
-    value: str,
-    says: str,
+def test_a_model_that_cannot_be_used_is_told_before_anything_is_served(
+    wye: Wye, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, setting: tuple[str, str], says: str
 ) -> None:
     Session.create(load_settings(), tmp_path / "index").close()
-    other = Policy(Thresholds(0.1, 0.2), router="another/v1")
-    save_policy(tmp_path / "other.json", other, {})
-    monkeypatch.setenv(f"WYE_ROUTER__{variable}", value.format(folder=tmp_path))
-    assert run([*SERVE, f"a={tmp_path}/index"]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert says in said
-    assert "Loading" not in said
-
-
-@pytest.mark.usefixtures("fake_models")
-def test_relevance_that_is_missing_is_told_before_anything_is_served(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Session.create(load_settings(), tmp_path / "index").close()
-    monkeypatch.setenv("WYE_RELEVANCE__MODEL", "nope")
-    assert run([*SERVE, str(tmp_path / "index")]) == 2
-    assert "There is no relevance model 'nope'" in capsys.readouterr().err
+    save_policy(tmp_path / "other.json", Policy(Thresholds(0.1, 0.2), router="another/v1"), {})
+    name, value = setting
+    monkeypatch.setenv(f"WYE_{name}", value.format(folder=tmp_path))
+    code, _, err = wye(*SERVE, f"a={tmp_path}/index")
+    said = " ".join(err.split())
+    assert (code, says in said, "Loading" in said) == (2, True, False)

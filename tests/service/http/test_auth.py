@@ -67,9 +67,11 @@ class Keys:
         self.client = client
         self.secrets = secrets
 
-    def ask(self, key: str, method: str, path: str, **sent: Any) -> Response:  # noqa: ANN401
-        headers = {"x-api-key": self.secrets[key], **ACCEPTED, **sent.pop("headers", {})}
-        reply = self.client.request(method, path, headers=headers, **sent)
+    def ask(self, key: str, method: str, path: str, body: object = None, **more: str) -> Response:
+        """The reply to a key's request, whose body is JSON, or text of another kind."""
+        headers = {"x-api-key": self.secrets[key], **ACCEPTED}
+        sent = {"content": body} if isinstance(body, str) else {"json": body}
+        reply = self.client.request(method, path, headers=headers | more, **sent)
         assert reply.status_code < 500 or reply.status_code == 503, reply.text
         return reply
 
@@ -119,7 +121,9 @@ def hidden_in(reply: Response, sent: object = "") -> set[str]:
 
 
 QUESTION = {"question": "Which bridge of Mostar is near the Neretva?", "k": 50, "explain": True}
-READS: list[tuple[str, str, Any]] = [
+Asked = tuple[str, str, Any]
+"""Method, path and body."""
+READS: list[Asked] = [
     *(("POST", "/v1/retrieve", {**QUESTION, "route": route}) for route in ROUTES),
     ("POST", "/v1/answer", QUESTION),
     ("POST", "/v1/answer", {**QUESTION, "stream": True}),
@@ -162,34 +166,28 @@ READS: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), READS)
-def test_a_key_of_a_collection_learns_of_no_other(
-    keys: Keys,
-    method: str,
-    path: str,
-    body: Any,  # noqa: ANN401
-) -> None:
+@pytest.mark.parametrize("asked", READS)
+def test_a_key_of_a_collection_learns_of_no_other(keys: Keys, asked: Asked) -> None:
     """The other one is called hushb, is the first, and has its name in each of its ids."""
-    keys.ask("free", "POST", "/v1/retrieve", json={**QUESTION, "collection": "hushb"})
-    reply = keys.ask("a", method, path, json=body)
+    keys.ask("free", "POST", "/v1/retrieve", {**QUESTION, "collection": "hushb"})
+    method, path, body = asked
+    reply = keys.ask("a", *asked)
     assert not any("hushb" in word for word in hidden_in(reply, body)), reply.text
     assert reply.status_code in ((403,) if path == "/metrics" else (200, 201, 404))
     assert (reply.status_code == 404) == ("nothing" in path or path == "/v1/feedback")
     # The same with its name is as if there were none.
     if body and "question" in body:
-        named = keys.ask("a", method, path, json={**body, "collection": "hushb"})
-        unknown = keys.ask("a", method, path, json={**body, "collection": "hushc"})
+        named = keys.ask("a", method, path, {**body, "collection": "hushb"})
+        unknown = keys.ask("a", method, path, {**body, "collection": "hushc"})
         assert (named.status_code, unknown.status_code) == (404, 404)
         assert named.json()["detail"].replace("hushb", "hushc") == unknown.json()["detail"]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), READS)
-def test_a_key_with_a_filter_sees_what_passes_it(
-    keys: Keys, method: str, path: str, body: object
-) -> None:
-    reply = keys.ask("filtered", method, path, json=body)
-    assert hidden_in(reply, body) == set(), reply.text
-    if reply.status_code == 200 and "/retrieve" in path:
+@pytest.mark.parametrize("asked", READS)
+def test_a_key_with_a_filter_sees_what_passes_it(keys: Keys, asked: Asked) -> None:
+    reply = keys.ask("filtered", *asked)
+    assert hidden_in(reply, asked[2]) == set(), reply.text
+    if reply.status_code == 200 and "/retrieve" in asked[1]:
         ids = {passage["id"] for passage in reply.json()["passages"]}
         assert ids <= {f"open{n}-a" for n in range(0, 16, 2)}
         assert ids
@@ -212,22 +210,22 @@ def test_a_key_with_a_filter_counts_what_passes_it(keys: Keys) -> None:
 def test_a_filter_that_nothing_passes_is_no_error_and_says_nothing(keys: Keys) -> None:
     for route in ROUTES:
         body = {**QUESTION, "route": route, "filter": {"type": "gt", "key": "n", "value": 0}}
-        reply = keys.ask("no-such-key", "POST", "/v1/retrieve", json=body)
+        reply = keys.ask("no-such-key", "POST", "/v1/retrieve", body)
         assert (reply.status_code, reply.json()["passages"]) == (200, [])
     assert keys.ask("no-such-key", "GET", "/v1/documents").json()["total"] == 0
     assert keys.ask("no-such-key", "GET", "/v1/vector_stores/a").status_code == 200
 
 
 def test_a_key_of_no_collection_of_this_server(keys: Keys) -> None:
-    for method, path, body in READS:
-        reply = keys.ask("nowhere", method, path, json=body)
-        assert hidden_in(reply, body) == set()
+    for asked in READS:
+        reply = keys.ask("nowhere", *asked)
+        assert hidden_in(reply, asked[2]) == set()
         assert not any(word in reply.text for word in ("open0", "Mostar.")), reply.text
     assert keys.ask("nowhere", "GET", "/v1/vector_stores").json()["data"] == []
-    assert keys.ask("nowhere", "POST", "/v1/retrieve", json=QUESTION).status_code == 404
+    assert keys.ask("nowhere", "POST", "/v1/retrieve", QUESTION).status_code == 404
 
 
-WRITES: list[tuple[str, str, Any]] = [
+WRITES: list[Asked] = [
     ("PUT", "/v1/documents/hush1-hushb", {"text": "I was here."}),
     ("POST", "/v1/documents", {"documents": [{"id": "hush1-hushb", "text": "I was here."}]}),
     ("POST", "/v1/documents/delete", {"ids": ["hush1-hushb"]}),
@@ -235,27 +233,21 @@ WRITES: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), WRITES)
-def test_a_key_of_a_collection_writes_to_no_other(
-    keys: Keys,
-    method: str,
-    path: str,
-    body: Any,  # noqa: ANN401
-) -> None:
+@pytest.mark.parametrize("asked", WRITES)
+def test_a_key_of_a_collection_writes_to_no_other(keys: Keys, asked: Asked) -> None:
+    method, path, body = asked
     before = keys.ask("free", "GET", "/v1/documents/hush1-hushb?collection=hushb").json()
-    named = keys.ask("a", method, f"{path}?collection=hushb", json=body)
+    named = keys.ask("a", method, f"{path}?collection=hushb", body)
     if path.endswith("/delete"):
-        named = keys.ask("a", method, path, json={**body, "collection": "hushb"})
+        named = keys.ask("a", method, path, {**body, "collection": "hushb"})
     assert named.status_code == 404
-    assert keys.ask("a", method, path, json=body).status_code in (200, 201), (
-        "its own is the default"
-    )
+    assert keys.ask("a", *asked).status_code in (200, 201), "its own is the default"
     assert keys.ask("free", "GET", "/v1/documents/hush1-hushb?collection=hushb").json() == before
-    assert keys.ask("filtered", method, path, json=body).status_code == 403
+    assert keys.ask("filtered", *asked).status_code == 403
     keys.ask("free", "DELETE", "/v1/documents/hush1-hushb?collection=a")
 
 
-STORE_OF_ANOTHER: list[tuple[str, str, Any]] = [
+STORE_OF_ANOTHER: list[Asked] = [
     ("GET", "", None),
     ("POST", "/search", {"query": "Mostar"}),
     ("GET", "/files", None),
@@ -271,7 +263,7 @@ def test_a_store_of_another_collection_is_one_that_is_not_there(
     keys: Keys, method: str, path: str, body: object
 ) -> None:
     there, not_there = (
-        keys.ask("a", method, f"/v1/vector_stores/{store}{path}", json=body)
+        keys.ask("a", method, f"/v1/vector_stores/{store}{path}", body)
         for store in ("hushb", "hushc")
     )
     assert (there.status_code, not_there.status_code) == (404, 404)
@@ -306,7 +298,7 @@ def test_no_address_is_forgotten(keys: Keys) -> None:
 def test_jobs_are_those_of_its_collections(keys: Keys) -> None:
     lines = "\n".join(json.dumps({"_id": f"open-{n}", "text": "A bridge."}) for n in range(3))
     kind = {"content-type": "application/x-ndjson"}
-    sent = keys.ask("free", "POST", "/v1/documents?collection=hushb", content=lines, headers=kind)
+    sent = keys.ask("free", "POST", "/v1/documents?collection=hushb", lines, **kind)
     job = sent.json()["id"]
     until(lambda: keys.ask("free", "GET", f"/v1/jobs/{job}").json()["state"] == "done")
     assert [one["id"] for one in keys.ask("free", "GET", "/v1/jobs").json()["data"]] == [job]
@@ -379,7 +371,7 @@ def test_nothing_outside_of_its_filter_is_ever_told(
         if path != "/v1/route":
             body |= {"k": k, "route": route}
     method = "POST" if body else "GET"
-    reply = keys.ask("filtered", method, path, json=body)
+    reply = keys.ask("filtered", method, path, body)
     # The names of keys that some passages have are of the passages that it may see.
     lower = {word.lower() for word in hidden_in(reply, body)}
     assert lower <= {word.lower() for word in HIDDEN.findall(json.dumps(body))}, reply.text

@@ -19,6 +19,9 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Serve, Shelf
 from tests.service.strategies import HEADS, HOSTILE, JSON, METADATA
+from wye.service.api.chat import ChatRequest
+from wye.service.api.retrieve import RetrieveRequest
+from wye.service.api.vector_stores import StoreSearchRequest
 
 AMPLE_MS = 60_000
 
@@ -141,25 +144,8 @@ def part(name: str, value: object) -> tuple[str, tuple[str | None, bytes]]:
     return name, ("notes.txt" if name == "file" else None, data)
 
 
-FIELDS = st.sampled_from(
-    [
-        "question",
-        "k",
-        "route",
-        "filter",
-        "filters",
-        "query",
-        "messages",
-        "model",
-        "stream",
-        "wye",
-        "collection",
-        "deadline_ms",
-        "explain",
-        "ranking_options",
-        "request_id",
-    ]
-)
+REQUESTS = (RetrieveRequest, ChatRequest, StoreSearchRequest)
+FIELDS = st.sampled_from(sorted({name for one in REQUESTS for name in one.model_fields}))
 
 
 # Well-formed, but for the key and the value.

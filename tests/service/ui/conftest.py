@@ -17,7 +17,6 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.live import listening
-from tests.service.arms.fakes import Remote
 from tests.service.fakes import LIBRARY, Library
 from wye.backends.types import Passage
 from wye.service.app import build
@@ -170,11 +169,3 @@ def visit(chromium: webdriver.Chrome, tmp_path: Path) -> Iterator[Visit]:
 def page(visit: Visit) -> Page:
     """Of a library in which one passage is hostile."""
     return visit(Library((*LIBRARY, HOSTILE)))
-
-
-@pytest.fixture
-def remote() -> Iterator[Remote]:
-    """A search service of others."""
-    made = Remote()
-    yield made
-    made.close()

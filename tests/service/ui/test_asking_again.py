@@ -132,8 +132,7 @@ def test_examples_are_those_of_the_collection(visit: Visit, name: str) -> None:
     )
     named = Library(LIBRARY)
     page = visit(
-        named if name == "demo" else demo,
-        beside={"other": demo if name == "demo" else named},
+        named if name == "demo" else demo, beside={"other": demo if name == "demo" else named}
     )
     page.wait(lambda: page.all("#examples button"))
     titles = [f"Who or what is {title}?" for title in ("Stari Most", "Neretva", "Tower Bridge")]

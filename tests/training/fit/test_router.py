@@ -69,18 +69,12 @@ def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: Labe
     assert found.policy.thresholds == found.solution.thresholds
 
 
-def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(
-    training: Labelled,
-) -> None:
+def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(training: Labelled) -> None:
     found = fit(*training, replace(LINE, simple=D))
     crossfitted = crossfit(pool_of(*training), NAMES, QUICK)
     assert (found.crossfit.logits == crossfitted.logits).all()
     scorer = fit_scorer(
-        pool_of(*training),
-        NAMES,
-        QUICK,
-        temperature=crossfitted.temperature,
-        bias=crossfitted.bias,
+        pool_of(*training), NAMES, QUICK, temperature=crossfitted.temperature, bias=crossfitted.bias
     )
     features = training[0].features
     assert (found.scorer.logits(features) == scorer.logits(features)).all()
