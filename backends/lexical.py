@@ -18,16 +18,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from wye.backends.arrays import TermNumbers, Words, pack_strings, unpack_strings
 from wye.backends.notations import IS_DAY, WITHIN, digraphs, months_in, notations
-from wye.backends.numerics import (
-    RequestError,
-    postings,
-    rank_rows,
-    require_k,
-    require_mask,
-    top_rows,
-)
-from wye.backends.strings import TermNumbers, Words, pack_strings, unpack_strings
+from wye.backends.numerics import RequestError, rank_rows, require_k, require_mask, top_rows
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
     Arrays,
@@ -90,7 +83,7 @@ class _Part:
         terms: Numbers of the terms of the passages, end to end, repeats kept.
         lengths: (n,) number of terms of each passage.
         extra: (n,) how many of them are notations.
-        starts: (v + 1,) with the next two, as `postings` returns them.
+        starts: (v + 1,) with the next two, as `_postings` returns them.
         rows: (m,) rows of passages.
         frequencies: (m,) term frequencies.
     """
@@ -151,7 +144,7 @@ class LexicalRetriever:
         settings = settings or LexicalSettings()
         words = Words(base._words if base else None)
         read = TermNumbers(words, settings.stemmer, frozenset(settings.stopwords)).read(texts)
-        starts, rows, frequencies = postings(*read[:2], len(words))
+        starts, rows, frequencies = _postings(*read[:2], len(words))
         parts = base._parts if base else ()
         rows += np.int32(sum(len(part.lengths) for part in parts))
         self._set(ids, settings, words, (*parts, _Part(*read, starts, rows, frequencies)))
@@ -448,3 +441,35 @@ def question_notations(question: str) -> list[str]:
 
 
 _MONTH_ALONE = re.compile("--[0-9]{2}")
+
+
+def _postings(
+    numbers: Int32, lengths: Int32, vocabulary: int
+) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
+    """The passages of each term, with term frequencies.
+
+    Args:
+        numbers: (t,) term numbers of n passages, end to end, repeats kept.
+        lengths: (n,) number of terms of each passage.
+        vocabulary: Size v of the vocabulary.
+
+    Returns:
+        (v + 1,) offset of each term's (m,) rows of passages, ascending for each term,
+        and (m,) term frequencies.
+    """
+    from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped index need not pay
+
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    # With offsets of 64 bits, SciPy would copy all numbers to that size.
+    starts = starts.astype(np.int32) if len(numbers) < 2**31 else starts
+    by_passage = sparse.csr_array(
+        (np.ones(len(numbers), np.int32), numbers, starts), shape=(len(lengths), vocabulary)
+    )
+    by_term = by_passage.tocsc()
+    by_term.sum_duplicates()
+    smallest = np.min_scalar_type(int(by_term.data.max(initial=0)))
+    return (
+        by_term.indptr.astype(np.int64),
+        by_term.indices.astype(np.int32),
+        by_term.data.astype(smallest),
+    )

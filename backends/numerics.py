@@ -5,16 +5,12 @@ late passages follow those of a base, their order by id is known besides.
 """
 
 import math
-import mmap
 from collections.abc import Callable, Iterator, Sequence
-from io import BytesIO, FileIO
-from pathlib import Path
-from tempfile import TemporaryFile
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from weakref import finalize
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from wye.backends.errors import BackendError
 from wye.backends.types import (
@@ -171,11 +167,12 @@ _ROWS_AT_ONCE = 128
 """Rows that are processed together, so that they stay in the cache."""
 
 
+@dataclass(frozen=True, eq=False)
 class JoinedRows(Generic[_Value]):
     """Rows of a base and late ones, as one array. NumPy functions accept it, but copy all rows."""
 
-    def __init__(self, base: NDArray[_Value], late: NDArray[_Value]) -> None:
-        self.base, self.late = base, late
+    base: NDArray[_Value]
+    late: NDArray[_Value]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -275,131 +272,8 @@ def logistic(values: Float64) -> Float64:
     return np.fromiter(results, np.float64, values.size).reshape(values.shape)
 
 
-def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
-    """The integers of the half-open intervals [first, last), end to end."""
-    lengths = last - first
-    ends = lengths.cumsum(dtype=np.int64)
-    numbers = np.arange(ends[-1] if len(ends) else 0)
-    numbers += np.repeat(first - ends + lengths, lengths)
-    return numbers
-
-
-def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
-    """(size,) sum of the values at each position, added in their order."""
-    # Of no positions, NumPy's counts are integers, whatever the weights.
-    totals = np.bincount(positions, weights=values, minlength=size)
-    return np.asarray(totals, np.float64)
-
-
-def distinct(values: Int64) -> Int64:
-    """Each value once, ascending.
-
-    NumPy's `unique` uses a hash table for integers, which is thirty times slower than sorting for
-    half a million of them.
-    """
-    ascending: Int64 = np.sort(values)
-    return ascending[first_of_each(ascending)]
-
-
-def first_of_each(groups: NDArray[np.integer]) -> Int64:
-    """Position of the first of each run of equal values."""
-    is_first = np.ones(len(groups), bool)
-    np.not_equal(groups[1:], groups[:-1], out=is_first[1:])
-    return is_first.nonzero()[0]
-
-
-def located(values: Int32 | Int64, ascending: NDArray[np.integer]) -> tuple[Int64, Mask]:
-    """Position of each value among ascending distinct ones, where it exists, and which exist."""
-    if not len(ascending):
-        return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
-    if ascending[0] == 0 and ascending[-1] == len(ascending) - 1:
-        exists = (values >= 0) & (values < len(ascending))
-        return np.where(exists, values, 0).astype(np.int64), exists
-    # With another type, NumPy would copy the whole list.
-    keys = values.astype(ascending.dtype, copy=False)
-    position = np.searchsorted(ascending, keys)
-    return position, ascending.take(position, mode="clip") == keys
-
-
-def without(values: Int64, others: Int64) -> Int64:
-    """The values that are not among the others; both distinct and ascending."""
-    return values[~located(values, others)[1]]
-
-
 def batches(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
     """Split questions into batches of at most `CELLS` cells, for an index of that many passages."""
     together = max(1, CELLS // max(passages, 1))
     for start in range(0, len(questions), together):
         yield questions[start : start + together]
-
-
-def postings(
-    numbers: Int32, lengths: Int32, vocabulary: int
-) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
-    """The passages of each term, with term frequencies.
-
-    Args:
-        numbers: (t,) term numbers of n passages, end to end, repeats kept.
-        lengths: (n,) number of terms of each passage.
-        vocabulary: Size v of the vocabulary.
-
-    Returns:
-        (v + 1,) offset of each term's postings, (m,) rows of passages, ascending for each term,
-        and (m,) term frequencies.
-    """
-    from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped index need not pay
-
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    # With offsets of 64 bits, SciPy would copy all numbers to that size.
-    starts = starts.astype(np.int32) if len(numbers) < 2**31 else starts
-    by_passage = sparse.csr_array(
-        (np.ones(len(numbers), np.int32), numbers, starts), shape=(len(lengths), vocabulary)
-    )
-    by_term = by_passage.tocsc()
-    by_term.sum_duplicates()
-    smallest = np.min_scalar_type(int(by_term.data.max(initial=0)))
-    return (
-        by_term.indptr.astype(np.int64),
-        by_term.indices.astype(np.int32),
-        by_term.data.astype(smallest),
-    )
-
-
-class GrowingArray:
-    """Rows of numbers that are first written and then read."""
-
-    def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
-        """Begin an empty array.
-
-        Args:
-            folder: Folder on a disk with room; None to grow in memory.
-            row: Shape of a row.
-
-        Raises:
-            OSError: Nothing can be written in the folder.
-        """
-        self._file: FileIO | BytesIO = (
-            TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
-        )
-        self._dtype, self._row = np.dtype(dtype), row
-        finalize(self, self._file.close)  # for an array that is never read
-
-    def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows.
-
-        Raises:
-            OSError: The disk is full.
-        """
-        rest = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
-        while rest:
-            rest = rest[self._file.write(rest) :]
-
-    def read(self) -> NDArray[Any]:
-        """All rows, read-only; nothing can be added afterwards."""
-        content: bytes | mmap.mmap = b""  # an empty file cannot be mapped
-        with self._file as file:
-            if isinstance(file, BytesIO):
-                content = file.getvalue()
-            elif file.tell():
-                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(content, self._dtype).reshape(-1, *self._row)

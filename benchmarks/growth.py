@@ -34,7 +34,7 @@ from benchmarks.harness import BenchmarkError, Server, Table
 from benchmarks.load import LoadClient, closed_loop
 from wye.backends.errors import IndexNotFoundError
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import content_hash, has_columns, metadata_json, vector_array
+from wye.backends.store.schema import content_hash, has_columns
 from wye.backends.store.versions import address_of
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
@@ -130,7 +130,7 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
         structs = pa.StructArray.from_arrays(
             [
                 pa.array(map(_Alias.in_text, of, mentioned["text"], repeat(number)), pa.string()),
-                vector_array(_moved(near, generator, number), near.shape[1]),
+                _moved(near, generator, number),
                 *(
                     pa.array(map(_Alias.among, of, mentioned[name], repeat(number)), _LIST)
                     for name in ("entities", "phrases")
@@ -139,7 +139,7 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
             fields=list(lists.type.value_type),
         )
         columns = {n: pa.array([row[n] for row in made], schema.field(n).type) for n in plain}
-        columns["vector"] = vector_array(_moved(vectors, generator, number), vectors.shape[1])
+        columns["vector"] = _moved(vectors, generator, number)
         columns["sentences"] = pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), structs)
         yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
@@ -199,20 +199,20 @@ def _renamed(row: dict[str, Any], names: _Alias, number: int) -> dict[str, Any]:
         "document": passage.document,
         "title": passage.title,
         "text": passage.text,
-        "metadata": metadata_json(passage.metadata),
+        "metadata": f'{{"copy":{number}}}',
         "content_hash": content_hash(passage),
     }
 
 
-def _moved(vectors: Float32, generator: np.random.Generator, number: int) -> Float32:
-    """A copy's vectors: unit vectors with noise, unchanged for the first copy."""
-    if not number:
-        return vectors
-    length = np.linalg.norm(vectors, axis=1, keepdims=True) / vectors.shape[1] ** 0.5
-    noise = generator.standard_normal(vectors.shape, dtype=np.float32)
-    moved: Float32 = vectors + np.float32(MOVED) * length * noise
-    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
-    return moved
+def _moved(vectors: Float32, generator: np.random.Generator, number: int) -> pa.FixedSizeListArray:
+    """A copy's vectors, as a column: unit vectors with noise, unchanged for the first copy."""
+    if number:
+        length = np.linalg.norm(vectors, axis=1, keepdims=True) / vectors.shape[1] ** 0.5
+        noise = generator.standard_normal(vectors.shape, dtype=np.float32)
+        vectors = vectors + np.float32(MOVED) * length * noise
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    flat = pa.array(vectors.astype(np.float16).ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
 
 
 def _matrix(column: pa.FixedSizeListArray) -> Float32:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from wye.backends.numerics import distinct
+from wye.backends.arrays import distinct
 from wye.backends.types import Float64, Int64, RankedHit, Ranking, RowHits, Source
 from wye.router.errors import FusionError, SettingsError
 from wye.router.evidence import log_share, signals

@@ -363,11 +363,9 @@ class Session:
             IndexMismatchError: The index was created again with other models.
             IndexDamagedError: The newest version that can be read is older than that in view.
         """
-        newest = self.index
-        if not newest.is_newest:
-            newest = PassageStore.open(self.folder, newest.fingerprint)
-            if newest.fault and newest.version < self.index.version:
-                raise IndexDamagedError(newest.fault)
+        newest = self.index.newest()
+        if newest.fault and newest.version < self.index.version:
+            raise IndexDamagedError(newest.fault)
         snapshot = vars(self).get("snapshot")
         base = None if isinstance(snapshot, DatasetSnapshot) else snapshot
         files = None if base is None else base.base.later_files(newest)

@@ -19,7 +19,7 @@ from wye.backends.dense import DenseRetriever
 from wye.backends.errors import BackendError
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.lexical import LexicalRetriever
-from wye.backends.numerics import products_of, ranges
+from wye.backends.numerics import products_of
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import FOLDER, DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
@@ -199,7 +199,7 @@ class Snapshot:
         starts, ends = (
             np.searchsorted(corpus.sentence_passage, passages, side) for side in ("left", "right")
         )
-        rows = ranges(starts, ends)
+        rows = np.r_[0:0, *map(slice, starts, ends)]
         cosines = iter(products_of(corpus.sentence_vectors, rows, vector).tolist())
         return [max(islice(cosines, count), default=np.nan) for count in (ends - starts).tolist()]
 

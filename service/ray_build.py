@@ -39,6 +39,7 @@ from wye.backends.dataset.build import (
     vector_lists,
     with_columns,
 )
+from wye.backends.files import canonical_json
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
 from wye.backends.store.index import PassageStore, Writer, new_fragments
@@ -50,7 +51,7 @@ from wye.backends.store.ingest import (
     IngestReport,
     whole_documents,
 )
-from wye.backends.store.schema import has_columns, metadata_json, to_batch, to_passages
+from wye.backends.store.schema import has_columns, to_batch, to_passages
 from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser
 from wye.router.session import Session
@@ -121,12 +122,12 @@ def build(
             progress.close()
             for worker in workers:
                 ray.kill(worker)
-        index.refresh()
+        index = index.newest()
         analysed = perf_counter()
         if not run.report.interrupted:
             _make_searchable(index, settings, progress)
     seconds = {"cluster": analysed - start, "indices": perf_counter() - analysed}
-    return replace(run.report, version=index.version, seconds=seconds)
+    return replace(run.report, version=index.newest().version, seconds=seconds)
 
 
 def _make_searchable(index: PassageStore, settings: Settings, progress: Progress) -> None:
@@ -136,7 +137,6 @@ def _make_searchable(index: PassageStore, settings: Settings, progress: Progress
     else:
         recipe = settings.lexical, settings.graph.assembly
         make_searchable(index, *recipe, over=_over, build=_build_indices, progress=progress)
-    index.refresh()
 
 
 def _over(task: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[Any]:
@@ -242,7 +242,7 @@ def _rows_of(
 
 
 def _row(p: Passage, file: str = "", bad: str = "") -> dict[str, object]:
-    values = p.id, p.document, p.title, p.text, metadata_json(p.metadata), p.chunk
+    values = p.id, p.document, p.title, p.text, canonical_json(dict(p.metadata)), p.chunk
     return dict(zip(_READ.names, (*values, file, bad), strict=True))
 
 

@@ -19,7 +19,7 @@ from wye.backends.text import content_terms
 from wye.backends.types import Float32, Int32, Int64, Mask, Query, RankedHit, Ranking, Scores
 
 if TYPE_CHECKING:
-    from wye.backends.strings import Words
+    from wye.backends.arrays import Words
 
 LEAST = 40
 """Passages that each index proposes for a question, at least; more if more are to be ranked."""

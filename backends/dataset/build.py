@@ -18,6 +18,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
+from wye.backends.arrays import Strings
 from wye.backends.dataset.columns import (
     LENGTHS,
     Name,
@@ -59,7 +60,6 @@ from wye.backends.store.schema import (
     engine_fields,
     has_columns,
 )
-from wye.backends.strings import Strings
 from wye.backends.text import entity_key, mention_key, tokenise
 from wye.backends.trigraph.graph import (
     FEW_ENTITIES,
@@ -142,8 +142,7 @@ def make_searchable(
         if has_columns(writer.dataset.schema):
             writer.dataset.drop_columns([*SEARCHED])
             writer.adopt()
-        index.refresh()
-        work = _Fragments(index, lexical, assembly)
+        work = _Fragments(index.newest(), lexical, assembly)
         numbers = [each.fragment_id for each in writer.dataset.get_fragments()]
         progress.start(3 * len(numbers), "parts of the columns")
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from wye.backends.arrays import distinct, located, ranges
 from wye.backends.dataset.arms import DEPTH, POOL, Match, Narrowed
 from wye.backends.dataset.columns import MENTIONED, TITLED, Name, Row, hashed
-from wye.backends.numerics import distinct, located, products_of, ranges
+from wye.backends.numerics import products_of
 from wye.backends.trigraph.question import (
     MOST_NAMING,
     Edges,

@@ -18,7 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from wye.backends.numerics import batches, distinct, products_of, rank_rows, require_k, top_rows
+from wye.backends.arrays import distinct
+from wye.backends.numerics import batches, products_of, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import Set, Units
 from wye.backends.trigraph.bridging import Activation, Bridge

@@ -22,10 +22,10 @@ from itertools import chain, compress, islice
 
 import numpy as np
 
-from wye.backends.numerics import distinct, products_of, ranges, top_rows
+from wye.backends.arrays import Words, distinct, ranges
+from wye.backends.numerics import products_of, top_rows
 from wye.backends.papers.settings import Scoring
 from wye.backends.store.corpus import Corpus
-from wye.backends.strings import Words
 from wye.backends.text import content_terms
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.explanation import QUESTION

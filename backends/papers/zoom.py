@@ -22,14 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.numerics import (
-    products_of_all,
-    query_matrix,
-    ranges,
-    rank_rows,
-    require_k,
-    top_rows,
-)
+from wye.backends.arrays import ranges
+from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation

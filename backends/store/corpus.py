@@ -4,10 +4,9 @@ Row i is the passage with the i-th smallest id, so nothing computed from here de
 of a corpus file, of commits or of compactions.
 
 A version that differs little from one that was read before has that one as its base: the base's
-rows come first, in their order, the late ones follow in the order of their ids, and rows of the
-base that the version lacks are not `present`. So no number changes, and reading a small write costs
-what it adds. The two are compared by fragments of the dataset. Rows of fragments that changed
-since, by a deletion or a compaction, are matched by id and hash.
+rows come first, the late ones follow in the order of their ids, and rows of the base that the
+version lacks are not `present`. So no number changes, and reading a small write costs what it adds.
+Rows of fragments that changed since, by a deletion or a compaction, are matched by id and hash.
 
 All functions raise an `IndexDamagedError` if the index cannot be read.
 """
@@ -25,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.numerics import GrowingArray, JoinedRows, Rows16, Rows32
+from wye.backends.arrays import GrowingArray, Strings, joined, pack_strings, taken, unpack_strings
+from wye.backends.numerics import JoinedRows, Rows16, Rows32
 from wye.backends.store.derived import PASSAGES, DerivedFiles
 from wye.backends.store.index import KEPT_FROM, PassageStore
 from wye.backends.store.schema import NAMES
 from wye.backends.store.versions import read_record, sizes_in
-from wye.backends.strings import Strings, joined, pack_strings, taken, unpack_strings
 from wye.backends.types import Arrays, Float32, Int32, Int64, Mask, Passage
 
 STRINGS = {
@@ -59,21 +58,13 @@ _ADDRESSES, _FRAGMENTS = "addresses", "fragments"
 
 @dataclass(slots=True)
 class Mentions:
-    """The mentions in sentences: one entry per mention, repeats kept, in sentence order.
+    """The mentions in sentences: one entry per mention, repeats kept, in sentence order."""
 
-    Attributes:
-        sentence: (m,) int32 rows of sentences, ascending.
-        code: (m,) int32 positions in `names`.
-        names: The distinct names in code point order.
-        late: Those in late sentences, which have no part in the arrays.
-        first: Number of the first late sentence.
-    """
-
-    sentence: Int32
-    code: Int32
-    names: Strings
-    late: "Mentions | None" = None
-    first: int = 0
+    sentence: Int32  # (m,) rows of sentences, ascending
+    code: Int32  # (m,) positions in `names`
+    names: Strings  # distinct, in code point order
+    late: "Mentions | None" = None  # those in late sentences, which have no part in the arrays
+    first: int = 0  # number of the first late sentence
 
     def of(self, sentence: int) -> list[str]:
         """The names in a sentence, in order."""
@@ -98,15 +89,7 @@ class Corpus:
     Attributes:
         ids: n ids, ascending in code point order, or those of the base and then the late ones. Ids,
             titles and documents are lists, except in a large index.
-        chunks: (n,) int32 positions within the document.
-        vectors: (n, d) float32, contiguous.
-        sentence_vectors: (s, d) float16, contiguous.
-        sentence_passage: (s,) int32 row of each sentence's passage, ascending.
-        entities: Named entities by sentence.
-        phrases: Noun phrases by sentence.
         metadata: n JSON objects: as Python objects they take ten times the memory.
-        hashes: n content hashes of rows; see `schema.content_hash`.
-        addresses: (n,) where each row is in the dataset; -1 for one that is not there.
         parts: The base, a corpus of an earlier version whose rows come first, and a corpus of the
             rows that it lacks; None without a base.
         present: (n,) which rows the version has; None for all.
@@ -117,15 +100,15 @@ class Corpus:
     ids: Sequence[str]
     titles: Sequence[str]
     documents: Sequence[str]
-    chunks: Int32
-    vectors: Rows32
-    sentence_vectors: Rows16
-    sentence_passage: Int32
-    entities: Mentions
-    phrases: Mentions
-    hashes: Sequence[str]
+    chunks: Int32  # (n,) positions within the document
+    vectors: Rows32  # (n, d), contiguous
+    sentence_vectors: Rows16  # (s, d), contiguous
+    sentence_passage: Int32  # (s,) row of each sentence's passage, ascending
+    entities: Mentions  # named entities by sentence
+    phrases: Mentions  # noun phrases by sentence
+    hashes: Sequence[str]  # see `schema.content_hash`
     metadata: Sequence[str]
-    addresses: Int64
+    addresses: Int64  # (n,) where each row is in the dataset; -1 for one that is not there
     _texts: Sequence[str]
     _known: Int64  # addresses when the corpus was first read, which the next is about
     _fragments: Mapping[int, tuple[str, ...]]  # see `fragments_of`
@@ -239,12 +222,9 @@ def fragments_of(dataset: lance.LanceDataset) -> dict[int, tuple[str, ...]]:
 
 
 def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
-    """Read the version that an index has in view; with a base, only what that lacks.
+    """Read a version; with a base, the corpus of another one without a base, only what that lacks.
 
     A corpus that was read without a base is written beside the dataset, for `stored_corpus`.
-
-    Args:
-        base: The corpus of another version, without a base itself.
     """
     if base is not None and index.is_large:
         with index.reading():
@@ -356,11 +336,7 @@ def _on(index: PassageStore, base: Corpus) -> Corpus | None:
 
 
 def with_late(base: Corpus, late: Corpus, addresses: Int64) -> Corpus:
-    """The corpus of a version that has rows of a base, and late ones.
-
-    Args:
-        addresses: Where each row of the base is in the version, -1 for one that it lacks.
-    """
+    """The corpus of a version with rows of a base, which are at some addresses, and late ones."""
     size, ids, present = len(base), base.ids, np.ones(len(base) + len(late), bool)
     present[:size] = addresses >= 0
     before = ids.insertion_point if isinstance(ids, Strings) else partial(bisect_left, ids)
@@ -398,13 +374,12 @@ def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int6
         The address of each row of the base, -1 for one that the version lacks; and the addresses,
         ascending, of rows that the base lacks.
     """
-    fragments = dataset.get_fragments()
     now = fragments_of(dataset)
     same = [number for number, files in now.items() if base._fragments.get(number) == files]
     rows = np.flatnonzero(~np.isin(base._known >> _ROW_BITS, same))
     addresses = base._known.copy()
     addresses[rows] = -1
-    changed = [each for each in fragments if each.fragment_id not in same]
+    changed = [each for each in dataset.get_fragments() if each.fragment_id not in same]
     if not changed:
         return addresses, np.empty(0, np.int64)
     columns = ["id", "content_hash"]
@@ -428,8 +403,7 @@ def _addresses(table: pa.Table) -> Int64:
 def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None) -> Arrays:
     """The arrays of a corpus; the tables have its rows in order of ids.
 
-    Sentences come with their texts, since Lance cannot read part of a list's structs; these are
-    dropped here.
+    Texts of sentences are dropped here, since Lance cannot read part of a list's structs.
     """
     growing = {
         "vectors": GrowingArray(folder, np.float32, (dimension,)),
@@ -472,11 +446,7 @@ def _lengths(lists: pa.ListArray) -> Int32:
 
 
 def _mention_arrays(kind: str, lists: Sequence[tuple[Int32, pa.DictionaryArray]]) -> Arrays:
-    """The arrays of mentions.
-
-    Args:
-        lists: For each block of sentences, how many names each has, and all of these in order.
-    """
+    """The arrays of mentions; each block has the sentences' numbers of names, and all of these."""
     no_names = pa.array([], pa.string()).dictionary_encode()
     chunked = pa.chunked_array([no_names, *(names for _, names in lists)])
     encoded = chunked.unify_dictionaries().combine_chunks()

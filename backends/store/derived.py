@@ -1,12 +1,9 @@
-"""Keeps what is derived from a version as plain arrays, which the next opening maps.
+"""Keeps what is derived from a version as plain arrays, which processes map and share.
 
 A folder in `derived` is of a version that was read whole, and a file there has one part of what is
 derived of it: a header with the file's key and the arrays' positions and checksums, then the
-arrays, in native byte order. It says of each row where that was, so that any version with some of
-the rows has them from there. Only the dataset is the source of truth. A file that is missing, torn,
-changed, or has another key is derived again; nobody needs to delete one.
-
-Mapped arrays are read-only, and processes that map a file share its memory.
+arrays, in native byte order. A file that is missing, torn, changed, or has another key is derived
+again; nobody needs to delete one.
 """
 
 import json
@@ -36,10 +33,8 @@ FOLDER = "derived"
 LAYOUT = 20
 PASSAGES = "passages"
 """The part that all others need."""
-LEAST_OUTGROWN = 500
-"""A base is outgrown by more changed passages than this, or than `MOST_SHARE` if that is more."""
-MOST_SHARE = 0.001
-"""See `LEAST_OUTGROWN`; a share of all passages."""
+LEAST_OUTGROWN, MOST_SHARE = 500, 0.001
+"""A base is outgrown by more changed passages than this, or than this share of all, if more."""
 LEAST_QUIET = 60.0
 """Seconds; see `seconds_before_base`."""
 
@@ -54,21 +49,12 @@ log = logging.getLogger(__name__)
 
 
 class DerivedFiles:
-    """The derived files of one version.
-
-    Attributes:
-        folder: Their folder, whose name begins with the version's number.
-        is_persistent: Whether files should be written.
-    """
+    """The derived files of one version, in a folder whose name begins with its number."""
 
     def __init__(
         self, folder: Path, pins: Mapping[str, str], *, is_persistent: bool = True
     ) -> None:
-        """Touch no file yet.
-
-        Args:
-            pins: The models that wrote the index.
-        """
+        """Touch no file yet; `pins` are the models that wrote the index."""
         self.folder, self.is_persistent = folder, is_persistent
         self._about: dict[str, Any] = {
             "layout": LAYOUT,
@@ -104,11 +90,7 @@ class DerivedFiles:
         return work(None)
 
     def read(self, name: str, settings: object = None) -> Arrays | None:
-        """Map the arrays of a part, by name; None if there is no usable file.
-
-        Args:
-            settings: The dataclass that the part depends on, if any.
-        """
+        """Map the arrays of a part, which may depend on settings; None if no file is usable."""
         path, about = self._file(name, settings)
         try:
             return _map_file(path, about)
@@ -155,10 +137,7 @@ def most_changes(passages: int) -> int:
 
 
 def seconds_before_base(passages: int) -> float:
-    """After how many seconds without a write an index of this size gets a new base.
-
-    That is some twenty times as long as deriving it takes.
-    """
+    """Seconds without a write before a new base, some twenty times as long as deriving it takes."""
     return max(LEAST_QUIET, passages / 200)
 
 
@@ -195,12 +174,7 @@ def _write(path: Path, about: object, arrays: Arrays) -> None:
 
 
 def _map_file(path: Path, about: object) -> Arrays:
-    """Map the arrays of a file.
-
-    Raises:
-        OSError: The file is missing, or cannot be read.
-        ValueError: It is damaged, or has another key.
-    """
+    """Map the arrays of a file; a `ValueError` if it is damaged, or has another key."""
     with path.open("rb", buffering=0) as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         head = len(_MAGIC) + 8 + _DIGEST
@@ -224,10 +198,7 @@ def _map_file(path: Path, about: object) -> Arrays:
 
 
 def _checksum_in(file: FileIO, start: int, size: int) -> int:
-    """Checksum of bytes in a file, which are read, since that is faster than mapping each page.
-
-    It is a CRC of the sums of the bytes' blocks, which is as fast as reading them.
-    """
+    """Checksum of bytes in a file, which are read, since that is faster than mapping each page."""
     checksum, buffer = 0, np.empty(min(size, _ROOM), np.uint8)
     file.seek(start)
     while size:
@@ -240,7 +211,7 @@ def _checksum_in(file: FileIO, start: int, size: int) -> int:
 
 
 def _update_checksum(flat: NDArray[np.uint8], checksum: int) -> int:
-    """Extend a checksum by more bytes; all but the last call need whole blocks."""
+    """Extend a CRC of the blocks' sums, which is as fast as reading; only the last may be short."""
     whole = len(flat) // _BLOCK * _BLOCK
     sums = flat[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1)
     return zlib.crc32(flat[whole:].data, zlib.crc32(sums.view(np.uint8).data, checksum))

@@ -51,28 +51,20 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the newest version's documents, ascending by id.
-
-    Attributes:
-        more: Whether more documents follow.
-        total: Number of documents on all pages.
-    """
+    """A page of the newest version's documents, ascending by id."""
 
     documents: tuple[StoredDocument, ...]
-    more: bool
-    total: int
+    more: bool  # whether more follow
+    total: int  # on all pages
     version: int
 
 
 def list_documents(
     folder: Path, after: str = "", limit: int = 100, prefix: str = "", filter_: object | None = None
 ) -> Page:
-    """The first page of documents, or the next one.
+    """The documents after an id, which is that of the previous page's last one.
 
-    Args:
-        after: Id of the previous page's last document; "" for the first page.
-        prefix: Only documents whose id begins with it are listed and counted.
-        filter_: A metadata filter; passages that it excludes are ignored.
+    Only documents whose id begins with `prefix` and passages that pass the metadata filter count.
     """
     index = open_last(folder)
     with index.reading():
@@ -132,13 +124,7 @@ def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> li
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The passages to delete: the union of three selections.
-
-    Attributes:
-        ids: Passages by id.
-        documents: All passages of these documents.
-        filter: All passages that match this metadata filter; None for none.
-    """
+    """The passages to delete: by id, of documents, and what a metadata filter lets through."""
 
     ids: tuple[str, ...] = ()
     documents: tuple[str, ...] = ()
@@ -153,10 +139,7 @@ def matching(folder: Path, removal: Removal) -> tuple[list[str], int]:
 
 
 def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
-    """Delete passages in one commit.
-
-    Returns:
-        Their ids, ascending, and a version that has none of them.
+    """Delete passages in one commit; their ids, ascending, and a version that has none of them.
 
     Raises:
         IndexLockedError: Another process is writing.
@@ -188,17 +171,11 @@ def is_index(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class IndexedPassage(Passage):
-    """A passage of an index.
-
-    Attributes:
-        stored: The passage as it is there.
-        analysis: Its analysis there.
-        fingerprint: The models that made it.
-    """
+    """A passage of an index, as it is there and as it is to be, with its analysis there."""
 
     stored: Passage = field(repr=False)
     analysis: StoredAnalysis = field(repr=False)
-    fingerprint: Mapping[str, str] = field(repr=False)
+    fingerprint: Mapping[str, str] = field(repr=False)  # the models that made it
 
     def is_of(self, fingerprint: Mapping[str, str]) -> bool:
         """Whether these models analysed just what is to be analysed of it now."""
@@ -209,11 +186,7 @@ class IndexSource:
     """The newest version of an index as a source: its passages, and what was computed of them.
 
     Ingested into another index, passages keep their ids, titles, metadata and chunks; where that is
-    pinned to the same analyser, their vectors and parses as well.
-
-    Attributes:
-        left_out: For files of unknown kinds; there are none.
-        listed: For the files of a folder; there are none.
+    pinned to the same analyser, their vectors and parses as well. It has no files of a folder.
     """
 
     files = 1
@@ -239,11 +212,7 @@ class IndexSource:
         return self.index.path
 
     def split(self) -> NoReturn:
-        """Refuse to be read by several processes.
-
-        Raises:
-            SourceError: Always.
-        """
+        """Raise a `SourceError`, since several processes cannot read it."""
         raise SourceError(f"{self.folder} is an index; it is read without --engine ray.")
 
     def passages(

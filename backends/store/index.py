@@ -6,9 +6,9 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property
 from pathlib import Path
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 import lance
 import pyarrow as pa
@@ -58,13 +58,13 @@ KEPT_FROM = 1_000
 
 
 class PassageStore:
-    """Reads one version of an index; `refresh` moves to a newer one.
+    """One version of an index, readable and unchanged whatever is written; `newest` is another one.
 
-    A version stays readable and unchanged, whatever this process or another one writes. All methods
-    raise an `IndexDamagedError`, which names the file, if what they need is not as committed.
+    All methods raise an `IndexDamagedError`, which names the file, if what they need is not as
+    committed.
 
     Attributes:
-        fault: Why the current version is not the last committed one; "" if it is.
+        fault: Why this version is not the last committed one; "" if it is.
     """
 
     def __init__(
@@ -72,12 +72,10 @@ class PassageStore:
     ) -> None:
         """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
         require_ours(path, dataset.schema)
-        self.path = path
-        self.fault = fault
-        self._mark = mark
+        self.path, self.fault = path, fault
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
-        self._dataset = dataset
+        self._dataset, self._mark = dataset, mark
 
     @classmethod
     def create(
@@ -98,8 +96,8 @@ class PassageStore:
             from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
 
             return RemoteStore.create(folder, dimension, fingerprint)
-        _refuse_foreign(folder)
         if not has_versions(folder):
+            _refuse_foreign(folder)
             folder.mkdir(parents=True, exist_ok=True)
             with writer_lock(folder):
                 # The former holder of the lock may have created it since the check above.
@@ -119,11 +117,7 @@ class PassageStore:
 
     @classmethod
     def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> "PassageStore":
-        """Open the newest version.
-
-        Args:
-            fingerprint: Fingerprint of the analyser in use, which must be the index's; None for
-                work without an analyser, such as deleting.
+        """Open the newest version; `fingerprint` is as for `check`.
 
         Raises:
             IndexNotFoundError: There is no index, an incomplete one, or something else.
@@ -140,12 +134,12 @@ class PassageStore:
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
             )
-        survey = Survey(folder, partial(lance.dataset, folder / PASSAGES))
+        survey = Survey(folder)
         dataset, fault, _ = survey.newest_whole()
         return cls(folder, dataset, survey.mark, fault).check(fingerprint)
 
     def check(self, fingerprint: Mapping[str, str] | None) -> Self:
-        """This index, if it is pinned to an analyser; None for any.
+        """This index, if it is pinned to the analyser in use; None for work without one.
 
         Raises:
             IndexMismatchError: It is not; names every difference.
@@ -167,10 +161,12 @@ class PassageStore:
 
     is_remote = False
     """Whether it is in an object store."""
+    options: ClassVar[dict[str, str] | None] = None
+    """Lance's options for the object store."""
 
     def beside(self, name: str) -> lance.LanceDataset:
-        """The newest version of another dataset of the index."""
-        return lance.dataset(self.uri(name))
+        """The newest version of a dataset of the index."""
+        return lance.dataset(self.uri(name), storage_options=self.options)
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance and Arrow raise while this is read, and further errors, into ours."""
@@ -193,23 +189,21 @@ class PassageStore:
         with self.reading():
             return int(self._dataset.count_rows())
 
-    def refresh(self) -> bool:
-        """Move to the newest whole version; returns whether that is another one."""
-        if self.is_newest:
-            return False
-        before, survey = self.version, self._survey()
-        dataset, fault, _ = survey.newest_whole()
-        self._check_same(dataset)
-        self._dataset, self._mark, self.fault = dataset, survey.mark, fault
-        return self.version != before
+    def newest(self) -> "PassageStore":
+        """The newest whole version; this one if none was added or removed since it was opened.
+
+        Raises:
+            IndexMismatchError: The index was made again with another analyser.
+        """
+        return self if self.is_newest else self.open(self.path, self.fingerprint)
 
     @property
     def is_newest(self) -> bool:
-        """Whether no version was added or removed since the last refresh."""
+        """Whether no version was added or removed since this one was opened."""
         return self._mark is not None and self._mark == newest_mark(self.path)
 
     def check_files(self, digests: Mapping[str, str] | None = None) -> None:
-        """Check the lengths of the current version's files, and their digests if given."""
+        """Check the lengths of the version's files, and their digests if given."""
         with self.reading():
             files = sizes_of(self._dataset)
         if digests is not None:
@@ -227,22 +221,12 @@ class PassageStore:
             raise IndexDamagedError(self.fault)
         self.check_files(read_record(self.path).digests)
 
-    def _survey(self) -> Survey:
-        return Survey(self.path, self._dataset.checkout_version)
-
-    def _check_same(self, newest: lance.LanceDataset) -> None:
-        if fingerprint_of(newest.schema) != self.fingerprint:
-            raise IndexMismatchError(
-                f"Index {self.path} was made again with another analyser since it was opened. Open "
-                "it again, with the models that it has now."
-            )
-
-    @property
+    @cached_property
     def is_large(self) -> bool:
         """Whether it has derived files, and a version is read on the base of an earlier one."""
         return self.count() >= KEPT_FROM
 
-    @property
+    @cached_property
     def derived(self) -> DerivedFiles | None:
         """The derived files of the current version; None for a small index."""
         if not self.is_large:
@@ -270,36 +254,29 @@ class PassageStore:
     def writer(self) -> "Iterator[Writer]":
         """Hold the write lock, and write on top of the newest version.
 
-        This store stays at its version until `refresh`.
-
         Raises:
             IndexLockedError: Another writer holds the lock; says who.
             IndexDamagedError: The last commit is damaged; nothing is written before a repair.
+            IndexMismatchError: The index was made again with another analyser.
         """
         with writer_lock(self.path):
-            survey = self._survey()
-            newest, fault, torn = survey.newest_whole()
-            self._check_same(newest)
+            survey = Survey(self.path, opened=self._dataset)
+            dataset, fault, torn = survey.newest_whole()
+            newest = PassageStore(self.path, dataset, survey.mark).check(self.fingerprint)
             if fault:
                 raise IndexDamagedError(fault)
             # A power cut in the middle of a commit left these; nobody was told of them.
             names = [f"{PASSAGES}/{manifest_name(number)}" for number in torn]
             set_aside(self.path, names, aside_folder(self.path))
-            yield Writer(self, newest, survey.record)
+            yield Writer(newest, survey.record)
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Check that a folder is empty, missing or an index.
-
-    Raises:
-        IndexNotFoundError: It holds something else.
-    """
+    """Raise an `IndexNotFoundError` if a folder holds something else than a half-made index."""
     if folder.exists() and not folder.is_dir():
         raise IndexNotFoundError(f"{folder} is a file; an index is a folder. Give another path.")
-    ours = {PASSAGES, DERIVED, LOCK, NOTE}
-    entries = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    others = [name for name in entries if name not in ours]
-    if others and not has_versions(folder):
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set[str]()
+    if others := sorted(names - {PASSAGES, DERIVED, LOCK, NOTE}):
         raise IndexNotFoundError(
             f"{folder} contains no index but other files ({', '.join(others[:3])}). Give a new or "
             "an empty folder."
@@ -310,16 +287,15 @@ class Writer:
     """Writes to an index, whose lock is held for as long as the `with` block runs.
 
     Attributes:
-        index: What `PassageStore.writer` was called on.
+        index: The version that it began with.
         dataset: The newest version, including this writer's commits, for reading.
     """
 
     retries = 20  # as Lance would
 
-    def __init__(self, index: PassageStore, dataset: lance.LanceDataset, record: Record) -> None:
+    def __init__(self, index: PassageStore, record: Record) -> None:
         """Start from the newest version; `PassageStore.writer` makes one and takes the lock."""
-        self.folder = index.path
-        self.dataset = dataset
+        self.folder, self.dataset = index.path, index.snapshot()
         self.index, self._record = index, record
 
     @property
@@ -328,11 +304,7 @@ class Writer:
         return int(self.dataset.version)
 
     def check_newest(self) -> None:
-        """Check that nobody else has written, if no lock keeps others out.
-
-        Raises:
-            IndexLockedError: Somebody has.
-        """
+        """Raise an `IndexLockedError` if somebody else has written, where there is no lock."""
 
     def upsert(
         self, rows: pa.RecordBatch, stale: Sequence[str] = (), replaced: Sequence[str] | None = None
@@ -340,8 +312,7 @@ class Writer:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
         Args:
-            replaced: Those of the rows' ids that are stored; None to look them up, which reads all
-                ids.
+            replaced: Those of the rows' ids that are stored; None to look for all.
 
         Returns:
             The number of deleted passages, without the replaced ones.
@@ -359,9 +330,7 @@ class Writer:
         return len(self.replace(new, former).difference(ids))
 
     def replace(self, new: Sequence[lance.FragmentMetadata], former: Sequence[str]) -> set[str]:
-        """Add fragments that are written, and delete passages by id, in one commit.
-
-        If there is nothing to do, there is no new version.
+        """Add fragments that are written and delete passages by id, in one commit if there are any.
 
         Returns:
             The ids that were stored.
@@ -423,11 +392,7 @@ class Writer:
         flush_files(self.folder, fragments)
 
     def record(self, former: Record | None = None) -> None:
-        """Sync and record the newest version, with its files and those of its indices.
-
-        Args:
-            former: The record before; None for the last one.
-        """
+        """Sync and record the newest version with its files, by the last record or another one."""
         self._record = flush(self.folder, self.dataset, former or self._record)
 
     def merge_small(self, fragments: int) -> None:
@@ -445,8 +410,8 @@ class Writer:
         """Merge fragments of fewer rows, and drop versions that nobody should still read.
 
         A version is dropped once it was superseded longer than `keep` ago, or by more than
-        `MOST_VERSIONS` others. A reader that calls `PassageStore.refresh` more often than that
-        keeps its files.
+        `MOST_VERSIONS` others. A reader that asks for the newest more often than that keeps its
+        files.
 
         Args:
             rows: Size to merge fragments to.
@@ -473,11 +438,7 @@ class Writer:
 def without_rows(
     fragments: Iterable[lance.LanceFragment], condition: str
 ) -> tuple[list[lance.FragmentMetadata], list[int]]:
-    """Delete rows of fragments, without a commit.
-
-    Returns:
-        The fragments that keep other rows, and the numbers of those that keep none.
-    """
+    """Delete rows of fragments, without a commit; the fragments left, and numbers of the empty."""
     updated, emptied = [], []
     for fragment in fragments:
         if (metadata := fragment.delete(condition)) is None:

@@ -77,11 +77,10 @@ def ingest(
     Each window ends with a commit, and a long one has one every `COMMIT_SECONDS`. An ingest that
     was killed keeps what was committed, and the next run skips it. After Ctrl-C, all analysed
     passages are stored too. A stored document that occurs in the stream loses the chunks it no
-    longer has; others are left alone. For each window, the stored ids and hashes of its documents
-    are read. Memory holds one window, up to the end of its last document, and all ids so far.
+    longer has; others are left alone. Memory holds one window and all ids so far.
 
     Args:
-        index: The index to write; it moves to the newest version at the end.
+        index: Any version of the index to write.
         passages: Chunks of a document should be consecutive; otherwise the late ones are deleted
             and written again. Of two documents with one id the first counts.
         batch_passages: Passages per window; more if a document ends later.
@@ -97,7 +96,6 @@ def ingest(
     index.check(analyser.fingerprint)
     progress = progress or Silent()
     progress.start(None, "passages")
-    interrupted = False
     try:
         with index.writer() as writer:
             run = Ingest(writer, analyser, progress, entity_vectors=entity_vectors)
@@ -106,29 +104,20 @@ def ingest(
                 while window := run.read(windows):
                     run.add(window)
             except KeyboardInterrupt:  # commits are atomic, so there is nothing to undo
-                interrupted = True
                 run.commit(is_repeated=True)
+                run.report = replace(run.report, interrupted=True)
     finally:
         progress.close()
-    index.refresh()
-    return replace(
-        run.report, interrupted=interrupted, version=index.version, seconds=dict(run.seconds)
-    )
+    return replace(run.report, version=writer.version, seconds=dict(run.seconds))
 
 
 class Changes(NamedTuple):
-    """What is to be written of a window.
-
-    Attributes:
-        changes: Id of each fresh passage -> "added", "updated" or, written again, "unchanged".
-        stale: Ids to be deleted.
-        lengths: Document -> its number of chunks.
-    """
+    """What is to be written of a window."""
 
     fresh: Sequence[Passage]
-    changes: Mapping[str, str]
-    stale: Sequence[str]
-    lengths: Mapping[str, int]
+    changes: Mapping[str, str]  # id of each -> "added", "updated" or, written again, "unchanged"
+    stale: Sequence[str]  # ids to be deleted
+    lengths: Mapping[str, int]  # document -> its number of chunks
 
 
 class Ingest:
@@ -173,11 +162,7 @@ class Ingest:
             return next(windows, ())
 
     def choose(self, window: Sequence[Passage]) -> "Changes":
-        """Which passages of a window are to be written; those that are stored already are counted.
-
-        Raises:
-            SourceError: A passage has an id of another document's.
-        """
+        """What is to be written of a window; passages that are stored already are counted."""
         new = list(self._first(window))
         with self._timed("write"):
             stored = self._look_up(new)
@@ -281,11 +266,7 @@ class Ingest:
         self.report = replace(self.report, **counts)
 
     def _first(self, window: Iterable[Passage]) -> Iterator[Passage]:
-        """Yield passages of new documents, and their late chunks; skip repeated documents.
-
-        Raises:
-            SourceError: Two documents have a passage with one id.
-        """
+        """Yield passages of new documents, and their late chunks; skip repeated documents."""
         for passage in window:
             is_first_chunk = passage.chunk == 0
             if passage.document != self._run:
@@ -302,14 +283,7 @@ class Ingest:
                 yield passage
 
     def _look_up(self, passages: Sequence[Passage]) -> dict[str, dict[str, str]]:
-        """Look up what is stored of some passages' documents.
-
-        Returns:
-            Document -> stored id -> content hash.
-
-        Raises:
-            SourceError: An id is stored for another document.
-        """
+        """Document of the passages -> stored id -> content hash."""
         owners = {passage.id: passage for passage in passages}
         stored: dict[str, dict[str, str]] = {passage.document: {} for passage in passages}
         condition = f"{any_of('document', stored)} OR {any_of('id', owners)}"
@@ -331,14 +305,10 @@ def _with_statements(
     A triple mentions its head and its tail; of other statements, those without a mention are left
     out, as sentences are.
     """
+    statements = [(each.id, said) for each in passages for said in each.statements]
     texts = [
-        Passage(
-            f"{passage.id} {number}",
-            "",
-            statement if isinstance(statement, str) else " ".join(statement),
-        )
-        for passage in passages
-        for number, statement in enumerate(passage.statements)
+        Passage(f"{id_} {number}", "", said if isinstance(said, str) else " ".join(said))
+        for number, (id_, said) in enumerate(statements)
     ]
     parts = iter(zip(texts, list(analyser.analyse(texts)), strict=True))
     for passage, whole in zip(passages, list(analyser.analyse(passages)), strict=True):

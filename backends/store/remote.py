@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import lance
 
@@ -20,14 +20,6 @@ from wye.backends.store.index import KEEP_VERSIONS, PassageStore, Writer
 from wye.backends.store.schema import passage_schema
 from wye.backends.store.versions import PASSAGES, ROWS_PER_FRAGMENT, Record, address_of, reason_of
 
-_OPTIONS = {
-    "timeout": "5s",
-    "connect_timeout": "2s",
-    "client_max_retries": "3",
-    "client_retry_timeout": "4",
-    "download_retry_count": "1",
-}
-"""Failed reads are tried again at once, those that time out are not; Lance would take 180 s."""
 REFUSED = "the store refuses these credentials, or their rights"
 ABSENT = "there is nothing at this address"
 _CAUSES = {
@@ -42,14 +34,22 @@ _CAUSES = {
 
 
 class RemoteStore(PassageStore):
-    """Reads one version of an index in an object store; `refresh` moves to a newer one."""
+    """One version of an index in an object store."""
 
     is_remote = True
+    options: ClassVar[dict[str, str] | None] = {
+        "timeout": "5s",
+        "connect_timeout": "2s",
+        "client_max_retries": "3",
+        "client_retry_timeout": "4",
+        "download_retry_count": "1",
+    }
+    """Failed reads are tried again at once, those that time out are not; Lance would take 180 s."""
 
     @classmethod
     def create(
         cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]
-    ) -> "PassageStore":
+    ) -> PassageStore:
         """See `PassageStore`."""
         folder = Path(path)
         try:
@@ -60,7 +60,7 @@ class RemoteStore(PassageStore):
         address = f"{address_of(folder)}/{PASSAGES}"
         with _guard(folder, "written"):
             empty = passage_schema(dimension, fingerprint).empty_table()
-            lance.write_dataset(empty, address, mode="create", storage_options=_OPTIONS)
+            lance.write_dataset(empty, address, mode="create", storage_options=cls.options)
         return cls.open(folder, fingerprint)
 
     @classmethod
@@ -69,17 +69,13 @@ class RemoteStore(PassageStore):
         folder = Path(path)
         address = address_of(folder)
         try:
-            dataset = _opened(f"{address}/{PASSAGES}")
+            dataset = lance.dataset(f"{address}/{PASSAGES}", storage_options=cls.options)
         except (OSError, ValueError) as error:
             raise IndexNotFoundError(
                 f"There is no index at {address} that can be read: {_cause_of(error)}. Check the "
                 "address, the credentials in the environment and their rights."
             ) from None
         return cls(folder, dataset).check(fingerprint)
-
-    def beside(self, name: str) -> lance.LanceDataset:
-        """See `PassageStore`."""
-        return _opened(f"{address_of(self.path)}/{name}")
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance raises while this is read into one error."""
@@ -99,18 +95,8 @@ class RemoteStore(PassageStore):
     @contextmanager
     def writer(self) -> Iterator["RemoteWriter"]:
         """Write on top of the newest version; there is no lock to hold."""
-        newest = self.beside(PASSAGES)
-        self._check_same(newest)
-        yield RemoteWriter(self, newest, Record())
-
-    def refresh(self) -> bool:
-        """See `PassageStore`."""
-        if self.is_newest:
-            return False
-        with self.reading():
-            self._dataset = self.beside(PASSAGES)
-        self._check_same(self._dataset)
-        return True
+        newest = RemoteStore(self.path, self.beside(PASSAGES)).check(self.fingerprint)
+        yield RemoteWriter(newest, Record())
 
 
 class RemoteWriter(Writer):
@@ -169,10 +155,6 @@ def _guard(path: Path, done: str, *also: type[Exception]) -> Iterator[None]:
         if REFUSED in why and done == "written":
             raise ReadOnlyError(f"{why} Write it with keys that may put and delete.") from error
         raise StoreError(f"{why} It is tried again.") from error
-
-
-def _opened(address: str) -> lance.LanceDataset:
-    return lance.dataset(address, storage_options=_OPTIONS)
 
 
 def _cause_of(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import lance
@@ -36,29 +35,22 @@ class Repair:
 
     Attributes:
         damage: Descriptions of the damage, a sentence each; if empty, nothing is done.
-        version: The version to continue from.
-        without: Its fragments that are left out, since a file of theirs is damaged.
-        newest: The highest number that any version has or had.
-        passages: Number of passages after the repair.
         half: Documents of which chunks are lost; their other chunks are deleted.
         lost: Documents that are lost or differ from a damaged version, ascending; `half` included.
-        is_all: Whether `lost` is complete; if not, a damaged file hides what it held.
-        aside: Files that are set aside, by their names in the index.
-        folder: Folder that they are moved to.
         unlocked: Why a report was made without the lock, so that what another process was just
             writing may look like damage; "" if it held the lock.
     """
 
     damage: tuple[str, ...]
-    version: int
-    without: tuple[int, ...]
-    newest: int
-    passages: int
+    version: int  # to continue from
+    without: tuple[int, ...]  # its fragments that are left out, as a file of theirs is damaged
+    newest: int  # the highest number that any version has or had
+    passages: int  # after the repair
     half: tuple[str, ...]
     lost: tuple[str, ...]
-    is_all: bool
-    aside: tuple[str, ...]
-    folder: Path
+    is_all: bool  # whether `lost` is complete; if not, a damaged file hides what it held
+    aside: tuple[str, ...]  # files that are set aside, by their names in the index
+    folder: Path  # that they are moved to
     unlocked: str
 
 
@@ -85,7 +77,7 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
             if not dry_run:
                 raise
             unlocked = error.strerror or f"{error}"
-        survey = Survey(folder, partial(lance.dataset, folder / PASSAGES), _check_hashes)
+        survey = Survey(folder, _check_hashes)
         plan = _plan(survey, unlocked)
         if plan.damage and not dry_run:
             _perform(folder, plan)
@@ -93,11 +85,7 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
 
 
 def _check_hashes(fragment: lance.LanceFragment) -> None:
-    """Compare passages with their stored hashes.
-
-    Raises:
-        IndexDamagedError: They are others, or cannot be read.
-    """
+    """Compare passages with their stored hashes, or raise an `IndexDamagedError`."""
     name = next(iter(sizes_in([fragment.metadata])))
     with reading(name):
         rows = fragment.to_table()
@@ -157,10 +145,9 @@ def _lost_documents(
     fragments: Iterable[lance.LanceFragment],
     sources: Sequence[lance.LanceFragment | str],
 ) -> tuple[set[str], bool]:
-    """Documents with passages that some sources have, and the fragments of the repair have not.
+    """Documents of which only the sources have passages, and whether all sources could be read.
 
-    Returns:
-        Them, and whether all of the sources could be read. Of a data file, deleted rows count, too.
+    Of a data file, deleted rows count, too.
     """
     stored = {key for fragment in fragments for key in _keys(folder, fragment)}
     keys, is_all = set[tuple[str, str]](), True

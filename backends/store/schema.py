@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +16,8 @@ from wye.backends.files import canonical_json
 from wye.backends.text import title_names
 from wye.backends.types import (
     AnalysedPassage,
-    AnalysedSentence,
+    Float16,
     Float32,
-    Metadata,
     Passage,
     PassageAnalyser,
     Statement,
@@ -58,24 +57,18 @@ def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
     """
     vector, strings = pa.list_(pa.float16(), dimension), pa.list_(pa.string())
     mentions = ("entities", strings), ("phrases", strings)
-    sentence = pa.struct([("text", pa.string()), ("vector", vector), *mentions])
-    name = pa.struct([("name", pa.string()), ("vector", vector)])
-    fields = [
-        pa.field("id", pa.string()),
-        pa.field("document", pa.string()),
-        pa.field("chunk", pa.int32()),
-        pa.field("title", pa.string()),
-        pa.field("text", pa.string()),
-        pa.field("metadata", pa.string()),
-        pa.field("content_hash", pa.string()),
-        pa.field("vector", vector),
-        pa.field("sentences", pa.list_(sentence)),
-        pa.field(LENGTH_COLUMN, pa.int32()),
-        pa.field(STATEMENTS, pa.string()),
-        pa.field(NAMES, pa.list_(name)),
-    ]
+    types = {
+        **dict.fromkeys(PASSAGE_COLUMNS, pa.string()),
+        "chunk": pa.int32(),
+        "content_hash": pa.string(),
+        "vector": vector,
+        "sentences": pa.list_(pa.struct([("text", pa.string()), ("vector", vector), *mentions])),
+        LENGTH_COLUMN: pa.int32(),
+        STATEMENTS: pa.string(),
+        NAMES: pa.list_(pa.struct([("name", pa.string()), ("vector", vector)])),
+    }
     pins = canonical_json(dict(fingerprint)).encode()
-    return pa.schema(fields, {VERSION_KEY: SCHEMA_VERSION.encode(), FINGERPRINT_KEY: pins})
+    return pa.schema(types, {VERSION_KEY: SCHEMA_VERSION.encode(), FINGERPRINT_KEY: pins})
 
 
 def has_columns(schema: pa.Schema) -> bool:
@@ -118,15 +111,6 @@ def fingerprint_of(schema: pa.Schema) -> dict[str, str]:
     return fingerprint
 
 
-def metadata_json(metadata: Metadata) -> str:
-    """Metadata as canonical JSON: equal metadata give equal text.
-
-    Raises:
-        ValueError: It has NaN or an infinity, which JSON cannot represent.
-    """
-    return canonical_json(dict(metadata))
-
-
 def content_hash(passage: Passage) -> str:
     """128-bit hash in hex of everything that a row is computed from; equal hashes need no work."""
     fields = [
@@ -134,7 +118,7 @@ def content_hash(passage: Passage) -> str:
         passage.chunk,
         passage.title,
         passage.text,
-        metadata_json(passage.metadata),
+        canonical_json(dict(passage.metadata)),
         *passage.statements,
     ]
     return hashlib.blake2b(canonical_json(fields).encode(), digest_size=16).hexdigest()
@@ -147,7 +131,7 @@ def to_batch(
     lengths: Mapping[str, int] | None = None,
     encoder: PassageAnalyser | None = None,
 ) -> pa.RecordBatch:
-    """Rows for n passages and their n analyses, in order.
+    """Rows for n passages and their n analyses, in order; columns of no value are null.
 
     Args:
         lengths: Document -> its number of chunks, as far as that is known.
@@ -156,33 +140,38 @@ def to_batch(
     Raises:
         ValueError: A vector has another length than the index's, or the lists differ in length.
     """
-    dimension = dimension_of(schema)
-    columns = {
-        **{
-            name: pa.array([getattr(p, name) for p in passages], schema.field(name).type)
-            for name in ("id", "document", "chunk", "title", "text")
-        },
-        "metadata": pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
-        "content_hash": pa.array([content_hash(p) for p in passages], pa.string()),
-        "vector": vector_array([a.vector for a in analysed], dimension),
-        "sentences": _sentence_lists([a.sentences for a in analysed], schema),
-        LENGTH_COLUMN: pa.array([(lengths or {}).get(p.document) for p in passages], pa.int32()),
-        STATEMENTS: pa.array(
-            [json.dumps(p.statements) if p.statements else None for p in passages], pa.string()
-        ),
-    }
-    if encoder is not None and NAMES in schema.names:
-        names = [_names_of(*pair) for pair in zip(passages, analysed, strict=True)]
-        flat = [*chain.from_iterable(names)]
-        distinct = [*dict.fromkeys(flat)]
-        vectors = dict(zip(distinct, encoder.encode_surfaces(distinct), strict=True))
-        values = vector_array([vectors[name] for name in flat], dimension)
-        columns[NAMES] = _structs(names, [pa.array(flat, pa.string()), values], schema.field(NAMES))
-    arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(len(passages), field.type)
-        for field in schema  # `backends.dataset` fills the columns of the engine
+    dimension, pairs = dimension_of(schema), [*zip(passages, analysed, strict=True)]
+    rows: list[dict[str, object]] = [
+        {
+            "id": passage.id,
+            "document": passage.document,
+            "chunk": passage.chunk,
+            "title": passage.title,
+            "text": passage.text,
+            "metadata": canonical_json(dict(passage.metadata)),
+            "content_hash": content_hash(passage),
+            "vector": _halves(analysis.vector, dimension),
+            "sentences": [
+                {
+                    "text": sentence.text,
+                    "vector": _halves(sentence.vector, dimension),
+                    "entities": sentence.entities,
+                    "phrases": sentence.phrases,
+                }
+                for sentence in analysis.sentences
+            ],
+            LENGTH_COLUMN: (lengths or {}).get(passage.document),
+            STATEMENTS: json.dumps(passage.statements) if passage.statements else None,
+        }
+        for passage, analysis in pairs
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if encoder is not None and NAMES in schema.names:
+        names = [_names_of(passage, analysis) for passage, analysis in pairs]
+        distinct = [*dict.fromkeys(chain.from_iterable(names))]
+        vectors = dict(zip(distinct, encoder.encode_surfaces(distinct), strict=True))
+        for row, of_row in zip(rows, names, strict=True):
+            row[NAMES] = [{"name": x, "vector": _halves(vectors[x], dimension)} for x in of_row]
+    return pa.RecordBatch.from_pylist(rows, schema)
 
 
 def _names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
@@ -191,31 +180,25 @@ def _names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
     return [*dict.fromkeys(chain(title_names(passage.title), *mentioned))]
 
 
-def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.FixedSizeListArray:
-    """Vectors of one length as an Arrow column of half floats.
-
-    Raises:
-        ValueError: A vector has another length.
-    """
-    rows = np.asarray(vectors, dtype=np.float16) if len(vectors) else np.empty((0, dimension), "f2")
-    if rows.shape != (len(vectors), dimension):
+def _halves(vector: Float32, dimension: int) -> Float16:
+    halves: Float16 = np.asarray(vector, np.float16)
+    if halves.shape != (dimension,):
         raise ValueError(
-            f"The analyser returned vectors of shape {rows.shape}; this index holds {dimension} "
+            f"The analyser returned a vector of shape {halves.shape}; this index holds {dimension} "
             "numbers for each. An analyser's `dimension` and its vectors must agree."
         )
-    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float16()), dimension)
+    return halves
 
 
 def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
     """The passages of rows with the columns of `columns_of`, in order."""
-    columns = [rows.column(name).to_pylist() for name in PASSAGE_COLUMNS]
-    has_statements = STATEMENTS in rows.schema.names
-    columns.append(rows.column(STATEMENTS).to_pylist() if has_statements else [None] * len(rows))
     return [
         Passage(
-            id_, title, text, json.loads(metadata), document, chunk, _read_statements(statements)
+            **{name: row[name] for name in PASSAGE_COLUMNS if name != "metadata"},
+            metadata=json.loads(row["metadata"]),
+            statements=_read_statements(row.get(STATEMENTS)),
         )
-        for id_, document, chunk, title, text, metadata, statements in zip(*columns, strict=True)
+        for row in rows.select(columns_of(rows.schema)).to_pylist()
     ]
 
 
@@ -246,19 +229,14 @@ def to_analyses(rows: pa.Table) -> list[StoredAnalysis]:
     """The analyses of rows with `ANALYSIS_COLUMNS`, in order."""
     lists = rows.column("sentences").combine_chunks()
     flat = lists.flatten()
-    names = ("text", "entities", "phrases")
-    columns = (flat.field(name).to_pylist() for name in names)
-    sentences = [
-        StoredSentence(text, tuple(entities), tuple(phrases), vector)
-        for text, entities, phrases, vector in zip(
-            *columns, _vectors(flat.field("vector")), strict=True
-        )
-    ]
-    ends = np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False)).tolist()
+    texts, *mentions = (flat.field(name).to_pylist() for name in ("text", "entities", "phrases"))
+    entities, phrases = (map(tuple, names) for names in mentions)
+    sentences = map(StoredSentence, texts, entities, phrases, _vectors(flat.field("vector")))
     vectors = _vectors(rows.column("vector").combine_chunks())
+    lengths = lists.value_lengths().to_pylist()
     return [
-        StoredAnalysis(vector, sentences[start:end])
-        for vector, start, end in zip(vectors, [0, *ends], ends, strict=False)
+        StoredAnalysis(vector, [*islice(sentences, length)])
+        for vector, length in zip(vectors, lengths, strict=True)
     ]
 
 
@@ -277,26 +255,3 @@ def any_of(column: str, values: Collection[str]) -> str:
     if not quoted:
         return "FALSE"
     return f"{column} IN ({', '.join(quoted)})"
-
-
-def _sentence_lists(
-    sentences: Sequence[Sequence[AnalysedSentence]], schema: pa.Schema
-) -> pa.ListArray:
-    """The `sentences` column: one list of structs for each passage."""
-    flat = [*chain.from_iterable(sentences)]
-    values = [
-        pa.array([s.text for s in flat], pa.string()),
-        vector_array([s.vector for s in flat], dimension_of(schema)),
-        pa.array([s.entities for s in flat], pa.list_(pa.string())),
-        pa.array([s.phrases for s in flat], pa.list_(pa.string())),
-    ]
-    return _structs(sentences, values, schema.field("sentences"))
-
-
-def _structs(
-    lists: Sequence[Sequence[object]], values: Sequence[pa.Array], field: pa.Field
-) -> pa.ListArray:
-    """Lists of these lengths of the structs with some values, which are end to end."""
-    offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
-    structs = pa.StructArray.from_arrays(values, fields=list(field.type.value_type))
-    return pa.ListArray.from_arrays(pa.array(offsets), structs)

@@ -5,8 +5,7 @@ version; if a power cut left it half written, Lance could open nothing. So `comm
 each commit: its number, and the digest of every file that reading it needs. The record is synced to
 the disk before anybody is told of the commit, and is read before Lance is asked.
 
-What is not as it was committed is an `IndexDamagedError`, which says what; a disk that refuses is
-an `OSError`.
+What is not as it was committed is an `IndexDamagedError`; a disk that refuses is an `OSError`.
 """
 
 import json
@@ -40,11 +39,10 @@ _ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 Mark = tuple[int, int, int] | None
-# Fragments of this size are not merged further, so that writes never wait long for a merge. With a
-# million rows, larger ones make questions no faster, and a write less than 0.1 s faster.
+# Larger fragments are not merged, so that no write waits long. With a million rows, that would make
+# questions no faster, and a write less than 0.1 s faster.
 ROWS_PER_FRAGMENT = 8_192
-# A write merges fragments below one of these sizes, and leaves larger ones alone. So rows that are
-# written one by one are each rewritten only a few times.
+# A write merges fragments below one of these sizes, so each row is rewritten only a few times.
 TIERS = (1_024, ROWS_PER_FRAGMENT)
 # A process that follows an index holds some kilobytes for each: with many small writes, an hour of
 # versions would take megabytes.
@@ -63,21 +61,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedVersion:
-    """A version, and what is wrong with it.
-
-    Attributes:
-        dataset: None if its manifest cannot be read.
-        bad: Numbers of fragments that cannot be used.
-        fault: What is wrong with it; "" if it is whole.
-        is_torn: Whether its commit did not complete, so that nobody was told of it.
-    """
+    """A version, and what is wrong with it."""
 
     number: int
-    dataset: lance.LanceDataset | None
+    dataset: lance.LanceDataset | None  # None if its manifest cannot be read
     fragments: Sequence[lance.LanceFragment]
-    bad: tuple[int, ...]
-    fault: str
-    is_torn: bool
+    bad: tuple[int, ...]  # numbers of fragments that cannot be used
+    fault: str  # "" if it is whole
+    is_torn: bool  # its commit did not complete, so nobody was told of it
 
     @property
     def good(self) -> list[lance.LanceFragment]:
@@ -97,18 +88,19 @@ class Survey:
     def __init__(
         self,
         folder: Path,
-        open_: Callable[[int], lance.LanceDataset],
         read: Callable[[lance.LanceFragment], None] | None = None,
+        opened: lance.LanceDataset | None = None,
     ) -> None:
         """Read the record.
 
         Args:
-            open_: Opens a version by number.
+            opened: A version, whose caches are used.
             read: Checks the content of a fragment whose files have no recorded digests. Without
                 it, no digests are compared but those of manifests.
         """
         self.folder, self._passages = folder, folder / PASSAGES
-        self._open, self._read = open_, read
+        self._read = read
+        self._open = opened.checkout_version if opened else partial(lance.dataset, self._passages)
         self._checked: dict[tuple[str, ...], str] = {}  # files of a fragment -> what is wrong
         self.record, self.fault = Record(), ""
         try:  # before listing versions, since writers record a version after making it
@@ -122,11 +114,7 @@ class Survey:
         return map(self.examine, numbers_in(self._passages, self.record.version))
 
     def newest_whole(self) -> tuple[lance.LanceDataset, str, list[int]]:
-        """Find the newest version that is whole.
-
-        Returns:
-            It, why it is not the last committed one ("" if it is), and the torn ones after it.
-        """
+        """The newest whole version, why it is not the last committed one, and the torn after it."""
         faults, torn = [self.fault] if self.fault else [], list[int]()
         for version in self.versions():
             if version.dataset is not None and not version.fault:
@@ -206,7 +194,7 @@ def check_files(
 def check_indices(folder: Path, dataset: lance.LanceDataset, digests: Mapping[str, str]) -> None:
     """Check the files of Lance's indices of a version that have digests."""
     folders = tuple(f"{name}/" for name in indices_of(dataset))
-    files: dict[str, None] = {name: None for name in digests if name.startswith(folders)}
+    files = dict.fromkeys(name for name in digests if name.startswith(folders))
     try:
         check_files(folder / PASSAGES, files, digests)
     except IndexDamagedError as error:
@@ -240,9 +228,8 @@ def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | Non
 def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
     """Size in rows to merge to -> number of fragments of that tier."""
     sizes = [fragment.metadata.num_rows for fragment in dataset.get_fragments()]
-    return {
-        most: sum(least <= size < most for size in sizes) for least, most in pairwise((0, *TIERS))
-    }
+    tiers = pairwise((0, *TIERS))
+    return {most: sum(least <= size < most for size in sizes) for least, most in tiers}
 
 
 def manifest_name(number: int) -> str:
@@ -288,10 +275,7 @@ def read_record(folder: Path) -> Record:
 
 
 def flush_files(folder: Path, fragments: Sequence[lance.FragmentMetadata]) -> None:
-    """Check the files of fragments, and sync them to the disk, before a manifest names them.
-
-    Lance 14 ignores an error of its last write to a data file, so the file may be short.
-    """
+    """Check the files of fragments, which Lance 14 may have left short, and sync them."""
     passages, sizes = folder / PASSAGES, sizes_in(fragments)
     try:
         check_files(passages, sizes)
@@ -306,9 +290,9 @@ def flush_files(folder: Path, fragments: Sequence[lance.FragmentMetadata]) -> No
 def check_deletions(dataset: Path, name: str, expected: int) -> None:
     """Read a deletion file, which states no size, and compare the number of its rows.
 
-    It is an Arrow file, or a Roaring bitmap: a head with the number of containers, for each of
-    them a key and its count less 1, the offsets, then 2 bytes a row or, above 4,096 rows, 8 kB
-    (https://github.com/RoaringBitmap/RoaringFormatSpec).
+    It is an Arrow file, or a Roaring bitmap (https://github.com/RoaringBitmap/RoaringFormatSpec):
+    a head with the number of containers, for each of them a key and its count less 1, the offsets,
+    then 2 bytes a row or, above 4,096 rows, 8 kB.
     """
     with reading(name, also=(OSError, struct.error)):
         data = (dataset / name).read_bytes()
@@ -326,11 +310,10 @@ def check_deletions(dataset: Path, name: str, expected: int) -> None:
 
 
 def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
-    """Sync a commit to the disk, record it, and return the record.
+    """Sync a commit to the disk, record it, and return the record; call it under the write lock.
 
-    All files of the version are synced, including those of earlier commits, whose writer may have
-    been killed before this step. A file with a digest in the record was synced before. The caller
-    must hold the write lock.
+    Files of earlier commits are synced too, as their writer may have been killed before this step.
+    One with a digest in the record was synced before.
     """
     passages, indices = folder / PASSAGES, indices_of(dataset)
     paths = (path for name in indices for path in (passages / name).iterdir() if path.is_file())
@@ -352,11 +335,10 @@ def _sync(passages: Path, names: Iterable[str]) -> None:
 
 
 def drop_superseded(folder: Path, dataset: lance.LanceDataset, keep: timedelta) -> None:
-    """Delete versions superseded longer than `keep` ago, and unused files.
+    """Delete versions superseded longer than `keep` ago, unless they are few, and unused files.
 
     Lance's own `older_than` goes by the time of writing: it would drop last week's version, which
-    was the newest until a second ago and which every reader still holds. Since Lance reads the
-    manifests of all versions, a few are not worth dropping.
+    was the newest until a second ago and which every reader still holds.
     """
     numbers = numbers_in(folder)
     written = {each: (folder / manifest_name(each)).stat().st_mtime for each in numbers}
@@ -405,14 +387,10 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def reading(what: Path | str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Turn what Lance and Arrow raise on damaged files into one error.
+    """Turn what Lance and Arrow raise on damaged files, and `also`, into an `IndexDamagedError`.
 
     Args:
         what: Folder of an index, or name of a file, for an error that does not name the index.
-        also: Further exceptions to turn into it.
-
-    Raises:
-        IndexDamagedError: Names the file, if Lance does.
     """
     try:
         yield

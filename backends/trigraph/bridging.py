@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.numerics import located, sums
+from wye.backends.arrays import located, sums
 from wye.backends.trigraph.question import HUB, Edges, PassageSource, Sentences
 from wye.backends.trigraph.seeds import Seed
 from wye.backends.trigraph.settings import TriGraphSettings

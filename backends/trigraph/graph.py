@@ -14,17 +14,20 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.numerics import distinct, first_of_each, ranges, without
-from wye.backends.store.corpus import Corpus
-from wye.backends.strings import (
+from wye.backends.arrays import (
     Strings,
     Words,
     ascending,
+    distinct,
     find_all,
+    first_of_each,
     joined,
     pack_strings,
+    ranges,
     unpack_strings,
+    without,
 )
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import entity_key, title_names, title_parts
 from wye.backends.trigraph.names import NameTrie, NameWords, NormalisedCorpus, normalise
 from wye.backends.trigraph.settings import AssemblySettings

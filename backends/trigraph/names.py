@@ -21,10 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
+from wye.backends.arrays import (
+    GrowingArray,
+    PackedWords,
+    SentenceWords,
+    Strings,
+    Words,
+    distinct,
+    ranges,
+)
 from wye.backends.notations import IS_DAY, days_within, phrases
-from wye.backends.numerics import GrowingArray, distinct, ranges
 from wye.backends.store.corpus import Corpus
-from wye.backends.strings import PackedWords, SentenceWords, Strings, Words
 from wye.backends.text import (
     FUNCTION_WORDS,
     cells_of,

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from wye.backends.numerics import distinct, products_of, top_rows
+from wye.backends.arrays import distinct
+from wye.backends.numerics import products_of, top_rows
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, Numbers, TriGraph
 from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores

@@ -9,15 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from wye.backends.arrays import distinct, without
 from wye.backends.dense import DenseRetriever, DenseSettings
-from wye.backends.numerics import (
-    batches,
-    distinct,
-    require_k,
-    require_mask,
-    top_rows,
-    without,
-)
+from wye.backends.numerics import batches, require_k, require_mask, top_rows
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation, Restart, bridge, equation_5

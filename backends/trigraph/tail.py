@@ -13,18 +13,15 @@ from typing import Literal
 
 import numpy as np
 
+from wye.backends.arrays import Words
 from wye.backends.store.corpus import Corpus
-from wye.backends.strings import Words
 from wye.backends.trigraph.graph import Lists, TriGraph, assemble, counted_lists, wants_phrases
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Mask
 
 
 def with_late(corpus: Corpus, base: TriGraph, settings: AssemblySettings) -> TriGraph:
-    """The graph of a corpus with a base.
-
-    Args:
-        base: The graph of the corpus' base, with the same settings.
+    """The graph of a corpus with a base, by the base's graph with the same settings.
 
     Raises:
         ValueError: The corpus has no base.

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wye.backends.numerics import first_of_each, located, ranges, sums, top_rows
+from wye.backends.arrays import first_of_each, located, ranges, sums
+from wye.backends.numerics import top_rows
 from wye.backends.trigraph.question import MOST_NAMING, Edges, PassageSource
 from wye.backends.types import Float64, Int64
 

@@ -32,7 +32,7 @@ from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import Collection, Refresher
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
-from wye.service.ingest.jobs import Job, JobStore
+from wye.service.ingest.jobs import PASSAGES, Job, JobStore
 from wye.service.settings import DocumentSettings, ServiceSettings
 
 T = TypeVar("T")
@@ -154,9 +154,8 @@ class CollectionWriter:
         limit = self._settings.direct_passages
         first = await self.off_loop(lambda: list(islice(passages, limit + 1)))
         if not first:
-            raise Problem(
-                422, "no-documents", "There is no document in the request; send at least one."
-            )
+            sentence = "There is no document in the request; send at least one."
+            raise Problem(422, "no-documents", sentence)
         if len(first) > limit:
             return await self._submit(chain(first, passages))
         documents = tuple(dict.fromkeys(passage.document for passage in first))
@@ -322,8 +321,11 @@ class CollectionWriter:
         self, documents: Iterable[str], filter_: object | None = None
     ) -> None:
         """Refuse a change that an unfinished job would undo."""
-        filter_ = None if filter_ is None else parse_filter(filter_)
-        if match := self.jobs.writing(documents, filter_):
+        folder = self.jobs.folder
+        if not folder.exists() or all(each.suffix != f".{PASSAGES}" for each in folder.iterdir()):
+            return  # only an unfinished job has passages
+        parsed = None if filter_ is None else parse_filter(filter_)
+        if match := self.jobs.writing(documents, parsed):
             job, document = match
             count, rate = job.passages - job.done, job.rate(time()) or _USUAL_RATE
             raise Problem(
@@ -336,7 +338,6 @@ class CollectionWriter:
             )
 
     def _unwritable(self, error: OSError) -> Problem:
-        """The problem of an index that cannot be written."""
         return not_writable(f"The index of '{self.collection.name}' cannot be written here", error)
 
 
@@ -399,10 +400,9 @@ class InterleavedAnalyser:
         Steps that begin within so many seconds make one slice; None for the usual length.
         """
         results: list[T] = []
-        slice_seconds = _SLICE_SECONDS if seconds is None else seconds
 
         def run_slice() -> None:
-            until = perf_counter() + slice_seconds
+            until = perf_counter() + (_SLICE_SECONDS if seconds is None else seconds)
             try:
                 next(steps)
                 while perf_counter() < until:

@@ -96,8 +96,7 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
         index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
         plain = [replace(p, text=unmarked(p.text)) for p in passages]
         ingest(index, plain, analyser, entity_vectors=entity_vectors)
-        index.refresh()
-        return read_corpus(index)
+        return read_corpus(index.newest())
 
     return make
 

@@ -6,15 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from wye.backends.numerics import (
-    distinct,
-    located,
-    products_of,
-    products_of_all,
-    ranges,
-    top_rows,
-    without,
-)
+from wye.backends.arrays import distinct, located, ranges, without
+from wye.backends.numerics import products_of, products_of_all, top_rows
 from wye.backends.types import RankedHit, Ranking, RowHits
 
 

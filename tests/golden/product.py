@@ -53,8 +53,8 @@ ONLY_IF_LARGE = (
     "wye.backends.store.corpus:stored_corpus",
     "wye.backends.trigraph.graph:TriGraph.from_arrays",
     "wye.backends.trigraph.tail:with_late",
-    "wye.backends.strings:Words.find",
-    "wye.backends.strings:Strings.find",
+    "wye.backends.arrays:Words.find",
+    "wye.backends.arrays:Strings.find",
 )
 
 _PATIENCE = 120.0

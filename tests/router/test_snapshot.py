@@ -118,7 +118,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
     before: Snapshot | None = None
     layered = 0
     for step in range(8):
-        snapshot = Snapshot.open(index, settings, before)
+        snapshot = Snapshot.open(index.newest(), settings, before)
         layered += snapshot.base is not snapshot
         shutil.copytree(index.path, tmp_path / "alone")
         shutil.rmtree(tmp_path / "alone" / "derived")
@@ -129,7 +129,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
         shutil.rmtree(tmp_path / "alone")
         before = chance.choice([snapshot, snapshot, None])
         if chance.random() < 0.2:
-            Snapshot.derive(index, settings)
+            Snapshot.derive(index.newest(), settings)
         stored = snapshot.ids
         changed = [replace(one, title="Grace") for one in fetch(index, chance.sample(stored, 1))]
         new = [passage(100 * step + more, chance) for more in range(chance.randint(0, 3))]
@@ -138,7 +138,7 @@ def test_a_version_made_after_others_answers_as_one_made_from_nothing(
             writer.delete(chance.sample(stored, chance.randint(0, 2)))
             if chance.random() < 0.3:
                 writer.compact(keep=timedelta(0))
-        index.refresh()
+        index = index.newest()
     assert layered > 3
 
 
@@ -146,21 +146,24 @@ def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_ti
     tmp_path: Path, persisted: None
 ) -> None:
     index = twenty(tmp_path, random.Random(5))
-    before = Snapshot.open(index, Settings())
+    before = Snapshot.open(index.newest(), Settings())
     before.graph.search([], 1)
     ingest(index, [Passage("new", "Zoltan", "Zoltan met Ada in Szeged.")], HASHES)
     with index.writer() as writer:
         writer.delete(["p3"])
-    index.refresh()
-    after = Snapshot.open(index, Settings(), before)
+    index = index.newest()
+    after = Snapshot.open(index.newest(), Settings(), before)
     (vector,) = HASHES.encode_surfaces(["Zoltan"])
     (ranking,) = after.graph.search([Query("Whom did Zoltan meet?", vector)], 30)
     assert ranking.hits[0].id == "new"
     assert "p3" not in [hit.id for hit in ranking.hits]
     assert after.graph.graph.keys.find("zoltan") >= len(before.graph.graph)
     assert (after.due(), after.due(59), after.due(61)) == (0, 0, 2)
-    Snapshot.derive(index, Settings())
-    derived, alone = Snapshot.open(index, Settings(), after), Snapshot.open(index, Settings())
+    Snapshot.derive(index.newest(), Settings())
+    derived, alone = (
+        Snapshot.open(index.newest(), Settings(), after),
+        Snapshot.open(index.newest(), Settings()),
+    )
     assert derived.due(61) == 0
     assert answers(derived) == answers(alone)
     graph = derived.graph.graph
@@ -187,11 +190,11 @@ def test_what_is_mapped_answers_as_what_was_built(
 ) -> None:
     monkeypatch.setattr(wye.backends.store.corpus, "LISTED", listed)
     index = twenty(tmp_path, random.Random(3))
-    built = answers(Snapshot.open(index, settings))
+    built = answers(Snapshot.open(index.newest(), settings))
     files = files_in(tmp_path)
     assert [file.name.partition("-")[0] for file in files] == parts
     times = [file.stat().st_mtime_ns for file in files]
-    mapped = Snapshot.open(index, settings)
+    mapped = Snapshot.open(index.newest(), settings)
     assert not np.asarray(mapped.corpus.vectors).flags.writeable
     assert isinstance(mapped.corpus.ids, list) == bool(listed)
     assert answers(mapped) == built
@@ -199,7 +202,7 @@ def test_what_is_mapped_answers_as_what_was_built(
     for file in files:
         whole = file.read_bytes()
         file.write_bytes(whole[:-100] + bytes(byte ^ 1 for byte in whole[-100:]))
-        assert answers(Snapshot.open(index, settings)) == built
+        assert answers(Snapshot.open(index.newest(), settings)) == built
         assert file.read_bytes() == whole
     assert caplog.text.count("is rebuilt") == len(files)
 
@@ -210,12 +213,12 @@ LAYOUTS = {20: "45299175a8d4883bbf2392d5f391342f"}
 
 def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, persisted: None) -> None:
     index = twenty(tmp_path, random.Random(3))
-    answers(Snapshot.open(index, COMPRESSED))
+    answers(Snapshot.open(index.newest(), COMPRESSED))
     assembly = COMPRESSED.graph.assembly
     parts = {"passages": None, "lexical": COMPRESSED.lexical, "graph": assembly}
     digest = hashlib.blake2b(digest_size=16)
     for part, own in parts.items():
-        arrays = index.derived and index.derived.read(part, own)
+        arrays = (files := index.newest().derived) and files.read(part, own)
         assert arrays
         for name, array in sorted(arrays.items()):
             if name == "fragments":  # has names that nobody gives twice
@@ -229,10 +232,10 @@ def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, persisted: N
 def test_other_settings_have_files_of_their_own(tmp_path: Path, persisted: None) -> None:
     index = twenty(tmp_path, random.Random(3))
     plain, weighted = Settings(), Settings(lexical=LexicalSettings(k1=2.0))
-    expected = answers(Snapshot.open(index, weighted))
-    assert answers(Snapshot.open(index, plain)) != expected
+    expected = answers(Snapshot.open(index.newest(), weighted))
+    assert answers(Snapshot.open(index.newest(), plain)) != expected
     assert len(files_in(tmp_path)) == 4  # the graph is the same
-    assert answers(Snapshot.open(index, weighted)) == expected
+    assert answers(Snapshot.open(index.newest(), weighted)) == expected
 
 
 def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
@@ -240,31 +243,31 @@ def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
 ) -> None:
     chance = random.Random(4)
     index = twenty(tmp_path, chance)
-    answers(Snapshot.open(index, Settings()))
+    answers(Snapshot.open(index.newest(), Settings()))
     before = files_in(tmp_path)
     ingest(index, [passage(99, chance), replace(passage(3, chance), title="Grace")], HASHES)
-    index.refresh()
-    after = Snapshot.open(index, Settings())
+    index = index.newest()
+    after = Snapshot.open(index.newest(), Settings())
     assert after.corpus.parts
     assert after.corpus.parts[1].ids == ["p3", "p99"]
     result = answers(after)
     assert files_in(tmp_path) == before
     shutil.rmtree(tmp_path / "derived")
-    assert answers(Snapshot.open(index, Settings())) == result
+    assert answers(Snapshot.open(index.newest(), Settings())) == result
 
 
 def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(5)
     index = twenty(tmp_path, chance)
-    first = answers(Snapshot.open(index, Settings()))
+    first = answers(Snapshot.open(index.newest(), Settings()))
     before = files_in(tmp_path)
     ingest(index, [passage(number, chance) for number in range(100, 130)], HASHES)
-    index.refresh()
-    result = answers(Snapshot.open(index, Settings()))
+    index = index.newest()
+    result = answers(Snapshot.open(index.newest(), Settings()))
     assert result != first
     assert {*files_in(tmp_path)}.isdisjoint(before)
     assert len(files_in(tmp_path)) == len(before)
-    assert answers(Snapshot.open(index, Settings())) == result
+    assert answers(Snapshot.open(index.newest(), Settings())) == result
 
 
 def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
@@ -272,46 +275,46 @@ def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
 ) -> None:
     chance = random.Random(6)
     index = twenty(tmp_path, chance)
-    before = Snapshot.open(index, Settings())
+    before = Snapshot.open(index.newest(), Settings())
     answers(before)
     shutil.rmtree(tmp_path / "derived")
     ingest(index, [passage(99, chance)], HASHES)
-    index.refresh()
-    expected = answers(Snapshot.open(index, Settings()))
-    later = Snapshot.open(index, Settings(), before)
+    index = index.newest()
+    expected = answers(Snapshot.open(index.newest(), Settings()))
+    later = Snapshot.open(index.newest(), Settings(), before)
     assert not np.asarray(later.corpus.vectors).flags.writeable
     assert answers(later) == expected
     for file in files_in(tmp_path):
         if "passages" not in file.name:
             file.unlink()
-    assert answers(Snapshot.open(index, Settings(), before)) == expected
+    assert answers(Snapshot.open(index.newest(), Settings(), before)) == expected
 
 
 def test_a_base_outlives_its_version(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(8)
     index = twenty(tmp_path, chance)
-    answers(Snapshot.open(index, Settings()))
+    answers(Snapshot.open(index.newest(), Settings()))
     base = files_in(tmp_path)
     for gone in ("p1", "p2"):
         with index.writer() as writer:
             writer.delete([gone])
             writer.compact(keep=timedelta(0))
-    index.refresh()
+    index = index.newest()
     assert 2 not in index.versions()
-    later = Snapshot.open(index, Settings())
+    later = Snapshot.open(index.newest(), Settings())
     assert (later.base.version, files_in(tmp_path)) == (2, base)
     shutil.copytree(tmp_path, tmp_path.with_name("alone"), ignore=lambda *_: ["derived"])
     alone = Snapshot.open(PassageStore.open(tmp_path.with_name("alone")), Settings())
     assert of_texts(later) == of_texts(alone)
     for file in base:
         file.unlink() if "graph" in file.name else None
-    blank = Snapshot.open(index, Settings())
+    blank = Snapshot.open(index.newest(), Settings())
     assert blank.graph.batch([]).seeds([]) == []
     assert answers(blank)[:8] == answers(later)[:8]
     assert len(files_in(tmp_path)) == len(base) - 1, "it would lack what the gone passages mention"
-    Snapshot.derive(index, Settings())
+    Snapshot.derive(index.newest(), Settings())
     assert {*files_in(tmp_path)}.isdisjoint(base)
-    assert answers(Snapshot.open(index, Settings())) == answers(alone)
+    assert answers(Snapshot.open(index.newest(), Settings())) == answers(alone)
 
 
 def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
@@ -368,11 +371,11 @@ def test_a_base_of_which_parts_are_missing_is_none(
     """Its process was killed; dense codes, the graph and BM25 come before passages."""
     chance = random.Random(whole)
     index = twenty(tmp_path, chance)
-    before = Snapshot.open(index, COMPRESSED)
+    before = Snapshot.open(index.newest(), COMPRESSED)
     answers(before)
     ingest(index, [passage(99, chance)], HASHES)
-    index.refresh()
-    expected = answers(Snapshot.open(index, COMPRESSED, before))
+    index = index.newest()
+    expected = answers(Snapshot.open(index.newest(), COMPRESSED, before))
     written: list[str] = []
 
     def write(files: DerivedFiles, part: str, *given: object) -> None:
@@ -384,16 +387,18 @@ def test_a_base_of_which_parts_are_missing_is_none(
     original = DerivedFiles.write
     monkeypatch.setattr(DerivedFiles, "write", write)
     with pytest.raises(KeyboardInterrupt):
-        Snapshot.derive(index, COMPRESSED)
+        Snapshot.derive(index.newest(), COMPRESSED)
     monkeypatch.setattr(DerivedFiles, "write", original)
     assert "passages" not in written
     for earlier in (before, None):
-        later = Snapshot.open(index, COMPRESSED, earlier)
+        later = Snapshot.open(index.newest(), COMPRESSED, earlier)
         assert later.base.version == before.version
         assert answers(later) == expected
-    Snapshot.derive(index, COMPRESSED)
-    assert Snapshot.open(index, COMPRESSED, before).base.version == index.version
-    assert {file.parent for file in files_in(tmp_path)} == {index.derived and index.derived.folder}
+    Snapshot.derive(index.newest(), COMPRESSED)
+    assert Snapshot.open(index.newest(), COMPRESSED, before).base.version == index.newest().version
+    assert {file.parent for file in files_in(tmp_path)} == {
+        (files := index.newest().derived) and files.folder
+    }
 
 
 def test_one_process_derives_at_a_time(folder: Path, persisted: None) -> None:
@@ -411,8 +416,9 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = twenty(tmp_path, random.Random(9))
-    answers(Snapshot.open(index, Settings()))
+    answers(Snapshot.open(index.newest(), Settings()))
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    index = PassageStore.open(index.path)
     index.fault = "It is damaged."
     answers(Snapshot.open(index, Settings()))
     assert not files_in(tmp_path)

@@ -15,16 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import wye.backends.numerics
+import wye.backends.arrays
 import wye.backends.store.derived
-from wye.backends.numerics import GrowingArray
+from wye.backends.arrays import GrowingArray, Strings, pack_strings, unpack_strings
 from wye.backends.store.derived import (
     FOLDER,
     PASSAGES,
     DerivedFiles,
     newest_in,
 )
-from wye.backends.strings import Strings, pack_strings, unpack_strings
 from wye.backends.types import Arrays
 
 ROOT = Path(__file__).parents[3]
@@ -255,5 +254,5 @@ def test_where_the_disk_is_full_rows_are_kept_in_memory(
             whole.extend(np.array(part))
         return [*map(int, whole.read())]
 
-    monkeypatch.setattr(wye.backends.numerics, "TemporaryFile", full)
+    monkeypatch.setattr(wye.backends.arrays, "TemporaryFile", full)
     assert DerivedFiles(tmp_path / FOLDER / "1-m", {}).with_room(rows) == [1, 2, 3, 4]

@@ -28,8 +28,8 @@ def test_it_counts_what_reading_the_whole_corpus_counts(index: PassageStore, cou
     ingest(index, map(passage, range(count)), ANALYSER, batch_passages=4)
     with index.writer() as writer:
         writer.delete(["p3#1", "p4#1"])
-    index.refresh()
-    found, corpus = take_inventory(index.path), read_corpus(index)
+    index = index.newest()
+    found, corpus = take_inventory(index.path), read_corpus(index.newest())
     assert found["version"] == corpus.version
     assert found["passages"] == len(corpus) == max(count - 2, 0)
     assert found["documents"] == len({*corpus.documents}) == count // 2
@@ -52,7 +52,7 @@ def test_it_tells_what_is_kept_of_what_is_derived(
 ) -> None:
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
-    read_corpus(index)
+    read_corpus(index.newest())
     found = take_inventory(index.path)
     derived = found["derived"]
     assert found["waits"] == {
@@ -60,9 +60,10 @@ def test_it_tells_what_is_kept_of_what_is_derived(
         "merge": "1 of 32 fragments of about one size",
         "write": "nothing",
     }
-    assert index.derived is not None
-    size = (index.derived.folder / "passages.arrays").stat().st_size
-    assert derived == {"of version": index.version, "bytes": size, "passages": size}
+    files = index.newest().derived
+    assert files
+    size = (files.folder / "passages.arrays").stat().st_size
+    assert derived == {"of version": index.newest().version, "bytes": size, "passages": size}
     remove(index.path, Removal(ids=("p1#1",)))
     assert take_inventory(index.path)["derived"] == derived
 
@@ -77,10 +78,10 @@ def test_it_tells_what_comes_next(index: PassageStore, monkeypatch: pytest.Monke
     assert base() == "nothing: so few passages need none"
     monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
-    assert (files := index.derived)
+    assert (files := index.newest().derived)
     assert base() == "the next process that opens the index"
-    assert changed_since(index, files) is None
-    read_corpus(index)
+    assert changed_since(index.newest(), files) is None
+    read_corpus(index.newest())
     remove(index.path, Removal(ids=("p1#1",)))
     ingest(index, [passage(12), replace(passage(2), text="Ada.")], ANALYSER)
     assert base() == "5 of 500 passages to be added or deleted"

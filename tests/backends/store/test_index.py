@@ -17,7 +17,7 @@ from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.schema import passage_schema, to_batch
+from wye.backends.store.schema import passage_schema, to_batch, to_passages
 from wye.backends.store.versions import PASSAGES
 from wye.backends.types import Passage
 
@@ -39,8 +39,7 @@ def plain(*ids: str) -> pa.RecordBatch:
 def holding_a(index: PassageStore) -> PassageStore:
     with index.writer() as writer:
         writer.upsert(plain("a"))
-    index.refresh()
-    return index
+    return index.newest()
 
 
 def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
@@ -52,21 +51,21 @@ def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
         assert writer.version == before + 1
         assert (writer.delete([]), writer.delete(["nobody"])) == (0, 0)
         assert writer.version == before + 1
-    assert index.refresh()
     a, b, d = passage("a"), passage("b", "New."), passage("d")
     assert fetch(index, ["d", "c", "b", "a", "a"]) == [d, b, a, a]
 
 
-def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) -> None:
+def test_a_version_stays_as_it_is_until_the_newest_is_asked_for(holding_a: PassageStore) -> None:
     index, held = holding_a, holding_a.version
+    assert index.newest() is index
     with index.writer() as writer:
         writer.upsert(rows(passage("a", "Changed."), passage("b")))
         writer.delete(["b"])
         writer.compact()
     assert index.version == held
-    assert fetch(index, ["a", "b"]) == [passage("a")]
-    assert index.refresh()
-    assert not index.refresh()
+    assert to_passages(index.snapshot().to_table()) == [passage("a")]
+    index = index.newest()
+    assert index.newest() is index
     assert fetch(index, ["a", "b"]) == [passage("a", "Changed.")]
     assert list(index.versions()) == list(range(1, index.version + 1))
 
@@ -83,7 +82,6 @@ def test_a_change_that_was_refused_does_not_come_later(
             with pytest.raises(OSError, match="full"):
                 writer.upsert(plain("b"))
         writer.upsert(plain("c"))
-    assert holding_a.refresh()
     assert fetch(holding_a, ["a", "b", "c"]) == [passage("a"), passage("c")]
 
 
@@ -103,7 +101,6 @@ def test_any_id_can_be_written_fetched_and_deleted(index: PassageStore, ids: set
     with index.writer() as writer:
         writer.upsert(plain(*ids))
         writer.upsert(rows(passage(first, "New.")), stale=others[:1])
-        index.refresh()
         kept = [first, *others[1:]]
         assert [p.id for p in fetch(index, [*others[:1], *kept])] == kept
         assert writer.delete(kept) == len(kept)
@@ -130,8 +127,7 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: PassageS
         assert len(index.versions()) == writer.version
         writer.compact(keep=timedelta(0))
     assert len(index.versions()) == 1
-    index.refresh()
-    assert index.count() == 5
+    assert index.newest().count() == 5
 
 
 def test_only_a_deletion_or_a_compaction_deletes_committed_files(index: PassageStore) -> None:
@@ -142,7 +138,6 @@ def test_only_a_deletion_or_a_compaction_deletes_committed_files(index: PassageS
     for number in range(3):
         ingest(index, [passage("a", f"Text {number}."), passage(f"b{number}")], ANALYSER)
         PassageStore.open(index.path).check_content()
-        index.refresh()
         assert committed < files()
         committed = files()
     with index.writer() as writer:
@@ -158,7 +153,7 @@ def test_a_version_that_somebody_tagged_is_kept(holding_a: PassageStore) -> None
         writer.upsert(plain("b"))
         lance.dataset(holding_a.path / "passages.lance").tags.create("release", 2)
         writer.compact(keep=timedelta(0))
-    holding_a.refresh()
+    holding_a = holding_a.newest()
     assert list(holding_a.versions()) == [2, holding_a.version]
 
 
@@ -168,7 +163,6 @@ def test_compacting_removes_what_a_killed_writer_left(holding_a: PassageStore) -
     with holding_a.writer() as writer:
         writer.compact(keep=timedelta(0))
     assert not left.exists()
-    holding_a.refresh()
     assert fetch(holding_a, ["a"]) == [passage("a")]
 
 

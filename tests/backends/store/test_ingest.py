@@ -60,15 +60,13 @@ def chunks(document: str, *texts: str) -> list[Passage]:
 
 
 def ids(index: PassageStore) -> list[str]:
-    index.refresh()
-    return sorted(index.snapshot().to_table(columns=["id"])["id"].to_pylist())
+    return sorted(index.newest().snapshot().to_table(columns=["id"])["id"].to_pylist())
 
 
 def test_a_second_run_has_nothing_to_do(index: PassageStore, analyser: Counting) -> None:
     first = ingest(index, corpus(25), analyser, batch_passages=10)
     assert (first.added, first.updated, first.unchanged, first.removed) == (25, 0, 0, 0)
-    assert index.version == first.version
-    assert index.count() == 25
+    assert (index.newest().version, index.newest().count()) == (first.version, 25)
     second = ingest(index, corpus(25), analyser, batch_passages=10)
     assert (second.added, second.updated, second.unchanged) == (0, 0, 25)
     assert second.version == first.version
@@ -93,8 +91,7 @@ def test_each_chunk_states_how_many_its_document_has(
     """Windows end with a document; a new number is written without the models."""
 
     def lengths() -> dict[str, int | None]:
-        index.refresh()
-        rows = index.snapshot().to_table(columns=["id", LENGTH_COLUMN]).to_pylist()
+        rows = index.newest().snapshot().to_table(columns=["id", LENGTH_COLUMN]).to_pylist()
         return {row["id"]: row[LENGTH_COLUMN] for row in rows}
 
     ingest(index, [*chunks("a", "A.", "B.", "C."), *corpus(1)], analyser, batch_passages=1)
@@ -125,8 +122,7 @@ def test_metadata_change_without_the_models_and_leave_the_same_rows(
     assert (report.updated, analyser.analysed) == (5, [])
     other = new_index(tmp_path / "other")
     ingest(other, dated, HashAnalyser())
-    index.refresh()
-    rows = [found.snapshot().to_table().sort_by("id") for found in (index, other)]
+    rows = [found.newest().snapshot().to_table().sort_by("id") for found in (index, other)]
     assert rows[0].equals(rows[1])
 
 
@@ -194,7 +190,7 @@ def test_passages_may_not_take_ids_of_other_documents(
             ingest(index, [taken], analyser)
     with pytest.raises(SourceError, match="of document 'yours'"):
         ingest(index, [replace(yours, id="q"), replace(mine, id="q")], analyser)
-    index.refresh()
+    index = index.newest()
     assert fetch(index, ["p", "q"]) == [mine]
 
 
@@ -203,9 +199,9 @@ def test_every_name_and_title_gets_a_vector_on_demand(
 ) -> None:
     names = ["Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"]
     ingest(index, corpus(2)[:1], analyser)
-    assert np.isnan(read_corpus(index).surface_vectors(names)).all()
+    assert np.isnan(read_corpus(index.newest()).surface_vectors(names)).all()
     ingest(index, corpus(2)[1:], analyser, entity_vectors=True)
-    vectors = read_corpus(index).surface_vectors([*names, "nobody"])
+    vectors = read_corpus(index.newest()).surface_vectors([*names, "nobody"])
     absent = [1, 3, 4, 7]
     assert np.flatnonzero(np.isnan(vectors).any(axis=1)).tolist() == absent
     expected = analyser.encode_surfaces([*names, "nobody"]).astype(np.float16)
@@ -262,7 +258,7 @@ def test_the_windows_that_were_stored_are_kept_whatever_ends_the_source(
     recorder = Recorder()
     if isinstance(error, KeyboardInterrupt):
         report = ingest(index, broken(), analyser, batch_passages=10, progress=recorder)
-        assert (report.interrupted, report.added, index.count()) == (True, 20, 20)
+        assert (report.interrupted, report.added, index.newest().count()) == (True, 20, 20)
     else:
         with pytest.raises(OSError, match="disk gone"):
             ingest(index, broken(), analyser, batch_passages=10, progress=recorder)
@@ -275,9 +271,14 @@ def test_the_windows_that_were_stored_are_kept_whatever_ends_the_source(
 def test_ctrl_c_in_the_middle_of_a_window_keeps_what_is_analysed(index: PassageStore) -> None:
     recorder, pressed = Recorder(), Counting(most=7, end=KeyboardInterrupt)
     report = ingest(index, corpus(25), pressed, progress=recorder)
-    assert (report.interrupted, report.added, report.updated, index.count()) == (True, 7, 0, 7)
+    assert (report.interrupted, report.added, report.updated, index.newest().count()) == (
+        True,
+        7,
+        0,
+        7,
+    )
     assert [n for n in recorder.said if n != 0] == [(None, "passages"), *[1] * 7, "closed"]
-    assert report.version == index.version
+    assert report.version == index.newest().version
     rest = ingest(index, corpus(25), HashAnalyser())
     assert (rest.added, rest.unchanged, rest.interrupted) == (18, 7, False)
 
@@ -298,7 +299,12 @@ def test_ctrl_c_while_a_commit_is_made_counts_no_passage_twice(
 
     monkeypatch.setattr(Writer, "upsert", pressed)
     report = ingest(index, corpus(5), analyser)
-    assert (report.interrupted, report.added, report.updated, index.count()) == (True, 5, 0, 5)
+    assert (report.interrupted, report.added, report.updated, index.newest().count()) == (
+        True,
+        5,
+        0,
+        5,
+    )
 
 
 @pytest.mark.parametrize("stored", [0, 3])
@@ -324,17 +330,17 @@ def test_ctrl_c_while_lance_commits_writes_no_passage_twice(
     finally:
         signal.signal(signal.SIGINT, before)
     assert (report.interrupted, report.added, report.updated) == (True, 5 - stored, stored)
-    assert index.count() == 5
+    assert index.newest().count() == 5
 
 
 def test_a_long_window_is_committed_every_so_often(
     index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(index, [], analyser)
-    before = index.version
+    before = index.newest().version
     monkeypatch.setattr(wye.backends.store.ingest, "COMMIT_SECONDS", -1.0)
     report = ingest(index, corpus(4), analyser)
-    assert (report.added, index.version) == (4, before + 4)
+    assert (report.added, index.newest().version) == (4, before + 4)
 
 
 def test_another_analyser_or_a_second_writer_is_refused(
@@ -354,7 +360,9 @@ def test_small_writes_are_compacted_without_what_is_large(
     sizes = []
     for count in range(1, 41):
         ingest(index, corpus(count), analyser)
-        sizes.append([fragment.count_rows() for fragment in index.snapshot().get_fragments()])
+        sizes.append(
+            [fragment.count_rows() for fragment in index.newest().snapshot().get_fragments()]
+        )
     assert sizes[:5] == [[1], [1, 1], [1, 1, 1], [4], [4, 1]]
     assert sizes[11] == [4, 4, 4]
     assert sizes[15:18] == [[4, 4, 4, 4], [17], [17, 1]]
@@ -371,7 +379,9 @@ def test_a_write_waits_for_one_group_to_be_merged(
     sizes = []
     for count in (13, 14, 15):
         ingest(index, corpus(count), analyser)
-        sizes.append(sorted(each.count_rows() for each in index.snapshot().get_fragments()))
+        sizes.append(
+            sorted(each.count_rows() for each in index.newest().snapshot().get_fragments())
+        )
     assert sizes == [[1, 2, 2, 2, 6], [1, 6, 7], [1, 1, 6, 7]]
 
 

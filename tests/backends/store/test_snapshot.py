@@ -17,7 +17,8 @@ import wye.backends.store.corpus
 import wye.backends.store.index
 from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
-from wye.backends.numerics import products_of, products_of_all, ranges
+from wye.backends.arrays import ranges
+from wye.backends.numerics import products_of, products_of_all
 from wye.backends.store.corpus import (
     Corpus,
     Mentions,
@@ -34,7 +35,7 @@ WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
 def make(folder: Path, passages: list[Passage], window: int = 1024) -> PassageStore:
     index = new_index(folder)
     ingest(index, passages, ANALYSER, batch_passages=window, entity_vectors=True)
-    return index
+    return index.newest()
 
 
 def some_passages(count: int, seed: int = 0) -> list[Passage]:
@@ -162,23 +163,20 @@ def test_edits_deletions_and_compaction_leave_no_trace(tmp_path: Path) -> None:
     ingest(index, passages, ANALYSER, batch_passages=6, entity_vectors=True)
     with index.writer() as writer:
         writer.delete([p.id for p in passages[30:]])
-        index.refresh()
-        assert_same(expected, read_corpus(index))
-        check(read_corpus(index), passages[:30])
+        assert_same(expected, read_corpus(index.newest()))
+        check(read_corpus(index.newest()), passages[:30])
         writer.compact(keep=timedelta(0))
-    index.refresh()
-    check(read_corpus(index), passages[:30])
+    check(read_corpus(index.newest()), passages[:30])
 
 
 def test_a_corpus_reads_its_own_version_after_the_index_moved_on(tmp_path: Path) -> None:
     passages = some_passages(6)
     index = make(tmp_path, passages)
-    corpus = read_corpus(index)
+    corpus = read_corpus(index.newest())
     with index.writer() as writer:
         writer.delete([p.id for p in passages])
         writer.compact()
-    index.refresh()
-    assert index.count() == 0
+    assert index.newest().count() == 0
     check(corpus, passages)
 
 
@@ -196,12 +194,11 @@ def write(index: PassageStore, passages: Sequence[Passage], gone: Sequence[str] 
         ingest(index, passages, ANALYSER)
     with index.writer() as writer:
         writer.delete(gone)
-    index.refresh()
 
 
 def change(index: PassageStore, chance: random.Random, step: int) -> None:
     """New, changed and deleted passages, and sometimes a compaction."""
-    stored = [row["id"] for row in index.snapshot().to_table(columns=["id"]).to_pylist()]
+    stored = [row["id"] for row in index.newest().snapshot().to_table(columns=["id"]).to_pylist()]
     old = chance.sample(stored, min(len(stored), chance.randint(0, 3)))
     new = [
         replace(passage, id=f"{step}-{passage.id}", document=f"{step}-{passage.document}")
@@ -215,7 +212,6 @@ def change(index: PassageStore, chance: random.Random, step: int) -> None:
     if chance.random() < 0.3:
         with index.writer() as writer:
             writer.compact(keep=timedelta(0))
-        index.refresh()
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -234,15 +230,15 @@ def test_on_top_of_another_version_it_is_the_same(
         patch.setattr(wye.backends.store.corpus, "_MOST", share)
         patch.setattr(wye.backends.store.corpus, "LISTED", listed)
         patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-        first = base = read_corpus(index)
+        first = base = read_corpus(index.newest())
         for step in range(4):
             change(index, chance, step)
             patch.setattr(wye.backends.store.index, "KEPT_FROM", 1_000)
-            alone = read_corpus(index)
+            alone = read_corpus(index.newest())
             patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
-            later = read_corpus(index, base)
+            later = read_corpus(index.newest(), base)
             assert_same(later, alone)
-            assert_same(read_corpus(index, first), alone)
+            assert_same(read_corpus(index.newest(), first), alone)
             check_origin(later, base)
             base = later.parts[0] if later.parts else later
 
@@ -269,15 +265,15 @@ def test_what_was_derived_before_a_backup_was_put_back_is_a_base_as_far_as_its_r
     dataset = index.path / "passages.lance"
     shutil.copytree(dataset, tmp_path / "backup")
     write(index, [replace(passage, text="Not backed up.") for passage in passages[:4]])
-    read_corpus(index)
+    read_corpus(index.newest())
     shutil.rmtree(dataset)
     (tmp_path / "backup").rename(dataset)
     index = PassageStore.open(index.path)
     write(index, [Passage("new", "New", "Anna met Bob.")])
-    files = index.newest_derived
+    files = index.newest().newest_derived
     assert files is not None
-    corpus = read_corpus(index, stored_corpus(index, files))
+    corpus = read_corpus(index.newest(), stored_corpus(index, files))
     assert corpus.parts
     assert [*corpus.parts[1].ids] == sorted(["new", *(passage.id for passage in passages[:4])])
     shutil.rmtree(index.path / "derived")
-    assert_same(corpus, read_corpus(index))
+    assert_same(corpus, read_corpus(index.newest()))

@@ -45,7 +45,7 @@ def index(tmp_path: Path) -> PassageStore:
 
 
 def sentences(index: PassageStore) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    rows = index.snapshot().to_table(columns=["id", "vector", "sentences"])
+    rows = index.newest().snapshot().to_table(columns=["id", "vector", "sentences"])
     return {
         id_: [(sentence.text, sentence.entities) for sentence in analysis.sentences]
         for id_, analysis in zip(rows["id"].to_pylist(), to_analyses(rows), strict=True)

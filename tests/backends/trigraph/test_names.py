@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wye.backends.trigraph.names
-from wye.backends.strings import SentenceWords, Words
+from wye.backends.arrays import SentenceWords, Words
 from wye.backends.text import entity_key, starts_like_a_name, tokenise
 from wye.backends.trigraph.names import MAX_WORDS, Link, NameTrie
 from wye.backends.types import Int32

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.backends.conftest import ENTITY, PHRASE, unmarked
+from wye.backends.arrays import Strings
 from wye.backends.store.corpus import Corpus, Mentions, with_late
-from wye.backends.strings import Strings
 from wye.backends.text import tokenise
 from wye.backends.trigraph.graph import LISTS, FilteredGraph, TriGraph, assemble, counted
 from wye.backends.trigraph.settings import AssemblySettings

@@ -48,7 +48,6 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (Writer, "commit"),
     (lance.LanceDataset, "commit"),
     (index_module, "flush"),
-    (PassageStore, "refresh"),
 )
 """What a job calls, from the outside to the inside."""
 KINDS: dict[str, Callable[[], Exception]] = {

@@ -1,19 +1,25 @@
-"""Many strings in little memory, vocabularies, and sentences as rows of word numbers."""
+"""What the arms' data is made of: strings and vocabularies in little memory, rows of numbers."""
 
+import mmap
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO, FileIO
 from itertools import chain, islice
-from typing import overload
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, overload
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import DTypeLike, NDArray
 
 from wye.backends.notations import notations
 from wye.backends.text import singular, starts_like_a_name, tokenise, words_before_stemming
-from wye.backends.types import Arrays, Int32, Int64, Mask
+from wye.backends.types import Arrays, Float64, Int32, Int64, Mask
 
 _SHORT = 2**31 - 2**20
 """Bytes of strings beyond which Arrow needs 64-bit offsets."""
@@ -285,3 +291,94 @@ def unpack_strings(name: str, arrays: Arrays) -> Strings:
     kind = pa.LargeStringArray if starts.dtype == np.int64 else pa.StringArray
     array = kind.from_buffers(len(starts) - 1, pa.py_buffer(starts), pa.py_buffer(text))
     return Strings(array, arrays.get(f"{name}.order"))
+
+
+def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
+    """The integers of the half-open intervals [first, last), end to end."""
+    lengths = last - first
+    ends = lengths.cumsum(dtype=np.int64)
+    numbers = np.arange(ends[-1] if len(ends) else 0)
+    numbers += np.repeat(first - ends + lengths, lengths)
+    return numbers
+
+
+def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
+    """(size,) sum of the values at each position, added in their order."""
+    # Of no positions, NumPy's counts are integers, whatever the weights.
+    totals = np.bincount(positions, weights=values, minlength=size)
+    return np.asarray(totals, np.float64)
+
+
+def distinct(values: Int64) -> Int64:
+    """Each value once, ascending.
+
+    NumPy's `unique` uses a hash table for integers, which is thirty times slower than sorting for
+    half a million of them.
+    """
+    ascending: Int64 = np.sort(values)
+    return ascending[first_of_each(ascending)]
+
+
+def first_of_each(groups: NDArray[np.integer]) -> Int64:
+    """Position of the first of each run of equal values."""
+    is_first = np.ones(len(groups), bool)
+    np.not_equal(groups[1:], groups[:-1], out=is_first[1:])
+    return is_first.nonzero()[0]
+
+
+def located(values: Int32 | Int64, ascending: NDArray[np.integer]) -> tuple[Int64, Mask]:
+    """Position of each value among ascending distinct ones, where it exists, and which exist."""
+    if not len(ascending):
+        return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
+    if ascending[0] == 0 and ascending[-1] == len(ascending) - 1:
+        exists = (values >= 0) & (values < len(ascending))
+        return np.where(exists, values, 0).astype(np.int64), exists
+    # With another type, NumPy would copy the whole list.
+    keys = values.astype(ascending.dtype, copy=False)
+    position = np.searchsorted(ascending, keys)
+    return position, ascending.take(position, mode="clip") == keys
+
+
+def without(values: Int64, others: Int64) -> Int64:
+    """The values that are not among the others; both distinct and ascending."""
+    return values[~located(values, others)[1]]
+
+
+class GrowingArray:
+    """Rows of numbers that are first written and then read."""
+
+    def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
+        """Begin an empty array.
+
+        Args:
+            folder: Folder on a disk with room; None to grow in memory.
+            row: Shape of a row.
+
+        Raises:
+            OSError: Nothing can be written in the folder.
+        """
+        self._file: FileIO | BytesIO = (
+            TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
+        )
+        self._dtype, self._row = np.dtype(dtype), row
+        finalize(self, self._file.close)  # for an array that is never read
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Add rows.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        rest = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    def read(self) -> NDArray[Any]:
+        """All rows, read-only; nothing can be added afterwards."""
+        content: bytes | mmap.mmap = b""  # an empty file cannot be mapped
+        with self._file as file:
+            if isinstance(file, BytesIO):
+                content = file.getvalue()
+            elif file.tell():
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(content, self._dtype).reshape(-1, *self._row)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import wye.backends.strings
-from wye.backends.strings import END, SentenceWords, Strings, Words, ascending, find_all
+import wye.backends.arrays
+from wye.backends.arrays import END, SentenceWords, Strings, Words, ascending, find_all
 from wye.backends.text import starts_like_a_name, tokenise
 
 texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
@@ -62,7 +62,7 @@ def test_lists_of_strings_are_looked_up_and_put_in_order(
     some: list[str], more: list[str], short: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wye.backends.strings, "_SHORT", short)
+        patch.setattr(wye.backends.arrays, "_SHORT", short)
         known = ascending(Strings(some), Strings(more))
         assert [*known] == sorted({*some, *more} - {""})
         assert find_all(Strings(more), known).tolist() == [known.find(text) for text in more]
