@@ -90,7 +90,6 @@ COUNTED = {
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_units_of_a_sentence(name: str) -> None:
-    """Whatever is not named is not there."""
     tree, counts = COUNTED[name]
     pairs = (count.split() for count in counts.split(", "))
     expected = {FIELDS[unit]: int(number) for number, unit in pairs}
