@@ -51,12 +51,13 @@ def local_path(source: str | Path) -> Path | None:
 BEIR_CORPUS = "corpus.jsonl"
 LINES = (".jsonl", ".ndjson")
 """Extensions of files in which each line is a document."""
-ROWS = (*LINES, ".csv", ".xlsx", ".mbox")
+ROWS = (*LINES, ".csv", ".tsv", ".xlsx", ".mbox")
 """Extensions of files with several documents."""
 _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
     .sh .sql .swift .ts .tsx"""
 JSON = ".json"
-TEXTS = (*PROSE, ".log", ".yaml", ".yml", ".toml", ".ini", *_CODE.split())
+_DATA = ".log .yaml .yml .toml .ini .ics .vcf .xml"
+TEXTS = (*PROSE, *_DATA.split(), *_CODE.split())
 """Extensions of files that are read as text."""
 SUFFIXES = tuple(dict.fromkeys((".txt", ".md", *PROSE, *READERS, *LINES, JSON, *TEXTS)))
 """Extensions of supported files, also for uploads."""

@@ -32,6 +32,7 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".vtt": (markup.subtitles, "html"),
     ".srt": (markup.subtitles, "html"),
     ".csv": (tables.csv, "csv"),
+    ".tsv": (tables.csv, "csv"),
     ".xlsx": (tables.xlsx, "openpyxl"),
     ".pdf": (office.pdf, "pypdf"),
     ".docx": (office.docx, "docx"),

@@ -4,6 +4,7 @@ import posixpath
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -191,6 +192,13 @@ def _shape(shape: Any, title_id: int | None, depth: int = 0) -> Iterator[Block]:
     elif getattr(shape, "has_table", False):
         rows = ([one_line(cell.text) for cell in row.cells] for row in shape.table.rows)
         yield from table_blocks(" | ".join(filter(None, cells)) for cells in rows)
+    elif getattr(shape, "has_chart", False):
+        with suppress(ValueError, KeyError, AttributeError):  # a kind that the library lacks
+            for plot in shape.chart.plots:
+                yield HEADER, " | ".join(series.name for series in plot.series)
+                values = (series.values for series in plot.series)
+                points = zip(plot.categories, *values, strict=False)
+                yield from ((ROW, " | ".join(map(str, point))) for point in points)
     elif shape.has_text_frame and shape.shape_id != title_id:
         yield 0, shape.text_frame.text.replace("\x0b", "\n")
 
@@ -214,7 +222,11 @@ def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
             href = unquote(items.get(entry.get("idref"), "")).partition("#")[0]
             part = posixpath.normpath(posixpath.join(folder, href))
             if part in names and entry.get("linear") != "no":
-                blocks += html_blocks(archive.read(part))
+                page = archive.read(part)
+                with suppress(UnicodeDecodeError):  # the usual encoding need not be stated
+                    blocks += html_blocks(page.decode("utf-8-sig"))
+                    continue
+                blocks += html_blocks(page)
         title = one_line(package.findtext(".//{*}title") or "")
         authors = [one_line(creator.text or "") for creator in package.iterfind(".//{*}creator")]
     metadata = {"author": authors} if any(authors) else {}

@@ -6,6 +6,7 @@ import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any, BinaryIO
@@ -39,6 +40,10 @@ _LONG = 80
 _LONGEST_NAME = 60
 _MOST_METADATA = 60
 _HEAD_LINES = 20
+_LONGEST_HEAD = 4_096
+_DECIMAL = re.compile(r"(?<=\d),(?=\d)")
+# What Excel writes above a table, and hides.
+_STATED = re.compile(r"sep=(.)(?=\r?\n)")
 _REGULAR = 0.8
 _MERGED = re.compile(rb'<mergeCell [^<>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _MOST_MERGED = 1_000
@@ -54,8 +59,11 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
         BadFileError: It has no rows, a field is too long, or a quote is never closed.
     """
     text, note = decoded(file.read(), options.encoding)
-    delimiter = _delimiter(text.split("\n", _HEAD_LINES)[:_HEAD_LINES])
     csv_module.field_size_limit(limits.characters)
+    stated = _STATED.match(text)
+    text = text[stated.end() :] if stated else text
+    head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
+    delimiter = stated[1] if stated else _delimiter(head)
     lines = chain(io.StringIO(text, newline=""), [_END])
     rows: list[Row] = []
     before = 0
@@ -79,12 +87,21 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
 
 
 def _delimiter(head: Sequence[str]) -> str:
-    """What separates the cells of the first line, or of the lines below one that is a caption."""
-    counts = {each: [line.count(each) for line in head if line.strip()] for each in _DELIMITERS}
+    """What separates the cells: in the first line, unless it is a caption above others' cells."""
+    counts: dict[str, list[int]] = {}
+    shares = dict.fromkeys(_DELIMITERS, 0.0)
+    for each in _DELIMITERS:
+        cut = (_DECIMAL.sub(".", line[:_LONGEST_HEAD]) for line in head)
+        reader, counts[each] = csv_module.reader(cut, delimiter=each), []
+        with suppress(csv_module.Error):  # which reading the whole will say
+            counts[each] += [len(row) - 1 for row in reader if row]
+        below = counts[each][1:]
+        for _, most in Counter(filter(None, below)).most_common(1):
+            shares[each] = most / len(below)
     first = max(_DELIMITERS, key=lambda each: counts[each][:1])
-    if any(counts[first][:1]):
-        return first
-    return max(_DELIMITERS, key=lambda each: sorted(counts[each])[len(counts[each]) // 2 :][:1])
+    best = max(_DELIMITERS, key=shares.__getitem__)
+    is_caption = shares[best] >= _REGULAR > shares[first] or not any(counts[first][:1])
+    return best if is_caption else first
 
 
 def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:

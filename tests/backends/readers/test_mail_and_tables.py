@@ -4,10 +4,13 @@ import io
 import zipfile
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pptx
 import pytest
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 from wye.backends.documents import chunk_passage, document_of
 from wye.backends.readers.decode import decoded, utf8_lines
@@ -175,7 +178,10 @@ def test_merged_cells_are_in_each_of_their_rows_and_columns() -> None:
     assert closed.blocks == [(0, "Yard: closed in July; table: Firings")]
 
 
-@pytest.mark.parametrize("captions", ["Museum of Clocks;;\n", "Museum of Clocks\nBy month\n"])
+@pytest.mark.parametrize(
+    "captions",
+    ["Museum of Clocks;;\n", "Museum of Clocks\nBy month\n", "Museum of Clocks, Vell\n"],
+)
 def test_lines_above_a_table_are_its_caption(captions: str) -> None:
     table = f"{captions}month;adults;children\nMay;812;240\nJune;765;311\nJuly;3;4\n"
     drafts = [*csv(io.BytesIO(table.encode()), LIMITS)]
@@ -183,6 +189,15 @@ def test_lines_above_a_table_are_its_caption(captions: str) -> None:
     assert [draft.title for draft in drafts] == ["May", "June", "July"]
     assert drafts[0].blocks == [(0, f"adults: 812; children: 240; table: {caption}")]
     assert drafts[0].metadata["caption"] == caption
+
+
+def test_what_separates_the_cells() -> None:
+    """Neither a comma within cells does nor the line that states it becomes a caption."""
+    prices = "Prices, May\npart;price;kind\nlid;1,50;a\nrim;2,75;b\nbell;0,80;c\n"
+    assert [draft.title for draft in csv(io.BytesIO(prices.encode()), LIMITS)][:2] == ["lid", "rim"]
+    stated = b"sep=|\r\nname|size, in cm\r\nlid|1,5\r\n"
+    [draft] = csv(io.BytesIO(stated), LIMITS)
+    assert (draft.title, draft.blocks, draft.line) == ("lid", [(0, "size, in cm: 1,5")], 3)
 
 
 def test_a_title_beside_a_date_is_a_caption() -> None:
@@ -218,10 +233,15 @@ def test_each_slide_is_a_passage_with_its_notes() -> None:
         slide.shapes.title.text = title
         slide.placeholders[1].text = f"About {title}."
         slide.notes_slide.notes_text_frame.text = f"Say more of {title}."
+    data: Any = CategoryChartData()  # type: ignore[no-untyped-call]
+    data.categories = ["May", "June"]
+    data.add_series("Cracked", (3, 7.5))
+    slide.shapes.add_chart(XL_CHART_TYPE.LINE, 0, 0, 9, 9, data)
     [draft] = slides(saved(deck), LIMITS)
     passages = list(chunk_passage(document_of(draft, "d.pptx"), 200))
     assert [passage.title for passage in passages] == ["Firing", "Firing > Costs"]
-    assert passages[1].text == "About Costs.\n\nNotes: Say more of Costs."
+    chart = "Cracked\nMay | 3.0\nJune | 7.5"
+    assert passages[1].text == f"About Costs.\n\n{chart}\n\nNotes: Say more of Costs."
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".pptx", ".docx"])
@@ -239,7 +259,7 @@ def test_archives_that_are_none_or_too_large(suffix: str, tmp_path: Path) -> Non
             list(sandbox.read(file, suffix))
 
 
-@pytest.mark.parametrize("suffix", sorted({*READERS} - {".csv", ".md", ".html", ".htm"}))
+@pytest.mark.parametrize("suffix", sorted({*READERS} - {".csv", ".tsv", ".md", ".html", ".htm"}))
 def test_hostile_bytes_are_refused_or_read(suffix: str, tmp_path: Path) -> None:
     deep = b"Content-Type: multipart/mixed; boundary=x\n\n--x\n" * 3_000
     with Sandbox(LIMITS) as sandbox:

@@ -228,7 +228,7 @@ BOOK = {
     "<item id='c' href='notes.xhtml'/></manifest>"
     "<itemref idref='a'/><itemref idref='b'/><itemref idref='c' linear='no'/></package>",
     "in/one.xhtml": "<html><body><h1>Gates</h1><p>A gate turns.</p></body></html>",
-    "in/two .xhtml": "<html><body><p>A pin stops it.</p></body></html>",
+    "in/two .xhtml": "<html><body><p>A pin at 5 °C stops it.</p></body></html>",
     "in/notes.xhtml": "<html><body><p>Not read in order.</p></body></html>",
 }
 
@@ -245,7 +245,7 @@ def book(parts: dict[str, str]) -> io.BytesIO:
 def test_an_e_book_is_read_in_its_order() -> None:
     [draft] = epub(book(BOOK), LIMITS)
     assert (draft.title, draft.metadata) == ("On Locks", {"author": ["Ada Vale"]})
-    assert draft.blocks == [(1, "Gates"), (0, "A gate turns."), (0, "A pin stops it.")]
+    assert draft.blocks == [(1, "Gates"), (0, "A gate turns."), (0, "A pin at 5 °C stops it.")]
     for missing in ("META-INF/container.xml", "in/book.opf"):
         with pytest.raises(BadFileError, match=f"is no EPUB file: {missing} is missing"):
             [*epub(book({name: BOOK[name] for name in BOOK if name != missing}), LIMITS)]
