@@ -51,8 +51,10 @@ ASKING_WORDS = frozenset(
     vs want we went whatever whether whoever without would you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have."""
-_GIVEN_WITHOUT = re.compile(r"\b(?:how \w+|stands? for)\b", re.I)
-"""Finds words that ask for a measure or a meaning, which an answer gives without them."""
+_GIVEN_WITHOUT = re.compile(
+    r"\b(?:how \w+|stands? for|wrong|results?|outcome|status|happen(?:ed|s)?|solved|fixed)\b", re.I
+)
+"""Finds words that ask for a measure, a meaning or a state, which an answer gives without them."""
 _WHO = re.compile(r"\bwho(?:m|se)?\b", re.I)
 _FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")

@@ -225,6 +225,15 @@ def test_what_is_said_of_the_names_counts_apart_for_rows_and_text() -> None:
         assert values == pytest.approx((row, text), nan_ok=True)
 
 
+@pytest.mark.parametrize(
+    "question", ["What is wrong with {}?", "{}: how was it solved", "{} result"]
+)
+def test_a_row_answers_what_the_state_of_its_name_is(question: str) -> None:
+    row = ("K-17", "Kind: ketch; Mast: split; Sail: red")
+    assert math.isnan(of_answer(evidence(question.format("K-17"), [row]), "row"))
+    assert of_answer(evidence("What is the length of K-17?", [row]), "row") == 0
+
+
 def test_words_with_a_digit_count_alone() -> None:
     texts = [("Sail 15", "It is 9 m long."), ("Week 40", "The sails dry.")]
     for question, share in (("sail 15 in week 40", 1), ("sail 16, week 40", 0.5), ("sail 16", 0)):
