@@ -1,7 +1,7 @@
 """The Tri-Graph of a corpus: passages, sentences, entities, and the mentions between them.
 
-Assembled, it depends on one version's content alone, not on the order of the corpus file: entities
-are numbered by key, passages by id. Late passages (`tail`) and their entities have the next ones.
+Assembled, it depends on a version's content alone: entities are numbered by key, passages by id.
+Late passages (`tail`) and their entities have the next numbers.
 """
 
 from collections.abc import Sequence
@@ -158,12 +158,10 @@ class DisplayNames:
         names, is_new = copy(self), ~np.pad(here, (0, len(keys) - self._size))[entities]
         names._keys, names._size, names._titles = keys, len(keys), corpus.titles
         names._surfaces = joined(self._surfaces, late._surfaces)
-        pairs = (
-            (self._tagged, late._tagged, self._surfaces),
-            (self._titled, late._titled, self._titles),
-        )
+        tagged = self._tagged, late._tagged, self._surfaces
+        titled = self._titled, late._titled, self._titles
         both = []
-        for own, its, strings in pairs:
+        for own, its, strings in (tagged, titled):
             values = np.pad(own, (0, len(keys) - self._size), constant_values=-1)
             values[entities[is_new]] = np.where(its < 0, -1, its + len(strings))[is_new]
             both.append(values)
@@ -407,6 +405,7 @@ def assemble(
     by_entity = np.argsort(mentioned, kind="stable")
     passages = Lists.from_owners(mentioned[by_entity], passage[by_entity], size)
     by_title = np.argsort(title_passage, kind="stable")
+    of_titles = np.stack([numbers.title_passage, numbers.title_entity])
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
@@ -418,12 +417,7 @@ def assemble(
         titles=Lists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),
         owners=corpus.sentence_passage,
         names=trie,
-        display_names=DisplayNames(
-            corpus,
-            numbers.keys,
-            numbers.surface,
-            np.stack([numbers.title_passage, numbers.title_entity]),
-        ),
+        display_names=DisplayNames(corpus, numbers.keys, numbers.surface, of_titles),
     )
 
 

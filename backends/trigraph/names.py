@@ -100,21 +100,15 @@ def normalise(
         packed.extend(read.packed)
         lengths.extend(read.lengths)
     memo.clear()
+    of_passages = (text for _, text in corpus.iter_texts())
+    names = defining_names([*corpus.titles], [*corpus.documents], of_passages)
     return NormalisedCorpus(
         words,
         SentenceWords(packed.read(), lengths.read()),
         Strings(map(mention_key, corpus.entities.names)),
         Strings(map(entity_key, corpus.phrases.names if phrases else ())),
-        [
-            (*title_keys(title), *names)
-            for title, names in zip(corpus.titles, _defining(corpus), strict=True)
-        ],
+        [(*title_keys(title), *more) for title, more in zip(corpus.titles, names, strict=True)],
     )
-
-
-def _defining(corpus: Corpus) -> list[tuple[str, ...]]:
-    texts = (text for _, text in corpus.iter_texts())
-    return defining_names([*corpus.titles], [*corpus.documents], texts)
 
 
 def says_enough(key: str) -> bool:

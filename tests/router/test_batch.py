@@ -120,7 +120,7 @@ def test_nothing_is_computed_twice_for_a_question(
     index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
     settings = Settings(dense=DenseSettings(kind=kind))
-    snapshot = Snapshot.open(index, settings)
+    snapshot = Snapshot.open(index.newest(), settings)
     gateway = Gateway(snapshot, FakeModels(Hashed(), ToFusion()), FusionSettings())
     calls: Counter[str] = Counter()
 
@@ -160,7 +160,7 @@ def test_a_question_whose_words_name_an_entity_is_not_parsed_for_the_graph(
 ) -> None:
     index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
-    snapshot, words = Snapshot.open(index, Settings()), Hashed()
+    snapshot, words = Snapshot.open(index.newest(), Settings()), Hashed()
     (reply,) = Gateway(snapshot, FakeModels(words), FusionSettings()).search(
         [question], Ask(Route.FUSION, 3)
     )
