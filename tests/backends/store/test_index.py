@@ -1,11 +1,14 @@
-"""The index folder: versions, fetching, writing, and refusing what is not ours."""
+"""The index folder: versions, rows, writing, and refusing what is not ours."""
 
 import errno
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -17,9 +20,15 @@ from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.schema import passage_schema, to_batch, to_passages
-from wye.backends.store.versions import PASSAGES
+from wye.backends.store.schema import (
+    content_hash,
+    passage_schema,
+    to_batch,
+    to_passages,
+)
+from wye.backends.store.versions import PASSAGES, check_deletions
 from wye.backends.types import Passage
+from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
 
 def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:
@@ -240,3 +249,85 @@ def test_versions_are_dropped_some_at_a_time(
             writer.compact(rows=1)  # merges nothing
             kept.append(len(index.versions()))
     assert kept == [2, 3, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("rows", "deleted"), [(300_000, 3), (300_000, 5_000), (300_000, 200_000), (20_000, 19_999)]
+)
+def test_a_deletion_file_is_whole_or_refused(tmp_path: Path, rows: int, deleted: int) -> None:
+    dataset = lance.write_dataset(pa.table({"n": np.arange(rows)}), tmp_path)
+    metadata = dataset.get_fragments()[0].delete(f"n < {deleted}")
+    assert metadata is not None
+    assert metadata.deletion_file is not None
+    name = metadata.deletion_file.path(metadata.id)
+    check_deletions(tmp_path, name, deleted)
+    with pytest.raises(IndexDamagedError, match=f"the {deleted + 1:,} deleted ones"):
+        check_deletions(tmp_path, name, deleted + 1)
+    content = (tmp_path / name).read_bytes()
+    for size in (0, 1, 9, len(content) // 2, len(content) - 1):
+        (tmp_path / name).write_bytes(content[:size])
+        with pytest.raises(IndexDamagedError, match=r"_deletions/"):
+            check_deletions(tmp_path, name, deleted)
+
+
+DIMENSION = 3
+SCHEMA = passage_schema(DIMENSION, {"encoder": "e", "parser": "p"})
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+scalar = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+) | text
+metadata = st.dictionaries(text, scalar | st.lists(scalar, max_size=3), max_size=3)
+passages = st.builds(Passage, text, text, text, metadata, text, st.integers(0, 2**31 - 1))
+vectors = st.lists(st.floats(-1, 1, width=16), min_size=DIMENSION, max_size=DIMENSION).map(
+    lambda numbers: np.array(numbers, np.float32)
+)
+names = st.lists(text, max_size=3).map(tuple)
+sentences = st.builds(SentenceAnalysis, text, names, names, vectors)
+analyses = st.builds(PassageAnalysis, vectors, st.lists(sentences, max_size=3).map(tuple))
+
+
+@given(st.lists(st.tuples(passages, analyses), max_size=4))
+def test_rows_give_back_what_went_in(pairs: list[tuple[Passage, PassageAnalysis]]) -> None:
+    batch = to_batch([p for p, _ in pairs], [a for _, a in pairs], SCHEMA)
+    assert batch.schema.equals(SCHEMA, check_metadata=True)
+    assert to_passages(batch) == [p for p, _ in pairs]
+    assert batch["vector"].to_pylist() == [a.vector.tolist() for _, a in pairs]
+    assert batch["sentences"].to_pylist() == [
+        [
+            {
+                "text": s.text,
+                "entities": list(s.entities),
+                "phrases": list(s.phrases),
+                "vector": s.vector.tolist(),
+            }
+            for s in a.sentences
+        ]
+        for _, a in pairs
+    ]
+
+
+PARTS: list[dict[str, Any]] = [
+    {"title": "T"},
+    {"text": "X"},
+    {"document": "D"},
+    {"chunk": 1},
+    {"title": "tx", "text": ""},
+]
+
+
+def test_the_hash_covers_every_part_and_ignores_the_order_of_metadata() -> None:
+    base = Passage("a", "t", "x", {"k": 1, "l": 2}, "d", 0)
+    others = [
+        *(replace(base, **part) for part in PARTS),
+        *(replace(base, metadata={"k": k, "l": 2}) for k in (True, 1.0, "1")),
+    ]
+    assert len({content_hash(p) for p in [base, *others]}) == 1 + len(others)
+    assert content_hash(base) == content_hash(Passage("a", "t", "x", {"l": 2, "k": 1}, "d", 0))
+    assert len(content_hash(base)) == 32
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    wrong = PassageAnalysis(np.zeros(DIMENSION + 1, np.float32), ())
+    with pytest.raises(ValueError, match="this index holds 3 numbers for each"):
+        to_batch([Passage("a", "", "x")], [wrong], SCHEMA)

@@ -1,20 +1,23 @@
 """The faster parts of a pipeline say what spaCy's own say."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import spacy
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
+from threadpoolctl import ThreadpoolController
 
 import wye.featurizer.spacy.layers
 import wye.featurizer.spacy.pipeline
 from wye.featurizer.errors import ModelError
-from wye.featurizer.spacy.layers import Dependencies, Names, WordForms
+from wye.featurizer.spacy.layers import Dependencies, Names, OneThread, WindowEncoder, WordForms
 from wye.featurizer.spacy.parser import SpacyParser
 from wye.featurizer.spacy.pipeline import (
     DEFAULT_PIPELINE,
@@ -239,3 +242,46 @@ def test_heads_depend_on_nothing_beside(fast: Pipeline, monkeypatch: pytest.Monk
     # A text that is longer by itself, and others a few at a time.
     monkeypatch.setattr(wye.featurizer.spacy.layers, "SIDE_BY_SIDE", 50)
     assert attached([*heads.pipe(docs)]) == attached(alone)
+
+
+@pytest.mark.parametrize("place", ["tok2vec", "ner"])
+def test_vectors_are_those_of_thinc_and_depend_on_nothing_beside(
+    plain: Language, place: str
+) -> None:
+    (model,) = [node for node in part(plain, place).model.walk() if is_window_encoder(node)]
+    encoder = WindowEncoder(model)
+    docs = [plain.make_doc(text) for text in ["Who", "", *QUESTIONS, " ".join(QUESTIONS[:20])]]
+    together = encoder(docs)
+    for doc, vectors, expected in zip(docs, together, model.predict(docs), strict=True):
+        assert vectors.shape == (len(doc), model.get_dim("nO"))
+        assert vectors == pytest.approx(expected, abs=2e-5)
+        assert np.array_equal(vectors, encoder([doc])[0])
+
+
+def test_what_is_remembered_of_words_changes_nothing_and_is_bounded(
+    plain: Language, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = part(plain, "tok2vec").model
+    docs = [plain.make_doc(text) for text in QUESTIONS]
+    expected = WindowEncoder(model)(docs)
+    encoder = WindowEncoder(model)
+    monkeypatch.setattr(wye.featurizer.spacy.layers, "CACHED_WORDS", 50)
+    for doc, vectors in [*zip(docs, expected, strict=True)] * 2:
+        assert np.array_equal(encoder([doc])[0], vectors)
+        assert len(encoder._outputs) <= 50 + len(doc)
+
+
+def test_what_is_inside_has_one_thread_and_others_keep_theirs() -> None:
+    blas = ThreadpoolController().select(user_api="blas")
+
+    def threads() -> list[int]:
+        return [library.num_threads for library in blas.lib_controllers]
+
+    with blas.limit(limits=2):
+        one_thread = OneThread()
+        before = threads()
+        with one_thread():
+            assert set(threads()) == {1}
+        assert threads() == before
+    with blas.limit(limits=1):
+        assert isinstance(OneThread()(), nullcontext)
