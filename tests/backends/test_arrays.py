@@ -26,14 +26,6 @@ def test_each_word_is_its_number_with_a_mark_for_a_name(sentences: list[str]) ->
     assert found.packed.dtype == found.lengths.dtype == np.int32
 
 
-def test_numbers_stay_and_case_does_not_count_in_sentences() -> None:
-    words = Words()
-    assert [words.number(word) for word in ("a", "b", "a", "A")] == [0, 1, 0, 2]
-    assert (words.find("b"), words.find("c"), len(words)) == (1, -1, 3)
-    found = SentenceWords.of(["STRASSE straße"], words)
-    assert (found.packed >> 1).tolist() == [3, 3, -1]
-
-
 @given(st.lists(st.text(), unique=True), st.text())
 def test_strings_with_an_order_find_what_a_list_does(texts: list[str], other: str) -> None:
     strings = Strings(texts).ordered()

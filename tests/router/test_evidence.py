@@ -97,12 +97,6 @@ def test_each_by_hand() -> None:
     )
 
 
-@pytest.mark.parametrize(("best", "share"), [("a", 0.75), ("b", 1.0), ("e", 0.0)])
-def test_how_well_the_words_of_a_question_fit_what_the_graph_found(best: str, share: float) -> None:
-    lists = {**FULL.rankings, Route.GRAPH: ranking(Route.GRAPH, (best, 0.4), ("f", 0.2))}
-    assert signals_of(replace(FULL, rankings=lists))["graph_lexical_share"] == share
-
-
 def test_nothing_found_is_zero_everywhere() -> None:
     empty = ArmResults(Query("", np.zeros(0, np.float32)))
     assert not signals([empty], OTHERS).any()

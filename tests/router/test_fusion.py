@@ -76,16 +76,6 @@ def rank_problems(draw: st.DrawFn) -> Problem:
     return named, weights
 
 
-def test_the_formula_by_hand() -> None:
-    result = fuse(
-        [ranked("dense", "a", "b"), ranked("graph", "b", "c")], [0.25, 0.75], rrf_k=60, k=10
-    )
-    assert fused_ids(result) == ["b", "c", "a"]
-    scores = [hit.score for hit in result.hits]
-    assert scores == pytest.approx([0.25 / 62 + 0.75 / 61, 0.75 / 62, 0.25 / 61])
-    assert [hit.rank for hit in result.hits] == [1, 2, 3]
-
-
 @given(rank_problems(), st.sampled_from([0.0, 1.0, 60.0]))
 def test_agrees_with_the_slow_reference(problem: Problem, rrf_k: float) -> None:
     exact = reference(*problem, rrf_k)
@@ -239,12 +229,6 @@ def test_scores_by_hand() -> None:
     assert sum(source.share for source in first.sources) == pytest.approx(first.score)
 
 
-def test_the_walk_s_scale_does_not_matter() -> None:
-    masses = {"a": 0.3, "b": 0.02, "c": 0.001}
-    small = {id_: mass * 1e-5 for id_, mass in masses.items()}
-    assert scaled(scored("graph", small)) == pytest.approx(scaled(scored("graph", masses)))
-
-
 def test_shares_have_a_least_one_and_nothing_has_none() -> None:
     assert log_share(np.zeros(1), 0.5) == pytest.approx([math.log(LEAST_SHARE)])
     assert log_share(np.zeros(1), 0.0).tolist() == [0.0]
@@ -349,15 +333,6 @@ def test_without_seeds_and_with_a_flat_walk_the_text_arms_answer() -> None:
     flat, steep = graph_weights([walked(0, 0.9, 0), walked(1, 0.02)], GraphWeightModel())
     assert flat < 0.05
     assert steep > 0.8
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0.001, 1)), min_size=1, max_size=9))
-def test_how_far_a_graph_is_trusted_does_not_depend_on_other_questions(
-    walks: list[tuple[int, float]],
-) -> None:
-    cases = [walked(*one) for one in walks]
-    alone = [graph_weights([one], GraphWeightModel())[0] for one in cases]
-    assert graph_weights(cases, GraphWeightModel()).tolist() == alone
 
 
 LETTERS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)

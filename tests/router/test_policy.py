@@ -76,15 +76,6 @@ def test_a_higher_score_never_takes_a_simpler_route(
     assert place(decide(low, borders)) <= place(decide(high, borders))
 
 
-@given(score, thresholds(), thresholds())
-def test_higher_thresholds_never_take_a_less_simple_route(
-    value: float, one: Thresholds, other: Thresholds
-) -> None:
-    raised = Thresholds(max(one.low, other.low), max(one.high, other.high))
-    for lower in (one, other):
-        assert place(decide(value, raised)) <= place(decide(value, lower))
-
-
 def test_what_makes_no_sense_is_refused() -> None:
     bad = [*itertools.combinations([1.0, 0.5, -0.1], 2), (0.0, 1.1), (float("nan"), 1.0)]
     for low, high in bad:
@@ -200,10 +191,6 @@ def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64
     before, after = model.decide(features), other.decide(features)
     assert [one.score for one in before] == [one.score for one in after]
     assert {decision.route for decision in after} == {Route.GRAPH}
-
-
-def test_no_question_no_decision(model: RoutingModel) -> None:
-    assert model.decide(np.zeros((0, 10)), explain=True) == []
 
 
 def test_an_unfamiliar_question_goes_to_fusion_and_says_so(

@@ -180,14 +180,6 @@ def test_a_corpus_reads_its_own_version_after_the_index_moved_on(tmp_path: Path)
     check(corpus, passages)
 
 
-def test_surface_vectors_are_those_of_names_and_titles(tmp_path: Path) -> None:
-    corpus = read_corpus(make(tmp_path, [Passage("a", "Paris (Texas)", "Anna slept.")]))
-    found = corpus.surface_vectors(["Paris", "nobody", "Anna"])
-    expected = ANALYSER.encode_surfaces(["Paris", "Anna"]).astype(np.float16)
-    np.testing.assert_array_equal(found[[0, 2]], expected)
-    assert np.isnan(found[1]).all()
-
-
 def write(index: PassageStore, passages: Sequence[Passage], gone: Sequence[str] = ()) -> None:
     """Two commits, and none where there is nothing to write."""
     if passages:
