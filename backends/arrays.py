@@ -1,12 +1,16 @@
-"""What the arms' data is made of: strings and vocabularies in little memory, rows of numbers."""
+"""What the arms' data is made of: strings and words in little memory, rows, and their files."""
 
+import json
 import mmap
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from io import BytesIO, FileIO
 from itertools import chain, islice
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, overload
@@ -17,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
+from wye.backends.files import canonical_json, write_atomically
 from wye.backends.notations import notations
 from wye.backends.text import singular, starts_like_a_name, tokenise, words_before_stemming
 from wye.backends.types import Arrays, Float64, Int32, Int64, Mask
@@ -33,6 +38,13 @@ END = -2
 
 _REMEMBERED = 2**16
 """Words whose numbers are cached, since looking one up in a table takes some microseconds."""
+
+# Of files of arrays.
+_MAGIC = b"WyeArray"
+_ALIGNED = 64
+_DIGEST = 16
+_BLOCK = 32_768
+_ROOM = 128 * _BLOCK
 
 
 class Words:
@@ -382,3 +394,71 @@ class GrowingArray:
             elif file.tell():
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(content, self._dtype).reshape(-1, *self._row)
+
+
+def write_arrays(path: Path, about: object, arrays: Arrays) -> None:
+    """Write arrays to a file for `map_arrays`; an `OSError` if the disk refuses.
+
+    After a header with what they are about and their positions and checksums, they follow in native
+    byte order.
+    """
+    entries: dict[str, object] = {}
+    blocks: list[NDArray[np.uint8]] = []
+    offset = 0
+    for name, values in arrays.items():
+        block = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        entries[name] = [values.dtype.str, list(values.shape), offset, _update_checksum(block, 0)]
+        blocks.append(block)
+        offset += block.nbytes + -block.nbytes % _ALIGNED
+    header = canonical_json({"about": about, "arrays": entries, "bytes": offset}).encode()
+    header += b" " * (-(len(_MAGIC) + 8 + _DIGEST + len(header)) % _ALIGNED)
+    with write_atomically(path) as file:
+        file.write(_MAGIC + len(header).to_bytes(8, "little"))
+        file.write(blake2b(header, digest_size=_DIGEST).digest() + header)
+        for block in blocks:
+            file.write(block.data)
+            file.write(bytes(-block.nbytes % _ALIGNED))
+
+
+def map_arrays(path: Path, about: object) -> Arrays:
+    """Map the arrays of a file; a `ValueError` if it is damaged, or about something else."""
+    with path.open("rb", buffering=0) as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        head = len(_MAGIC) + 8 + _DIGEST
+        start = head + int.from_bytes(pages[len(_MAGIC) : len(_MAGIC) + 8], "little")
+        digest = blake2b(pages[head:start], digest_size=_DIGEST).digest()
+        if pages[: len(_MAGIC)] != _MAGIC or digest != pages[head - _DIGEST : head]:
+            raise ValueError("its header is damaged")
+        header = json.loads(pages[head:start])
+        if header["about"] != about:
+            raise ValueError("it belongs to other data or settings")
+        if len(pages) != start + header["bytes"]:
+            raise ValueError("it is truncated")
+        for name, (kind, shape, offset, checksum) in header["arrays"].items():
+            size = prod(shape) * np.dtype(kind).itemsize
+            if _checksum_in(file, start + offset, size) != checksum:
+                raise ValueError(f"its array '{name}' is damaged")
+    return {
+        name: np.frombuffer(pages, np.dtype(kind), prod(shape), start + offset).reshape(shape)
+        for name, (kind, shape, offset, _) in header["arrays"].items()
+    }
+
+
+def _checksum_in(file: FileIO, start: int, size: int) -> int:
+    """Checksum of bytes in a file, which are read, since that is faster than mapping each page."""
+    checksum, buffer = 0, np.empty(min(size, _ROOM), np.uint8)
+    file.seek(start)
+    while size:
+        block = buffer[:size]
+        if file.readinto(block.data) < len(block):
+            raise ValueError("it is truncated")
+        checksum = _update_checksum(block, checksum)
+        size -= len(block)
+    return checksum
+
+
+def _update_checksum(flat: NDArray[np.uint8], checksum: int) -> int:
+    """Extend a CRC of the blocks' sums, which is as fast as reading; only the last may be short."""
+    whole = len(flat) // _BLOCK * _BLOCK
+    sums = flat[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1)
+    return zlib.crc32(flat[whole:].data, zlib.crc32(sums.view(np.uint8).data, checksum))

@@ -20,6 +20,7 @@ from pyarrow import fs, parquet
 from wye.backends.documents import CHUNK_WORDS, LONGEST_WORDS, chunk_passage, document_of
 from wye.backends.errors import SourceError
 from wye.backends.files import open_regular, require_regular, write_atomically
+from wye.backends.index_source import IndexSource, is_index
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Limits, Options
 from wye.backends.readers.extract import MOST_FILES, READERS
 from wye.backends.readers.records import (
@@ -35,7 +36,7 @@ from wye.backends.readers.records import (
     text_document,
 )
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.store.documents import IndexSource, is_index, open_last
+from wye.backends.store.documents import open_last
 from wye.backends.types import Metadata, Passage
 
 

@@ -108,6 +108,19 @@ class AnalysedPassage(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class IndexedPassage(Passage):
+    """A passage of another index, as it is there and as it is to be, with its analysis there."""
+
+    stored: Passage = field(repr=False)
+    analysis: AnalysedPassage = field(repr=False)
+    fingerprint: Mapping[str, str] = field(repr=False)  # the models that made it
+
+    def is_of(self, fingerprint: Mapping[str, str]) -> bool:
+        """Whether these models analysed just what is to be analysed of it now."""
+        return self.analysed == self.stored.analysed and self.fingerprint == dict(fingerprint)
+
+
 class PassageAnalyser(Protocol):
     """Analyses passages for `ingest`; the featurizer's `Analyser` implements it."""
 

@@ -2,11 +2,10 @@
 
 import logging
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import RLock, Thread
@@ -184,9 +183,9 @@ class Snapshot:
         corpus = self.corpus
         (row,) = corpus.rows([id_])
         names = [(corpus.titles[row], -1)]
-        start, cosines = self._sentences(row, vector)
-        for nearest in np.argsort(-cosines, kind="stable")[:sentences].tolist():
-            sentence = start + nearest
+        rows = np.array(self._sentences([row])[0], np.int64)
+        cosines = products_of(corpus.sentence_vectors, rows, vector)
+        for sentence in rows[np.argsort(-cosines, kind="stable")][:sentences].tolist():
             names += [(name, sentence) for name in self._defined_in(row, sentence)]
             names += [(name, sentence) for name in corpus.entities.of(sentence)]
         return names
@@ -194,20 +193,17 @@ class Snapshot:
     def nearest(self, ids: Sequence[str], vector: Float32) -> list[float]:
         """The highest cosine of a sentence of each passage with a vector (d,); NaN without any."""
         corpus = self.corpus
-        # For numbers of another type, `searchsorted` would copy the whole array.
-        passages = np.array(corpus.rows(ids), corpus.sentence_passage.dtype)
-        starts, ends = (
-            np.searchsorted(corpus.sentence_passage, passages, side) for side in ("left", "right")
-        )
-        rows = np.r_[0:0, *map(slice, starts, ends)]
+        sentences = self._sentences(corpus.rows(ids))
+        rows = np.array([*chain.from_iterable(sentences)], np.int64)
         cosines = iter(products_of(corpus.sentence_vectors, rows, vector).tolist())
-        return [max(islice(cosines, count), default=np.nan) for count in (ends - starts).tolist()]
+        return [max(islice(cosines, len(each)), default=np.nan) for each in sentences]
 
-    def _sentences(self, row: int, vector: Float32) -> tuple[int, Float32]:
-        """The row of a passage's first sentence, and the cosines of all with a vector (d,)."""
-        corpus = self.corpus
-        start, end = (bisect_left(corpus.sentence_passage, passage) for passage in (row, row + 1))
-        return start, products_of(corpus.sentence_vectors, np.arange(start, end), vector)
+    def _sentences(self, rows: Sequence[int]) -> list[range]:
+        """The rows of each passage's sentences."""
+        owners = self.corpus.sentence_passage
+        passages = np.array(rows, owners.dtype)  # with another type, all owners would be copied
+        starts, ends = (owners.searchsorted(passages, side).tolist() for side in ("left", "right"))
+        return [*map(range, starts, ends)]
 
     def second_hops(
         self, question: str, vector: Float32, first: Sequence[str], *, allowed: Mask | None

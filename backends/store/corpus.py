@@ -253,9 +253,8 @@ def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
     """Number of passages added or removed since files were derived; None if it is unknown."""
     if (base := stored_corpus(index, files)) is None:
         return None
-    dataset = index.snapshot()
     with index.reading():
-        addresses, new = _differences(dataset, base)
+        addresses, new = _differences(index.snapshot(), base)
         return int((addresses < 0).sum()) + len(new)
 
 

@@ -1,31 +1,24 @@
 """Keeps what is derived from a version as plain arrays, which processes map and share.
 
 A folder in `derived` is of a version that was read whole, and a file there has one part of what is
-derived of it: a header with the file's key and the arrays' positions and checksums, then the
-arrays, in native byte order. A file that is missing, torn, changed, or has another key is derived
-again; nobody needs to delete one.
+derived of it. A file that is missing, torn, changed, or has another key is derived again; nobody
+needs to delete one.
 """
 
 import json
 import logging
-import mmap
 import shutil
 import sys
 import unicodedata
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from hashlib import blake2b
-from io import FileIO
-from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from wye.backends.files import canonical_json, write_atomically
+from wye.backends.arrays import map_arrays, write_arrays
+from wye.backends.files import canonical_json
 from wye.backends.types import Arrays
 
 FOLDER = "derived"
@@ -39,12 +32,6 @@ LEAST_QUIET = 60.0
 """Seconds; see `seconds_before_base`."""
 
 _Result = TypeVar("_Result")
-_MAGIC = b"WyeArray"
-_ALIGNED = 64
-_DIGEST = 16
-_BLOCK = 32_768
-_ROOM = 128 * _BLOCK
-
 log = logging.getLogger(__name__)
 
 
@@ -93,7 +80,7 @@ class DerivedFiles:
         """Map the arrays of a part, which may depend on settings; None if no file is usable."""
         path, about = self._file(name, settings)
         try:
-            return _map_file(path, about)
+            return map_arrays(path, about)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -107,7 +94,7 @@ class DerivedFiles:
         path, about = self._file(name, settings)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, about, arrays)
+            write_arrays(path, about, arrays)
         except OSError as error:
             log.info("%s could not be saved for the next start: %s.", path, error)
             return
@@ -152,69 +139,6 @@ def newest_in(index: Path) -> Path | None:
 
 def _passages_in(folder: Path) -> Path:
     return folder / f"{PASSAGES}.arrays"
-
-
-def _write(path: Path, about: object, arrays: Arrays) -> None:
-    entries: dict[str, object] = {}
-    blocks: list[NDArray[np.uint8]] = []
-    offset = 0
-    for name, array in arrays.items():
-        block = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        entries[name] = [array.dtype.str, list(array.shape), offset, _update_checksum(block, 0)]
-        blocks.append(block)
-        offset += block.nbytes + -block.nbytes % _ALIGNED
-    header = canonical_json({"about": about, "arrays": entries, "bytes": offset}).encode()
-    header += b" " * (-(len(_MAGIC) + 8 + _DIGEST + len(header)) % _ALIGNED)
-    with write_atomically(path) as file:
-        file.write(_MAGIC + len(header).to_bytes(8, "little"))
-        file.write(blake2b(header, digest_size=_DIGEST).digest() + header)
-        for block in blocks:
-            file.write(block.data)
-            file.write(bytes(-block.nbytes % _ALIGNED))
-
-
-def _map_file(path: Path, about: object) -> Arrays:
-    """Map the arrays of a file; a `ValueError` if it is damaged, or has another key."""
-    with path.open("rb", buffering=0) as file:
-        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        head = len(_MAGIC) + 8 + _DIGEST
-        start = head + int.from_bytes(pages[len(_MAGIC) : len(_MAGIC) + 8], "little")
-        digest = blake2b(pages[head:start], digest_size=_DIGEST).digest()
-        if pages[: len(_MAGIC)] != _MAGIC or digest != pages[head - _DIGEST : head]:
-            raise ValueError("its header is damaged")
-        header = json.loads(pages[head:start])
-        if header["about"] != about:
-            raise ValueError("it belongs to other data or settings")
-        if len(pages) != start + header["bytes"]:
-            raise ValueError("it is truncated")
-        for name, (kind, shape, offset, checksum) in header["arrays"].items():
-            size = prod(shape) * np.dtype(kind).itemsize
-            if _checksum_in(file, start + offset, size) != checksum:
-                raise ValueError(f"its array '{name}' is damaged")
-    return {
-        name: np.frombuffer(pages, np.dtype(kind), prod(shape), start + offset).reshape(shape)
-        for name, (kind, shape, offset, _) in header["arrays"].items()
-    }
-
-
-def _checksum_in(file: FileIO, start: int, size: int) -> int:
-    """Checksum of bytes in a file, which are read, since that is faster than mapping each page."""
-    checksum, buffer = 0, np.empty(min(size, _ROOM), np.uint8)
-    file.seek(start)
-    while size:
-        block = buffer[:size]
-        if file.readinto(block.data) < len(block):
-            raise ValueError("it is truncated")
-        checksum = _update_checksum(block, checksum)
-        size -= len(block)
-    return checksum
-
-
-def _update_checksum(flat: NDArray[np.uint8], checksum: int) -> int:
-    """Extend a CRC of the blocks' sums, which is as fast as reading; only the last may be short."""
-    whole = len(flat) // _BLOCK * _BLOCK
-    sums = flat[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1)
-    return zlib.crc32(flat[whole:].data, zlib.crc32(sums.view(np.uint8).data, checksum))
 
 
 def _version_of(folder: Path) -> int:

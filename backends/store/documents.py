@@ -1,38 +1,25 @@
-"""The documents of an index: listed, read, deleted, and as a source for another index.
+"""The documents of an index: listed, read and deleted.
 
 All functions raise an `IndexNotFoundError` if there is no index, an `IndexDamagedError` if it
 cannot be read, and a `FilterError` for a filter that is not well formed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os.path import commonprefix
 from pathlib import Path
-from typing import NoReturn
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.dataset.build import Counts, count
-from wye.backends.errors import IndexDamagedError, SourceError
+from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.readers.records import Ids, OnBad, refuse
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import (
-    ANALYSIS_COLUMNS,
-    StoredAnalysis,
-    any_of,
-    columns_of,
-    has_columns,
-    to_analyses,
-    to_passages,
-)
-from wye.backends.store.versions import PASSAGES
+from wye.backends.store.schema import any_of, columns_of, has_columns, to_passages
 from wye.backends.text import HEADING_JOINT
-from wye.backends.types import Metadata, Passage
-
-_ROWS_AT_ONCE = 2_048
+from wye.backends.types import Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,90 +149,3 @@ def _select(dataset: lance.LanceDataset, removal: Removal) -> list[str]:
     if removal.filter is not None:
         ids.update(_matches(dataset, ["id"], removal.filter, deletes=True)["id"].to_pylist())
     return sorted(ids)
-
-
-def is_index(folder: Path) -> bool:
-    """Whether a path is the folder of an index."""
-    return (folder / PASSAGES).is_dir()
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class IndexedPassage(Passage):
-    """A passage of an index, as it is there and as it is to be, with its analysis there."""
-
-    stored: Passage = field(repr=False)
-    analysis: StoredAnalysis = field(repr=False)
-    fingerprint: Mapping[str, str] = field(repr=False)  # the models that made it
-
-    def is_of(self, fingerprint: Mapping[str, str]) -> bool:
-        """Whether these models analysed just what is to be analysed of it now."""
-        return self.analysed == self.stored.analysed and self.fingerprint == dict(fingerprint)
-
-
-class IndexSource:
-    """The newest version of an index as a source: its passages, and what was computed of them.
-
-    Ingested into another index, passages keep their ids, titles, metadata and chunks; where that is
-    pinned to the same analyser, their vectors and parses as well. It has no files of a folder.
-    """
-
-    files = 1
-    left_out: Mapping[str, int] = {}
-    listed: Mapping[str, list[str]] = {}
-
-    def __init__(self, folder: Path) -> None:
-        """Open the index, and read all of it once to see that it is whole.
-
-        Raises:
-            IndexNotFoundError: The folder's index was never finished.
-            IndexMismatchError: Another version of Wye wrote it.
-            IndexDamagedError: It is not as last committed; `wye repair` says what can be done.
-        """
-        self.index = PassageStore.open(folder)
-        self.index.check_content()
-        self._dataset = self.index.snapshot()
-        self.expected = self.index.count()
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the index."""
-        return self.index.path
-
-    def split(self) -> NoReturn:
-        """Raise a `SourceError`, since several processes cannot read it."""
-        raise SourceError(f"{self.folder} is an index; it is read without --engine ray.")
-
-    def passages(
-        self,
-        *,
-        metadata: Metadata | None = None,
-        ids: Ids | None = None,
-        on_bad: OnBad = refuse,
-        **reading_files: object,  # noqa: ARG002
-    ) -> Iterator[Passage]:
-        """All passages by document and chunk; they are cut no further.
-
-        Args:
-            metadata: Metadata of every passage; a passage's own takes precedence.
-            ids: Those of documents of other sources; a document here that has one is left out.
-            on_bad: Called for each of those.
-            reading_files: What `DocumentSource.passages` takes besides, for reading files.
-        """
-        passages = ((str(self.folder), each) for each in self._passages(metadata or {}))
-        return (ids or Ids()).first(passages, on_bad)
-
-    def _passages(self, metadata: Metadata) -> Iterator[Passage]:
-        columns = [*columns_of(self._dataset.schema), *ANALYSIS_COLUMNS]
-        with self.index.reading():
-            keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
-            order = [("document", "ascending"), ("chunk", "ascending")]
-            positions = pc.sort_indices(keys, order)
-        for start in range(0, len(positions), _ROWS_AT_ONCE):
-            with self.index.reading():
-                window = positions.slice(start, _ROWS_AT_ONCE)
-                rows = self._dataset.take(window, columns=columns)
-            for stored, analysis in zip(to_passages(rows), to_analyses(rows), strict=True):
-                values = {each.name: getattr(stored, each.name) for each in fields(stored)}
-                values["metadata"] = {**metadata, **stored.metadata}
-                pins = self.index.fingerprint
-                yield IndexedPassage(**values, stored=stored, analysis=analysis, fingerprint=pins)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from wye.backends.dataset.build import fill
 from wye.backends.errors import SourceError
-from wye.backends.store.documents import IndexedPassage
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
     ANALYSIS_COLUMNS,
@@ -26,7 +25,14 @@ from wye.backends.store.schema import (
     to_batch,
     to_passages,
 )
-from wye.backends.types import AnalysedPassage, Passage, PassageAnalyser, Progress, Silent
+from wye.backends.types import (
+    AnalysedPassage,
+    IndexedPassage,
+    Passage,
+    PassageAnalyser,
+    Progress,
+    Silent,
+)
 
 WINDOW = 2_048
 # After so long, analysed passages are committed even if their window has not ended.
@@ -121,7 +127,7 @@ class Changes(NamedTuple):
 
 
 class Ingest:
-    """The state of a running ingest: ids so far, and the current document."""
+    """The state of a running ingest, such as the ids so far."""
 
     def __init__(
         self,
@@ -142,8 +148,6 @@ class Ingest:
         self._entity_vectors = entity_vectors
         self._document_of_id: dict[str, str] = {}  # id -> document
         self._begun: set[str] = set()  # documents whose first chunk was seen
-        self._run: str | None = None
-        self._is_repeated = False  # the current run of chunks was seen before
         if entity_vectors:
             self.require(NAMES)
 
@@ -267,19 +271,17 @@ class Ingest:
 
     def _first(self, window: Iterable[Passage]) -> Iterator[Passage]:
         """Yield passages of new documents, and their late chunks; skip repeated documents."""
-        for passage in window:
-            is_first_chunk = passage.chunk == 0
-            if passage.document != self._run:
-                self._run, self._is_repeated = passage.document, False
-            owner = self._document_of_id.get(passage.id)
-            if owner is not None and owner != passage.document:
-                raise _id_conflict(passage, owner)
-            if owner is not None or (is_first_chunk and passage.document in self._begun):
-                self._is_repeated = True
-            if not self._is_repeated:
-                self._document_of_id[passage.id] = passage.document
-                if is_first_chunk:
-                    self._begun.add(passage.document)
+        for document, chunks in groupby(window, key=lambda passage: passage.document):
+            for passage in chunks:
+                owner = self._document_of_id.get(passage.id, document)
+                if owner != document:
+                    raise _id_conflict(passage, owner)
+                is_known = passage.id in self._document_of_id
+                if is_known or (passage.chunk == 0 and document in self._begun):
+                    break  # the rest is of the same repeated document
+                self._document_of_id[passage.id] = document
+                if passage.chunk == 0:
+                    self._begun.add(document)
                 yield passage
 
     def _look_up(self, passages: Sequence[Passage]) -> dict[str, dict[str, str]]:

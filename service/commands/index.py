@@ -25,9 +25,9 @@ from wye.service.terminal import (
 )
 
 if TYPE_CHECKING:
+    from wye.backends.index_source import IndexSource
     from wye.backends.readers.records import BadLine
     from wye.backends.sources import DocumentSource
-    from wye.backends.store.documents import IndexSource
     from wye.backends.store.ingest import IngestReport
     from wye.backends.types import Passage, Scalar
     from wye.service.settings import ServiceSettings
@@ -223,8 +223,8 @@ def _ingest_on_cluster(
 
 def _refuse_itself(sources: Sequence[str], folder: Path) -> None:
     """Refuse (`ServiceError`) to write an index that is a source, or into its folder."""
+    from wye.backends.index_source import is_index
     from wye.backends.sources import local_path
-    from wye.backends.store.documents import is_index
 
     new = folder.resolve()
     for source in filter(None, map(local_path, sources)):

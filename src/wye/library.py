@@ -8,12 +8,13 @@ from typing import Self
 
 from wye.backends.documents import CHUNK_WORDS, checked_passage, chunk_passage, parse_record
 from wye.backends.errors import BackendError, SourceError
+from wye.backends.index_source import IndexSource
 from wye.backends.readers.decode import known_encoding
 from wye.backends.readers.drafts import Limits, Options
 from wye.backends.readers.records import OnBad
 from wye.backends.readers.records import refuse as refuse_bad_line
 from wye.backends.sources import DocumentSource, open_source
-from wye.backends.store.documents import IndexSource, Removal, remove
+from wye.backends.store.documents import Removal, remove
 from wye.backends.store.ingest import IngestReport
 from wye.backends.types import Metadata, Passage, Progress
 from wye.featurizer.errors import FeaturizerError

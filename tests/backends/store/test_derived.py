@@ -18,12 +18,7 @@ import pytest
 import wye.backends.arrays
 import wye.backends.store.derived
 from wye.backends.arrays import GrowingArray, Strings, pack_strings, unpack_strings
-from wye.backends.store.derived import (
-    FOLDER,
-    PASSAGES,
-    DerivedFiles,
-    newest_in,
-)
+from wye.backends.store.derived import FOLDER, PASSAGES, DerivedFiles, newest_in
 from wye.backends.types import Arrays
 
 ROOT = Path(__file__).parents[3]
@@ -139,12 +134,12 @@ def test_a_file_that_is_cut_short_anywhere_is_not_read(
     assert files(tmp_path).read("part") is None
 
 
-@pytest.mark.parametrize("block", [16, wye.backends.store.derived._BLOCK])
+@pytest.mark.parametrize("block", [16, wye.backends.arrays._BLOCK])
 def test_no_changed_byte_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.derived, "_BLOCK", block)
-    monkeypatch.setattr(wye.backends.store.derived, "_ROOM", 2 * block)
+    monkeypatch.setattr(wye.backends.arrays, "_BLOCK", block)
+    monkeypatch.setattr(wye.backends.arrays, "_ROOM", 2 * block)
     files(tmp_path).write("part", some_arrays())
     path = file_of(tmp_path)
     whole = path.read_bytes()

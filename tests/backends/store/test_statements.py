@@ -19,8 +19,8 @@ from tests.fakes import speaking
 from tests.hashing import HashAnalyser
 from wye.backends.documents import checked_passage, chunk_passage, parse_record
 from wye.backends.errors import SourceError
+from wye.backends.index_source import IndexSource
 from wye.backends.store.corpus import read_corpus
-from wye.backends.store.documents import IndexSource
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.repair import repair

@@ -12,8 +12,9 @@ from tests.backends.store.conftest import Counting
 from tests.hashing import HashAnalyser
 from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexNotFoundError, SourceError
+from wye.backends.index_source import IndexSource
 from wye.backends.sources import DocumentSource, open_source
-from wye.backends.store.documents import IndexSource, Removal, remove
+from wye.backends.store.documents import Removal, remove
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.ingest import IngestReport, ingest
 from wye.backends.types import Passage
