@@ -1,10 +1,13 @@
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from wye.backends.types import Float64
+from wye.backends.types import Float64, Passage
 from wye.router.scorer import AttentionMlp, Floats, Scorer, Standard
+from wye.router.session import Session
+from wye.router.settings import load_settings
 
 
 def random_tensors(
@@ -58,3 +61,14 @@ def scorer(request: pytest.FixtureRequest) -> Scorer:
 @pytest.fixture
 def features() -> Float64:
     return np.random.default_rng(4).normal(scale=2, size=(23, 10))
+
+
+def add(folder: Path, *ids: str) -> None:
+    with Session.create(load_settings(), folder) as target:
+        target.ingest([Passage(id_, id_.upper(), "Ada met Babbage.") for id_ in ids])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    add(tmp_path / "index", "p0", "p1", "p2", "p3")
+    return tmp_path / "index"

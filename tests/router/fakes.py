@@ -56,12 +56,6 @@ class FakeArm:
         hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
         return [Ranking(self.name, hits, self._count) for _ in queries]
 
-    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        raise NotImplementedError
-
-    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        raise NotImplementedError
-
     def word_weights(self, _question: str) -> dict[str, float]:
         return {}
 
@@ -82,9 +76,6 @@ class FakeGraph:
 
     def __init__(self, count: int, log: Log) -> None:
         self._arm = FakeArm(Route.GRAPH, count, log)
-
-    def needs_vector(self, mention: str) -> bool:
-        raise NotImplementedError
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None) -> "FakeGraphBatch":
         return FakeGraphBatch(self._arm, queries, allowed)

@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from wye.backends.store.ingest import ingest
-from wye.backends.types import Passage
+from tests.router.conftest import add
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
 from wye.router.errors import ModelFileError
 from wye.router.evidence import COLUMNS
@@ -26,18 +25,6 @@ SHORT, LONG = (
     "Who met Ada?",
     "Which of the two engines that Babbage built did Ada describe in 1843?",
 )
-
-
-def add(folder: Path, *ids: str) -> None:
-    with Session.create(load_settings(), folder) as target:
-        rows = [Passage(id_, id_.upper(), "Ada met Babbage.") for id_ in ids]
-        ingest(target.index, rows, target.analyser)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    add(tmp_path / "index", "p0", "p1", "p2", "p3")
-    return tmp_path / "index"
 
 
 def found(session: Session) -> int:

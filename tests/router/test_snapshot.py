@@ -16,6 +16,7 @@ import wye.backends.store.derived
 import wye.backends.store.index
 import wye.router.snapshot
 from tests.hashing import HashAnalyser
+from tests.router.conftest import add
 from tests.stored import fetch
 from wye.backends.dense import DenseSettings
 from wye.backends.lexical import LexicalSettings
@@ -33,22 +34,10 @@ from wye.router.types import Ask, Route
 pytestmark = pytest.mark.usefixtures("fake_models")
 
 
-def add(folder: Path, *ids: str) -> None:
-    with Session.create(load_settings(), folder) as target:
-        rows = [Passage(id_, id_.upper(), "Ada met Babbage.") for id_ in ids]
-        ingest(target.index, rows, target.analyser)
-
-
 @pytest.fixture(autouse=True)
 def as_nice_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is derived in the tests' own process leaves its priority alone."""
     monkeypatch.setattr("os.nice", lambda _: 0)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    add(tmp_path / "index", "p0", "p1", "p2", "p3")
-    return tmp_path / "index"
 
 
 HASHES = HashAnalyser()

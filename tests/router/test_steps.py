@@ -313,14 +313,6 @@ def test_a_chain_that_goes_round_in_circles_ends() -> None:
     assert [[one.name for one in step.candidates] for step in found.chain] == [["Bo"], []]
 
 
-def test_where_nothing_is_found_the_question_is_not_asked_again() -> None:
-    search = MadeUp()
-    (found,) = _answer([NESTED], search, Names({f"p{n}": ["Finlandia"] for n in range(40)}))
-    assert search.asked == [["the composer of Finlandia"]]
-    assert [step.candidates for step in found.chain] == [()]
-    assert found.ranking.degraded == ""
-
-
 @pytest.mark.parametrize("looks", range(5))
 def test_what_was_found_in_time_counts(looks: int) -> None:
     search, seen = MadeUp(), 0

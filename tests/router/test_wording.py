@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import load_settings
@@ -75,7 +74,7 @@ def passages() -> list[Passage]:
 @pytest.fixture
 def session(tmp_path: Path, passages: list[Passage]) -> Iterator[Session]:
     with Session.create(load_settings(), tmp_path / "index") as target:
-        ingest(target.index, passages, target.analyser)
+        target.ingest(passages)
     with Session.open(load_settings(), tmp_path / "index") as session:
         yield session
 
@@ -101,7 +100,7 @@ def test_a_filter_holds_for_codes_and_a_common_one_is_a_word_like_others(tmp_pat
         for n in range(6)
     ]
     with Session.create(load_settings(), tmp_path / "index") as target:
-        ingest(target.index, rows, target.analyser)
+        target.ingest(rows)
     with Session.open(load_settings(), tmp_path / "index") as session:
 
         def first(question: str, **kept: object) -> list[str]:
@@ -123,7 +122,7 @@ def ranked(
 ) -> tuple[list[str], dict[str, str]]:
     """Ids in their order, and the last source of each hit that has one."""
     with Session.create(load_settings(), folder) as target:
-        ingest(target.index, rows, target.analyser)
+        target.ingest(rows)
     with Session.open(load_settings(), folder) as session:
         (reply,) = session.gateway.search([question], Ask(route, 9))
         hits = reply.ranking.hits
@@ -218,7 +217,7 @@ def test_copies_come_last(route: Route, tmp_path: Path, monkeypatch: pytest.Monk
     texts = [f"Rinse the sluice. Printed on {n} May." if n < 9 else f"At {n}." for n in range(13)]
     with Session.create(load_settings(), tmp_path / "index") as target:
         rows = [Passage(f"r{n:02}", "Sluices", text, {"n": n}) for n, text in enumerate(texts)]
-        ingest(target.index, rows, target.analyser)
+        target.ingest(rows)
     allowed = {"type": "gt", "key": "n", "value": 2}
     asks = [Ask(route, 12, allowed, duplicates=choice) for choice in ("keep", "fold")]
     with Session.open(load_settings(), tmp_path / "index") as session:

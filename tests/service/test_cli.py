@@ -51,6 +51,12 @@ def index(tmp_path: Path, corpus: Path, wye: Run) -> Path:
     return place
 
 
+def test_indexing_again_does_nothing(index: Path, corpus: Path, wye: Run) -> None:
+    code, out, _ = wye("index", corpus, "--index", index, "--json")
+    report = json.loads(out)
+    assert (code, report["added"], report["unchanged"], report["skipped"]) == (0, 0, 4, 0)
+
+
 def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write('not json\n{"_id": "e", "text": ""}\n{"_id": "a", "text": "again"}\n')
@@ -81,6 +87,14 @@ def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye
     assert (code, err.count("Skipped: "), "Skipped: 30 more." in err) == (2, 21, True)
     assert "Nothing in the sources could be read" in err
     assert not (tmp_path / "new").exists()
+
+
+def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "note.md").write_text("# Engines\n\n" + "Babbage built one. " * 20, encoding="utf-8")
+    code, out, _ = wye("index", folder, "--index", tmp_path / "new", "--chunk-words", "9")
+    assert (code, "7 added" in out) == (0, True)
 
 
 def test_a_search_of_an_older_version_says_what_is_damaged(

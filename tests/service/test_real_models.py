@@ -14,6 +14,7 @@ import pytest
 
 import wye
 from tests.featurizer.encoders import write_encoder
+from wye.featurizer.analyser import Analyser
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.router.session import Session
 from wye.router.types import ABSTAIN_BELOW, USUAL, Ask, Route
@@ -130,6 +131,20 @@ def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: 
         text: hits[0].id for text, hits in by_text.items() if hits[0].id not in gold[text]
     } == {}
     assert all({hit.id for hit in by_text[text]} == gold[text] for text in texts_of_readme)
+
+
+def test_an_index_that_is_made_of_another_ranks_as_it_does(
+    demo_index: wye.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = one_of_each_kind(judged_questions(DEMO, ("dev",)))
+    questions = [one.text for one in (*kinds, *judged_questions(NESTED, ("test",))[::4])]
+    with monkeypatch.context() as patch, wye.create(tmp_path / "new") as copy:
+        patch.setattr(Analyser, "analyse", None)
+        assert copy.add(wye.read(demo_index.path)).added == len(demo_index)
+    with wye.open(tmp_path / "new") as copy:
+        for route in Route:
+            one, two = (i.search_many(questions, k=10, route=route) for i in (demo_index, copy))
+            assert [[*hits] for hits in one] == [[*hits] for hits in two]
 
 
 def test_documents_are_moved_to_another_encoder(

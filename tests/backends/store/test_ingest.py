@@ -1,14 +1,13 @@
 """Ingest: only what changed is analysed, stale chunks go, and interruptions leave whole windows."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import lance
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -24,7 +23,7 @@ from wye.backends.documents import chunk_passage
 from wye.backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import LENGTH_COLUMN
 from wye.backends.types import Passage
@@ -281,30 +280,6 @@ def test_ctrl_c_in_the_middle_of_a_window_keeps_what_is_analysed(index: PassageS
     assert report.version == index.newest().version
     rest = ingest(index, corpus(25), HashAnalyser())
     assert (rest.added, rest.unchanged, rest.interrupted) == (18, 7, False)
-
-
-def test_ctrl_c_while_a_commit_is_made_counts_no_passage_twice(
-    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    upsert = Writer.upsert
-    presses = [KeyboardInterrupt()]
-
-    def pressed(
-        self: Writer, rows: pa.RecordBatch, stale: Sequence[str], known: Sequence[str] | None
-    ) -> int:
-        done = upsert(self, rows, stale, known)
-        if presses:
-            raise presses.pop()
-        return done
-
-    monkeypatch.setattr(Writer, "upsert", pressed)
-    report = ingest(index, corpus(5), analyser)
-    assert (report.interrupted, report.added, report.updated, index.newest().count()) == (
-        True,
-        5,
-        0,
-        5,
-    )
 
 
 @pytest.mark.parametrize("stored", [0, 3])

@@ -327,54 +327,7 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
-HOPS = [
-    Passage("a", "Ada", "[Ada] married [Bo]."),
-    Passage("b", "Bo", "[Bo] was born in [Como].\n[Bo] sang with [Dee]."),
-    Passage("c", "Como", "[Como] is on a lake."),
-    Passage("d", "Dee", "[Dee] likes [Eve]."),
-    Passage("e", "Eve", "[Eve] is alone."),
-]
-HOP_VECTORS = {
-    **{id_: [0, 1, 0, 0] for id_ in "abcde"},
-    "Ada married Bo.": [0.75, 0, 0, 0],
-    "Bo was born in Como.": [0.875, 0, 0, 0],
-    "Bo sang with Dee.": [0.5, 0, 0, 0],
-    "Como is on a lake.": [0.25, 0, 0, 0],
-    "Dee likes Eve.": [1, 0, 0, 0],
-}
 HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.float32))
-# Nothing but the walk: no titles, no similarity.
-BARE = replace(
-    NO_LEXICAL, assembly=LINEARRAG.assembly, similarity_weight=0, title_weight=0, degree_power=0
-)
-
-
-def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
-    retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
-    trace = trace_of(retriever.batch([HOP]), 0)
-    ada, bo, como = (retriever.graph.keys.find(key) for key in ("ada", "bo", "como"))
-    assert [(seed.entity, seed.value) for seed in trace.seeds] == [(ada, 1.0)]
-    active = trace.activation
-    assert active.entities.tolist() == [ada, bo, como]
-    assert active.level.tolist() == [1, 2, 3]
-    # Ada passes 0.75 on to Bo, and Bo 0.75 * 0.875 to Como; over each sentence some comes back.
-    assert active.value.tolist() == [1.0, 0.75, 0.65625]
-    assert active.weight.tolist() == [1.75, 0.75 + 0.65625, 0.65625]
-    texts = retriever.corpus.sentence_texts([b.sentence for b in active.bridges.values()])
-    assert dict(zip(active.bridges, texts, strict=True)) == {
-        bo: "Ada married Bo.",
-        como: "Bo was born in Como.",
-    }
-    bonus = np.log(2) * np.array([1 + 0.75 / 2, 0, 0.65625 / 3, 0, 0])
-    bonus[1] = np.log(3) * 0.75 / 2 + np.log(2) * 0.65625 / 3
-    assert trace.prior.tolist() == pytest.approx((0.05 * np.log1p(bonus)).tolist())
-    assert trace.restart.tolist() == active.weight.tolist()
-    (result,) = retriever.search([HOP], 5)
-    check(retriever, HOP, result, np.ones(5, bool))
-    assert [hit.id for hit in result.hits][:3] == ["a", "b", "c"]
-    # Dee is mentioned with Bo, so the walk gets there; nothing leads to the last passage but Dee.
-    assert [hit.id for hit in result.hits][3:] == ["d", "e"]
-    assert result.hits[3].score > result.hits[4].score > 0
 
 
 def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:

@@ -101,6 +101,14 @@ def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:
         Ledger(path).check()
 
 
+async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
+    budget = Budget(Ledger(tmp_path / "missing" / "wye.spent"), "ada", 5.0)
+    assert await budget.remaining() == 0.0
+    taken = await budget.take(1.0)
+    assert taken[0] == 0.0
+    await budget.settle(taken, 0.0)
+
+
 @pytest.fixture
 def limited(gateway: Serve) -> Serve:
     """A server whose keys may spend so much a day; the arm far costs 0.02."""
@@ -132,6 +140,13 @@ def test_an_arm_that_costs_nothing_is_asked_all_the_same(limited: Serve, remote:
     reply = ask(client, COSTLY, route="fusion")
     assert reply["arms"]["free"]["returned"] == 2
     assert reply["missing"] == [{"arm": "far", "reason": SPENT}]
+
+
+def test_it_is_kept_when_the_server_begins_again(limited: Serve, remote: Remote) -> None:
+    ask(limited(), COSTLY)
+    client = limited()
+    assert [ask(client, COSTLY)["spent"] for _ in range(2)] == [0.02, 0.0]
+    assert len(remote.asked) == 2
 
 
 def test_each_key_has_its_own(limited: Serve, tmp_path: Path) -> None:

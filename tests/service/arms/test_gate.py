@@ -1,6 +1,7 @@
 """Remote arms in requests: when they are asked, and what the reply is with and without them."""
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,20 @@ def test_a_key_that_sees_another_collection_sees_no_arm(
     client = serve(engines=engines, arms=path, keys=(str(key),))
     headers = {"authorization": f"Bearer {secret}"}
     assert "arms" not in client.get("/ready", headers=headers).json()
+
+
+def test_many_at_once_are_all_answered(gateway: Serve, remote: Remote) -> None:
+    client = gateway(timeout_ms=200, retries=1, open_seconds=0.05)
+    remote.modes = ["ok", "hang", "garbled", 429, 500, "drop", "slow", "huge"] * 5
+    replies: list[int] = []
+
+    def one() -> None:
+        reply = client.post("/v1/retrieve", json={"question": COSTLY, "deadline_ms": 3_000})
+        replies.append(reply.status_code)
+
+    threads = [threading.Thread(target=one) for _ in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert replies == [200] * 24
