@@ -368,14 +368,18 @@ class Shelf(Library):
         return None if self._index.is_newest else Shelf(self._folder)
 
 
+def piece(text: object, ending: object = None) -> dict[str, Any]:
+    """An event of a stream of OpenAI's protocol."""
+    return {"choices": [{"delta": {"content": text}, "finish_reason": ending}]}
+
+
 class Endpoint:
     """A language model's endpoint on a real socket, that fails as it is told to.
 
     Attributes:
         script: What each further request gets: "answer", "json", "slow", "stall", "break",
-            "break early", "garbage", "number", "error", "empty", "hang up", "half a refusal", or
-            a status with its headers or with what writes its body; or what gives the events of a
-            stream, bytes as they are. After the last, "answer".
+            "hang up", "half a refusal", or a status with its headers or with what writes its body;
+            or what gives the events of a stream, bytes as they are. After the last, "answer".
         seen: Body and headers of each request.
         text: The answer, in words that are sent one by one.
     """
@@ -413,7 +417,7 @@ class Endpoint:
             request.end_headers()
             self.release.wait(10)
         else:
-            self._stream(request, step)
+            self._pour(request, 200, lambda: self._answer(step))
 
     def _reply(
         self, to: BaseHTTPRequestHandler, status: int, content: object, **headers: str
@@ -438,37 +442,18 @@ class Endpoint:
                 )
                 request.wfile.write(text)
 
-    def _stream(self, request: BaseHTTPRequestHandler, step: str) -> None:
-        def send(event: object) -> None:
-            text = event if isinstance(event, str) else json.dumps(event)
-            request.wfile.write(f"data: {text}\n\n".encode())
-            request.wfile.flush()
-
-        def piece(content: str | None, finish: str | None = None) -> dict[str, Any]:
-            return {"choices": [{"delta": {"content": content}, "finish_reason": finish}]}
-
+    def _answer(self, step: str) -> Iterator[object]:
+        """The events of an answer, which stops after two words if it is to stall or to break."""
         if step == "slow":
             self.release.wait(10)
-        request.send_response(200)
-        request.send_header("content-type", "text/event-stream")
-        request.end_headers()
-        if step in ("break early", "empty"):
-            send(piece("" if step == "empty" else None, "stop" if step == "empty" else None))
-            return
-        if step in ("garbage", "number"):
-            send("{nonsense" if step == "garbage" else 3)
-            return
-        if step == "error":
-            send({"error": {"message": "out of memory", "code": 500}})
-            return
-        request.wfile.write(b": a comment, as proxies send them\n\n")
+        yield b": a comment, as proxies send them\n\n"
         for number, word in enumerate(self.text.split()):
             if number == 2 and step == "break":
                 return
             if number == 2 and step == "stall":
                 self.release.wait(10)
-            send(piece(word + " "))
-        send(piece(None, "stop"))
+            yield piece(word + " ")
+        yield piece(None, "stop")
         usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-        send({"choices": [], "usage": usage})
-        send("[DONE]")
+        yield {"choices": [], "usage": usage}
+        yield b"data: [DONE]\n\n"

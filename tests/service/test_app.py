@@ -93,15 +93,6 @@ def test_what_few_servers_need_is_loaded_by_few() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_decision_is_the_route_that_is_taken(client: TestClient) -> None:
-    taken = route_in(client, "a")
-    body = {"question": QUESTION, "collection": "a"}
-    decided = client.post("/v1/route", json=body).json()["route"]
-    assert (decided["path"], decided["thresholds"]) == (taken["path"], taken["thresholds"])
-    collections = client.get("/health").json()["collections"]
-    assert [each["router"] for each in collections] == ["handmade/v1"] * 2
-
-
 def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
     client: TestClient, tmp_path: Path
 ) -> None:

@@ -78,14 +78,6 @@ async def desk(anyio_backend: str) -> AsyncIterator[Desk]:
     await made.close()
 
 
-async def test_one_alone_goes_at_once_and_alone(desk: Desk) -> None:
-    result, entry = await desk.batcher.submit("k", "one", 60)
-    assert (result, entry.size) == ("ONE", 1)
-    assert entry.waited >= 0
-    await desk.close()
-    assert desk.batches == [("k", ["one"])]
-
-
 async def test_what_comes_while_it_is_busy_goes_together(desk: Desk) -> None:
     first = await desk.occupy()
     rest = await desk.wait(*"abc")
@@ -225,17 +217,6 @@ async def test_closing_finishes_what_was_accepted_and_takes_nothing_more(desk: D
     assert [items for _, items in desk.batches] == [["first"], ["second"]]
 
 
-async def test_nothing_is_lost_or_mixed_up_under_load(desk: Desk) -> None:
-    desk.open(queue=500)
-    names = [f"n{number}" for number in range(200)]
-    waiting = [desk.batcher.submit("ab"[n % 2], name, 60) for n, name in enumerate(names)]
-    results = await asyncio.gather(*waiting)
-    assert [result for result, _ in results] == [name.upper() for name in names]
-    await desk.close()
-    assert sum(len(items) for _, items in desk.batches) == 200
-    assert max(len(items) for _, items in desk.batches) <= 8
-
-
 async def test_leaving_cancels_the_work() -> None:
     started, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -250,10 +231,6 @@ async def test_leaving_cancels_the_work() -> None:
     with pytest.raises(Problem, match="went away"):
         await unless_gone(started.wait(), work())
     await asyncio.wait_for(cancelled.wait(), 10)
-
-
-async def test_who_stays_gets_the_result() -> None:
-    assert await unless_gone(asyncio.Event().wait(), asyncio.sleep(0, "done")) == "done"
 
 
 async def test_who_leaves_as_the_result_comes_is_not_cancelled_later() -> None:

@@ -51,12 +51,6 @@ def index(tmp_path: Path, corpus: Path, wye: Run) -> Path:
     return place
 
 
-def test_indexing_again_does_nothing(index: Path, corpus: Path, wye: Run) -> None:
-    code, out, _ = wye("index", corpus, "--index", index, "--json")
-    report = json.loads(out)
-    assert (code, report["added"], report["unchanged"], report["skipped"]) == (0, 0, 4, 0)
-
-
 def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write('not json\n{"_id": "e", "text": ""}\n{"_id": "a", "text": "again"}\n')

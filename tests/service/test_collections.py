@@ -48,35 +48,6 @@ def test_what_is_not_loaded_says_so(library: Library) -> None:
         _ = collection.session
 
 
-def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
-    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> None:
-        raise OSError("the disk is gone")
-
-    monkeypatch.setattr(library, "reload", broken)
-    assert not collection.renew()
-    assert collection.session is library
-    assert collection.facts()["error"] == "the disk is gone"
-
-
-def test_thresholds_that_were_replaced_are_those_of_later_questions(
-    library: Library, collection: Collection
-) -> None:
-    assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
-    assert not collection.renew()
-    batch = collection.session
-    library.with_thresholds = Thresholds(0.0, 0.1)
-    assert collection.renew()
-    assert collection.facts()["router"] == "words/v1"
-    assert collection.facts()["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
-    later = collection.session
-    for session, route in ((batch, Route.DENSE), (later, Route.GRAPH)):
-        (reply,) = session.gateway.search(["What river?"], Ask(Route.AUTO, 1))
-        assert reply.route == route
-    assert not collection.renew()
-
-
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
     library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,19 +219,6 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Co
         gc.enable()
     (reply,) = real.session.gateway.search(["Ada"], Ask(Route.GRAPH, 9))
     assert len(reply.ranking.hits) == 2
-
-
-def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -> None:
-    add()
-    real.load()
-    assert real.facts()["passages"] == 0
-    add(ADA)
-    assert real.renew()
-    (reply,) = real.session.gateway.search(["Ada"], Ask(Route.GRAPH, 9))
-    assert [hit.id for hit in reply.ranking.hits] == ["a"]
-    started = time.monotonic()
-    assert not real.renew()
-    assert time.monotonic() - started < 5
 
 
 def test_an_error_ends_neither_the_following_of_keys_nor_that_of_versions(

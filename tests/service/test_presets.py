@@ -82,13 +82,6 @@ def test_ea_graphrag_takes_three_routes(demo: Path) -> None:
     assert hits.decision.model == "router-syntax-en/v1"
 
 
-def test_a_server_has_them(demo: Path) -> None:
-    with served(demo, "ea-graphrag") as client:
-        reply = client.post("/v1/retrieve", json={"question": BRIDGE, "k": 3}).json()
-    assert reply["route"]["model"] == "router-syntax-en/v1"
-    assert reply["route"]["path"] in ("dense", "fusion", "graph")
-
-
 @pytest.mark.parametrize(
     ("preset", "settings"),
     [

@@ -14,7 +14,6 @@ import pytest
 
 import wye
 from tests.featurizer.encoders import write_encoder
-from wye.featurizer.analyser import Analyser
 from wye.featurizer.constituency.tree import parse_brackets
 from wye.router.session import Session
 from wye.router.types import ABSTAIN_BELOW, USUAL, Ask, Route
@@ -133,20 +132,6 @@ def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: 
     assert all({hit.id for hit in by_text[text]} == gold[text] for text in texts_of_readme)
 
 
-def test_an_index_that_is_made_of_another_ranks_as_it_does(
-    demo_index: wye.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kinds = one_of_each_kind(judged_questions(DEMO, ("dev",)))
-    questions = [one.text for one in (*kinds, *judged_questions(NESTED, ("test",))[::4])]
-    with monkeypatch.context() as patch, wye.create(tmp_path / "new") as copy:
-        patch.setattr(Analyser, "analyse", None)
-        assert copy.add(wye.read(demo_index.path)).added == len(demo_index)
-    with wye.open(tmp_path / "new") as copy:
-        for route in Route:
-            one, two = (i.search_many(questions, k=10, route=route) for i in (demo_index, copy))
-            assert [[*hits] for hits in one] == [[*hits] for hits in two]
-
-
 def test_documents_are_moved_to_another_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,22 +145,6 @@ def test_documents_are_moved_to_another_encoder(
     with wye.open(new) as moved:
         for route in USUAL:
             assert title in {hit.title for hit in moved.search(title, k=4, route=route)}
-
-
-def test_steps_find_what_nested_questions_of_the_demo_need(demo_index: wye.Index) -> None:
-    questions = judged_questions(NESTED, ("test",))
-    assert sorted(len(one.gold) for one in questions) == [2] * 5 + [3] * 7
-    texts = [one.text for one in questions]
-    whole = {}
-    for route in USUAL:
-        replies = demo_index.search_many(texts, k=5, route=route)
-        pairs = zip(questions, replies, strict=True)
-        whole[route] = sum(one.gold <= {hit.id for hit in hits} for one, hits in pairs)
-        if route in {Route.AUTO, Route.STEPS}:  # `auto` goes in steps for all of them
-            assert {hits.route for hits in replies} == {Route.STEPS}
-    assert whole[Route.AUTO] == whole[Route.STEPS] == 12
-    assert [whole[route] for route in (Route.DENSE, Route.LEXICAL, Route.HYBRID)] == [0, 0, 0]
-    assert max(whole[Route.GRAPH], whole[Route.FUSION]) <= 6
 
 
 def test_a_title_that_the_parser_cuts_is_looked_up_as_a_whole(tmp_path: Path) -> None:

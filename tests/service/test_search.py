@@ -163,14 +163,6 @@ def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
     assert hasty() == Route.GRAPH
 
 
-@pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
-def test_every_route_carries_its_passages(library: Library, route: Route) -> None:
-    (result,) = replies(
-        searcher(library).work(SearchParams(route, 3, collection="c"), entries("the river"))
-    )
-    assert {*result.passages} == {"mostar", "neretva", "tower"}
-
-
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:

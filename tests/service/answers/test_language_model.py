@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import httpx2
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from tests.service.fakes import Endpoint
+from tests.service.fakes import Endpoint, piece
 from wye.service.answers import language_model as module
 from wye.service.answers.follow_up import Message
 from wye.service.answers.generate import AnswerParams, GeneratedAnswer, GeneratorError
@@ -100,17 +99,29 @@ def test_what_fails_for_now_is_tried_again(
         ((302, {"location": "http://127.0.0.1:1/"}), "it replied 302", 1),
         ((429, {"retry-after": "3600"}), "it replied 429", 1),
         ((500, {}), "it replied 500", 3),
-        ("garbage", "not follow OpenAI's protocol", 1),
-        ("number", "not follow OpenAI's protocol", 1),
-        ("error", r"it reported an error$", 1),
-        ("empty", "without text", 1),
-        ("break early", "broke off", 1),
+        (lambda: [b"data: {nonsense\n\n"], "not follow OpenAI's protocol", 1),
+        (lambda: [3], "not follow OpenAI's protocol", 1),
+        (lambda: [{"error": {"message": "out of memory"}}], r"it reported an error$", 1),
+        (lambda: [piece("", "stop")], "without text", 1),
+        (lambda: [piece(None)], "broke off", 1),
         ("hang up", "the connection failed", 3),
     ],
-    ids=str,
+    ids=[
+        "401",
+        "404",
+        "redirect",
+        "429",
+        "500",
+        "garbage",
+        "number",
+        "error",
+        "empty",
+        "break-early",
+        "hang-up",
+    ],
 )
 def test_what_fails_for_good_says_why(
-    endpoint: Endpoint, with_model: GeneratorSettings, failure: str, says: str, tries: int
+    endpoint: Endpoint, with_model: GeneratorSettings, failure: object, says: str, tries: int
 ) -> None:
     endpoint.script = [failure] * 5
     with pytest.raises(GeneratorError, match=says) as error:
@@ -176,10 +187,6 @@ def test_without_a_key_none_is_sent(
     assert "authorization" not in headers[0]
     assert headers[1]["authorization"] == "Bearer sk-secret"
     assert "of-another-endpoint" not in str(endpoint.seen)
-
-
-def piece(text: object, ending: object = None) -> dict[str, Any]:
-    return {"choices": [{"delta": {"content": text}, "finish_reason": ending}]}
 
 
 JSON = st.recursive(

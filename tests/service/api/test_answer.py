@@ -21,33 +21,6 @@ def events(text: str) -> list[tuple[str, Any]]:
     return parts
 
 
-def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
-    body = client.post("/v1/answer", json=RIVER).json()
-    assert body["answer"].startswith("It flows into the Adriatic. [1] The Neretva is a river. [1]")
-    assert body["citations"][0] == {
-        "index": 1,
-        "id": "neretva",
-        "title": "Neretva",
-        "document": "neretva",
-        "sentences": [
-            {
-                "text": "It flows into the Adriatic.",
-                "start": 24,
-                "end": 51,
-                "marks": [[3, 8], [18, 26]],
-            },
-            {"text": "The Neretva is a river.", "start": 0, "end": 23, "marks": [[17, 22]]},
-        ],
-    }
-    assert body["segments"][:2] == [
-        {"text": "It flows into the Adriatic. ", "passages": [1]},
-        {"text": " The Neretva is a river. ", "passages": [1]},
-    ]
-    assert (body["generator"], body["answered"]) == ("extractive", "yes")
-    assert body["note"].startswith("No language model is configured")
-    assert body["retrieval"]["passages"][0]["id"] == "neretva"
-
-
 def test_nothing_found_is_said(client: TestClient) -> None:
     nothing = {"type": "eq", "key": "y", "value": 3}
     body = client.post("/v1/answer", json={**RIVER, "filter": nothing}).json()

@@ -1,5 +1,6 @@
 """With OpenAI's own client, as well as without."""
 
+import json
 from typing import Any
 
 import openai
@@ -23,21 +24,6 @@ def test_models_are_routes(serve: Serve) -> None:
     assert client.models.retrieve("wye-graph:other").owned_by == "wye"
     with pytest.raises(openai.NotFoundError, match="There is no model 'gpt-4'"):
         client.models.retrieve("gpt-4")
-
-
-def test_a_chat_without_a_model_quotes_and_says_so_beside_the_text(client: TestClient) -> None:
-    reply = official(client).chat.completions.create(model="wye-graph", messages=TALK)
-    choice = reply.choices[0]
-    assert choice.message.content is not None
-    assert choice.message.content.startswith("It flows into the Adriatic. [1] The Neretva is a ri")
-    assert (choice.finish_reason, choice.message.role) == ("stop", "assistant")
-    extra: dict[str, Any] = reply.model_extra or {}
-    assert extra["citations"][0]["id"] == "neretva"
-    assert extra["segments"][0] == {"text": "It flows into the Adriatic. ", "passages": [1]}
-    assert extra["generator"] == "extractive"
-    assert extra["note"].startswith("No language model is configured")
-    assert extra["wye"]["route"]["path"] == "graph"
-    assert reply.id == f"chatcmpl-{extra['wye']['request_id']}"
 
 
 def test_a_model_sees_the_conversation_and_the_last_question_is_searched_for(
@@ -82,6 +68,49 @@ def test_a_stream(writing: TestClient) -> None:
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens == 10
     assert len({chunk.id for chunk in chunks}) == 1
+
+
+# What the backend of Open WebUI (`routers/openai.py`) sends beside a conversation.
+OF_OPEN_WEBUI: dict[str, Any] = {
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    **dict.fromkeys(["tool_ids", "tools", "functions", "tool_choice"]),
+    **dict.fromkeys(["response_format", "stop", "seed"]),
+    "files": [{"type": "file", "id": "3f", "name": "a.txt"}],
+    "features": {"image_generation": False, "web_search": False, "memory": False},
+    "variables": {"{{USER_NAME}}": "Ada", "{{CURRENT_DATE}}": "1843-08-01"},
+    "model_item": {"id": "wye-auto", "owned_by": "openai", "urlIdx": 0, "tags": []},
+    "chat_id": "6c1f8c0e-0000-4000-8000-000000000000",
+    "metadata": {"task": None, "interface": "open-webui", "filter_ids": []},
+    "user": {"name": "Ada", "id": "u-1", "email": "ada@example.org", "role": "user"},
+    "max_tokens": 128_000,
+    "temperature": 0.7,
+    "top_k": 40,
+    "num_ctx": 8192,
+    "reasoning_effort": "low",
+    "logit_bias": {"50256": -100},
+}
+
+
+def test_a_stream_comes_in_frames_that_open_webui_parses(
+    writing: TestClient, library: Library, endpoint: Endpoint
+) -> None:
+    """Its HTTP client hands on a line of up to 131,072 bytes as one."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0="}}
+    text = {"type": "text", "text": QUESTION, "cache_control": {"type": "ephemeral"}}
+    talk = [{"role": "user", "content": [text, image]}]
+    body = {"model": "wye-auto", "messages": talk, **OF_OPEN_WEBUI}
+    reply = writing.post("/v1/chat/completions", json=body)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    *frames, end, rest = reply.text.split("\n\n")
+    assert (end, rest) == ("data: [DONE]", "")
+    assert all(frame.startswith("data: ") and "\n" not in frame for frame in frames)
+    assert max(map(len, frames)) < 131_072
+    assert json.loads(frames[-1].removeprefix("data: "))["choices"] == []
+    assert library.batches[0][1] == [QUESTION]
+    sent = endpoint.seen[0][0]
+    assert (sent["max_tokens"], sent["temperature"]) == (128_000, 0.7)
+    assert {"chat_id", "metadata", "top_k", "user"}.isdisjoint(sent)
 
 
 def test_a_stream_that_quotes(client: TestClient) -> None:

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.live import until
 from tests.service.fakes import Library, Serve, retrieve
 from wye.backends.types import Passage
 from wye.router.evidence import COLUMNS
 from wye.router.types import Route
-from wye.service.settings import LONGEST_DEADLINE_MS
 
 RIVER: dict[str, Any] = {"question": "What river is it?", "route": "graph", "k": 2}
 
@@ -22,43 +20,11 @@ def ask(client: TestClient, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
     return retrieve(client, **{**RIVER, **changes})
 
 
-def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
-    reply = client.post("/v1/retrieve", json=RIVER, headers={"x-request-id": "mine-1"})
-    body = reply.json()
-    assert body["request_id"] == reply.headers["x-request-id"] == "mine-1"
-    first = body["passages"][0]
-    assert (first["id"], first["rank"], first["metadata"]) == ("neretva", 1, {"y": 1})
-    assert first["text"].startswith("The Neretva")
-    assert first["sources"] == [{"arm": "graph", "rank": 1, "score": 3.0, "share": None}]
-    assert (body["route"]["path"], body["route"]["asked"]) == ("graph", "graph")
-    assert body["route"]["reason"] == "forced"
-    arm = {"candidates": 3, "returned": 2, "note": "", "hits": None}
-    assert body["arms"] == {"graph": arm}
-    assert {"queue", "parsing", "graph", "fetching", "total"} == {*body["timings_ms"]}
-    assert body["index"] == {"collection": "default", "version": 1}
-    assert (body["degraded"], body["batch"]) == ("", 1)
-
-
 def test_a_filter_holds(client: TestClient) -> None:
     body = ask(client, filter={"type": "gt", "key": "y", "value": 1500}, k=9)
     assert ask(client, filter="y>1500", k=9)["passages"] == body["passages"]
     assert {passage["id"] for passage in body["passages"]} == {"mostar", "tower"}
     assert body["arms"]["graph"]["candidates"] == 2
-
-
-def test_requests_that_differ_in_a_filter_never_share_one(serve: Serve, library: Library) -> None:
-    library.seconds = dict.fromkeys(Route, 0.02)
-    client = serve(library)
-
-    def years(value: object) -> set[str]:
-        filter_ = {"type": "eq", "key": "y", "value": value}
-        # Not to be refused where a busy machine takes long over the batches before.
-        body = ask(client, filter=filter_, k=9, deadline_ms=LONGEST_DEADLINE_MS)
-        return {passage["id"] for passage in body["passages"]}
-
-    values: list[object] = [1, True, "1", 1566] * 6
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(years, values)) == [{"neretva"}, set(), set(), {"mostar"}] * 6
 
 
 def test_a_collection_by_name(serve: Serve) -> None:
@@ -74,14 +40,6 @@ def test_a_collection_by_name(serve: Serve) -> None:
     )
     reply = client.post("/v1/retrieve", json={**RIVER, "collection": "third"})
     assert (reply.status_code, "use one of first, second" in reply.json()["detail"]) == (404, True)
-
-
-def test_a_newer_version_is_followed(serve: Serve, library: Library) -> None:
-    client = serve(library)
-    library.newer = Library([Passage("new", "", "A new river.")], version=2)
-    until(lambda: ask(client)["index"]["version"] != 1)
-    body = ask(client)
-    assert (body["index"]["version"], body["passages"][0]["id"]) == (2, "new")
 
 
 @pytest.mark.parametrize("route", ["graph", "auto"])
@@ -151,46 +109,31 @@ def test_the_request_log_has_what_a_replay_needs(serve: Serve, library: Library,
 
 
 @pytest.mark.parametrize(
-    ("changes", "place"),
-    [
-        ({"question": ""}, "body.question"),
-        ({"question": " \n"}, "body.question"),
-        ({"question": "\u200b \ufeff\u0301"}, "body.question"),
-        ({"question": "x" * 5000}, "body.question"),
-        ({"question": 3}, "body.question"),
-        ({"k": 0}, "body.k"),
-        ({"k": 101}, "body.k"),
-        ({"route": "sideways"}, "body.route"),
-        ({"deadline_ms": 0}, "body.deadline_ms"),
-        ({"collection": ""}, "body.collection"),
-        ({"kk": 3}, "body.kk"),
-        ({"rout": "graph"}, "body.rout"),
-    ],
-)
-def test_a_mistake_is_named_by_its_place(
-    client: TestClient, changes: dict[str, object], place: str
-) -> None:
-    body = json.dumps({**RIVER, **changes})
-    reply = client.post("/v1/retrieve", content=body, headers={"content-type": "application/json"})
-    assert reply.status_code == 422
-    assert reply.headers["content-type"] == "application/problem+json"
-    assert [fault["at"] for fault in reply.json()["errors"]] == [place]
-
-
-@pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"question": ""}, "body.question: "),
+        ({"question": " \n"}, "body.question: "),
+        ({"question": "\u200b \ufeff\u0301"}, "body.question: "),
+        ({"question": "x" * 5000}, "body.question: "),
+        ({"question": 3}, "body.question: "),
+        ({"k": 0}, "body.k: "),
+        ({"k": 101}, "body.k: "),
+        ({"deadline_ms": 0}, "body.deadline_ms: "),
+        ({"collection": ""}, "body.collection: "),
         ({"rout": "graph"}, "body.rout: There is no such field. Did you mean route?"),
         ({"zzz": 1}, "body.zzz: There is no such field. The fields are filter, explain,"),
         ({"route": "grph"}, "body.route: There is no route 'grph'. Did you mean graph?"),
     ],
 )
-def test_what_is_misspelt_is_told_with_what_was_meant(
+def test_a_mistake_is_named_by_its_place(
     client: TestClient, changes: dict[str, object], says: str
 ) -> None:
-    detail = client.post("/v1/retrieve", json={**RIVER, **changes}).json()["detail"]
-    assert says in detail
-    assert "Value error" not in detail
+    reply = client.post("/v1/retrieve", json={**RIVER, **changes})
+    assert reply.status_code == 422
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert says in reply.json()["detail"]
+    assert [fault["at"] for fault in reply.json()["errors"]] == [says.partition(":")[0]]
+    assert "Value error" not in reply.json()["detail"]
 
 
 def test_a_key_that_no_passage_has_is_refused(start: Serve) -> None:
@@ -217,28 +160,9 @@ def test_a_bad_filter_is_refused_before_it_waits(client: TestClient, library: Li
 LONG = {"question": "Into which sea does the river beneath the bridge flow?", "k": 2}
 
 
-def test_the_router_chooses_and_says_why(client: TestClient) -> None:
-    reply = client.post("/v1/retrieve", json={**LONG, "explain": True})
-    body = reply.json()
-    assert body["route"] == {
-        "path": "graph",
-        "asked": "auto",
-        "reason": "score",
-        "score": 1.0,
-        "summary": "How it is built speaks for the graph.",
-        "simple": "dense",
-        "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
-        "model": "words/v1",
-        "contributions": [
-            {"name": "(average question)", "logit": 0.5, "value": None},
-            {"name": "words", "logit": 1.5, "value": 10.0},
-        ],
-        "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
-    }
-    assert client.post("/v1/retrieve", json=LONG).json()["route"]["contributions"] is None
-    counts = client.get("/metrics").text
-    assert 'wye_routes_total{asked="auto",collection="default",route="graph"} 2.0' in counts
-    assert 'wye_route_score_count{collection="default"} 2.0' in counts
+def test_scores_are_counted(client: TestClient) -> None:
+    ask(client, route="auto")
+    assert 'wye_route_score_count{collection="default"} 1.0' in client.get("/metrics").text
 
 
 def test_an_explained_reply_says_why_in_words(client: TestClient) -> None:
@@ -266,54 +190,20 @@ def test_a_server_without_a_router_says_so(serve: Serve, library: Library) -> No
     assert "wye-auto" not in [model["id"] for model in models]
 
 
-def test_a_decision_without_a_search(client: TestClient, library: Library) -> None:
+def test_a_decision_needs_no_search(client: TestClient, library: Library) -> None:
     reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
-    assert reply.json()["route"]["path"] == "graph"
     assert reply.json()["route"]["contributions"][1]["name"] == "words"
     assert library.batches == []
-
-
-def test_an_explained_reply_has_each_arms_list_and_the_way_of_the_graph(client: TestClient) -> None:
-    body = ask(client, route="fusion", explain=True)
-    assert [hit["id"] for hit in body["arms"]["graph"]["hits"]] == ["neretva", "mostar"]
-    first = {"id": "neretva", "title": "Neretva", "rank": 1, "score": 3.0}
-    assert body["arms"]["dense"]["hits"][0] == first
-    explanation = body["explanation"]
-    assert explanation["seeds"][0]["entity"] == "Stari Most"
-    assert [entity["bridge"] is None for entity in explanation["entities"]] == [True, False]
-    assert explanation["entities"][1]["bridge"]["passage"] == "mostar"
-    assert [shares["id"] for shares in explanation["passages"]] == ["neretva", "mostar"]
-
-
-def test_the_steps_of_a_question_are_told_where_it_is_explained(client: TestClient) -> None:
-    body = ask(client, route="steps", explain=True)
-    (step,) = body["steps"]
-    assert (step["phrase"], step["level"]) == ("the <b>bridge</b>", 1)
-    assert step["wanted"] == "place"
-    title, name = step["candidates"]
-    assert (title["name"], title["passage"], title["put_in"]) == ("Stari Most", "mostar", False)
-    assert (name["name"], name["put_in"]) == ("Neretva", True)
-    assert name["sentence"] == "The Old Bridge spans the Neretva."
-    assert body["route"]["path"] == "steps"
-    assert ask(client, route="steps")["steps"] is None
-    assert ask(client, route="fusion", explain=True)["steps"] is None
 
 
 @pytest.mark.parametrize(
     ("path", "wrong"),
     [
         ("/v1/retrieve", {"k": "5"}),
-        ("/v1/retrieve", {"k": True}),
-        ("/v1/retrieve", {"deadline_ms": "500"}),
-        ("/v1/retrieve", {"max_cost": True}),
-        ("/v1/retrieve", {"explain": 1}),
         ("/v1/retrieve", {"explain": "true"}),
         ("/v1/route", {"explain": "yes"}),
         ("/v1/answer", {"stream": "false"}),
-        ("/v1/answer", {"max_tokens": "9"}),
-        ("/v1/chat/completions", {"temperature": "0.5"}),
         ("/v1/chat/completions", {"max_tokens": True}),
-        ("/v1/chat/completions", {"stream": "true"}),
         ("/v1/chat/completions", {"wye": {"k": "5"}}),
         ("/v1/vector_stores/default/search", {"max_num_results": "5"}),
         ("/v1/vector_stores/default/search", {"ranking_options": {"score_threshold": "0.5"}}),

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.service.arms.fakes import HITS, SECRET, Remote, arms_file, table
-from wye.backends.filters import Columns, parse_filter
+from tests.service.arms.fakes import SECRET, Remote, arms_file, table
 from wye.router.remote import RemoteHit
 from wye.service.arms.arm import (
     ArmCall,
@@ -45,22 +44,6 @@ async def ask(arm: RemoteArm, seconds: float = 5.0, **options: Any) -> ArmCall: 
         return await arm.search("Which river?", 5, options.pop("filter", None), seconds, **options)
     finally:
         await arm.close()
-
-
-async def test_an_answer_has_texts_titles_and_scores(opened: Open, remote: Remote) -> None:
-    call = await ask(opened())
-    assert [(hit.id, hit.title, hit.score) for hit in call.hits] == [
-        ("span", "Remote", 0.9),
-        ("mostar", "", 0.0),
-    ]
-    assert call.hits[0].text == HITS[0]["body"]
-    assert (call.outcome, call.calls, call.spent, call.state) == (
-        "ok",
-        1,
-        0.02,
-        BreakerState.CLOSED,
-    )
-    assert remote.asked == [{"q": "Which river?", "top": 5}]
 
 
 UNREADABLE = "sent an unreadable reply: it is"
@@ -178,15 +161,6 @@ async def test_what_a_filter_keeps_out_is_dropped_whoever_sent_it(
     assert remote.asked == [{"q": "Which river?", "top": 5, "where": BEFORE_1600}]
 
 
-def test_limits_are_held_against_the_price(opened: Open) -> None:
-    arm = opened(price=0.5)
-    assert arm.refused({}) is arm.refused({"max_cost": 0.5}) is None
-    refused = arm.refused({"max_cost": 0.4})
-    assert refused is not None
-    assert refused.reason == "budget: a call costs 0.5, more than is left of max_cost"
-    assert (usable(1.0), usable(60.0)) == (0.85, 59.25)
-
-
 class Made(Kind):
     """Gives what it is told to."""
 
@@ -204,30 +178,6 @@ class Made(Kind):
         if isinstance(self._gives, Exception):
             raise self._gives
         return self._gives
-
-
-SCALARS = st.one_of(st.integers(-3, 3), st.sampled_from("abc"), st.booleans())
-METADATA = st.dictionaries(st.sampled_from("xy"), SCALARS | st.lists(SCALARS, max_size=2))
-FILTERS = st.builds(
-    lambda kind, key, value: {"type": kind, "key": key, "value": value},
-    st.sampled_from(["eq", "ne"]),
-    st.sampled_from("xyz"),
-    SCALARS,
-) | st.builds(
-    lambda kind, key, value: {"type": kind, "key": key, "value": value},
-    st.sampled_from(["in", "nin"]),
-    st.sampled_from("xyz"),
-    st.lists(SCALARS, min_size=1, max_size=2),
-)
-
-
-@given(st.lists(METADATA, max_size=6), FILTERS)
-def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, Any]) -> None:
-    hits = tuple(RemoteHit(f"{i}", "text", "", 1.0, row) for i, row in enumerate(rows))
-    arm = RemoteArm("liar", Made(hits), 5.0)
-    call = asyncio.run(arm.search("?", 5, filter_, 5.0))
-    mask = parse_filter(filter_).mask(Columns(rows))
-    assert [hit.id for hit in call.hits] == [str(i) for i, passes in enumerate(mask) if passes]
 
 
 async def test_a_passage_that_is_there_twice_counts_once() -> None:
@@ -329,3 +279,7 @@ def test_a_trial_that_was_given_up_is_followed_by_another_after_the_same_time() 
     assert state_of(breaker) == BreakerState.OPEN
     now[0] = 2.0
     assert state_of(breaker) == BreakerState.HALF_OPEN
+
+
+def test_a_part_of_the_time_is_left_for_the_reply() -> None:
+    assert (usable(1.0), usable(60.0)) == (0.85, 59.25)

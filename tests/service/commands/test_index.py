@@ -46,22 +46,6 @@ def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye
     assert re.search(stages, " ".join(out.split()))
 
 
-def test_a_file_that_is_only_touched_is_not_analysed_again(
-    folder: Path, tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wye("index", folder, "--index", tmp_path / "i")
-    os.utime(folder / "a.md", (0, 10 * 86_400.0))
-
-    def never(self: FakeAnalyser, passages: Sequence[Passage]) -> list[PassageAnalysis]:
-        raise AssertionError
-
-    monkeypatch.setattr(FakeAnalyser, "analyse", never)
-    code, out, _ = wye("index", folder, "--index", tmp_path / "i")
-    assert (code, "1 updated, 1 unchanged" in out) == (0, True)
-    passage = list_documents(tmp_path / "i").documents[0].passages[0]
-    assert passage.metadata["modified"] == "1970-01-11"
-
-
 def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, wye: Run) -> None:
     source = tmp_path / "products.csv"
     source.write_text("name,description,price\nZephyr,A light wind jacket,9\nBora,A warm one,8\n")

@@ -19,35 +19,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "keys.txt"
 
 
-def test_a_key_opens_what_its_hash_was_stored_for() -> None:
-    secret, key = new_key("ada", [Scope.READ])
-    other, _ = new_key("ada", [Scope.READ])
-    ring = KeyRing([str(key)])
-    assert ring.find(secret) == key
-    assert ring.find(other) is None
-    assert ring.find("") is None
-    assert secret not in str(key)
-
-
-@pytest.mark.parametrize(
-    ("own", "opens"),
-    [
-        ([Scope.READ], [Scope.READ]),
-        ([Scope.WRITE], [Scope.READ, Scope.WRITE]),
-        ([Scope.READ, Scope.WRITE], [Scope.READ, Scope.WRITE]),
-    ],
-)
-def test_scopes_include_those_before_them(own: list[Scope], opens: list[Scope]) -> None:
-    _, key = new_key("ada", own)
-    assert [scope for scope in Scope if key.may(scope)] == opens
-
-
-def test_a_line_is_read_as_it_was_written() -> None:
-    _, key = new_key("ada.b-1", [Scope.WRITE, Scope.READ])
-    assert str(key).startswith("ada.b-1 read+write sha256:")
-    assert parse_key(str(key), "here") == key
-
-
 @pytest.mark.parametrize("line", ["wye_secretsecret", "ada fly sha256:" + "0" * 64, "ada read x"])
 def test_what_is_no_hash_is_refused_without_being_repeated(line: str) -> None:
     with pytest.raises(ServiceError, match=r"keys\.txt:3 is not a hashed API key") as error:

@@ -1,6 +1,5 @@
 """What Prometheus reads, of documents and jobs parsed as Prometheus parses it."""
 
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,18 +12,8 @@ from tests.live import PATIENCE, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from wye.backends.store.index import PassageStore
-from wye.service.http.metrics import Metrics
 
 TEXT = {"text": "A bridge."}
-
-
-def test_apps_do_not_share_counts() -> None:
-    first, second = Metrics(), Metrics()
-    first.refused.labels("overloaded").inc()
-    line = 'wye_refused_total{problem="overloaded"} 1.0'
-    assert line in first.text().decode()
-    assert line not in second.text().decode()
-    assert json.dumps(first.content_type).startswith('"text/plain')
 
 
 @pytest.fixture

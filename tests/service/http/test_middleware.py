@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.service.fakes import Library, Serve
-from wye.service.errors import ServiceError
 from wye.service.http.edge import LONGEST_BODY, MOST_VALUES, RefusalPace, Scope, json_values
 from wye.service.http.keys import new_key
 from wye.service.logs import JsonLines, TextLines
@@ -58,13 +57,6 @@ def test_a_key_opens_what_its_scope_allows(serve: Serve, library: Library) -> No
             assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
     for path in ("/health", "/ready", "/openapi.json"):
         assert client.get(path, headers={"host": "wye.example"}).status_code == 200
-
-
-def test_a_public_address_needs_a_key(serve: Serve, library: Library) -> None:
-    for host in ("0.0.0.0", "::", "10.0.0.3", "example.org"):
-        with pytest.raises(ServiceError, match="there is no API key"):
-            serve(library, host=host)
-    serve(library, host="::1")
 
 
 @pytest.mark.parametrize(

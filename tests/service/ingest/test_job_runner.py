@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -149,28 +148,13 @@ def test_a_job_that_cannot_be_done_says_why(
     assert wait_for(client, again)["added"] == 20
 
 
-def test_two_servers_do_each_job_once_and_see_each_others(start: Serve) -> None:
-    servers = [start(direct_passages=4, group_passages=8) for _ in range(2)]
-    jobs = [
-        servers[n % 2].post("/v1/documents", content=make_lines(20, 20 * n), headers=NDJSON).json()
-        for n in range(6)
-    ]
-    for n, job in enumerate(jobs):
-        ended = wait_for(servers[(n + 1) % 2], job["id"])
-        assert (ended["state"], ended["added"], ended["unchanged"]) == ("done", 20, 0)
-    assert servers[0].get("/v1/documents").json()["total"] == 122
-    # A deletion by one is seen by the other soon.
-    for n in range(5):
-        deletion = servers[0].delete(f"/v1/documents/d{n:05d}").json()
-        assert deletion["deleted"] == 1
-        assert until(partial(is_gone, servers[1], n))
-
-
-def is_gone(client: TestClient, n: int) -> bool:
-    """Whether a server no longer finds document n."""
-    ask = {"question": f"Bridge number {n} Town{n}", "route": "dense", "k": 50}
-    reply = client.post("/v1/retrieve", json=ask).json()
-    return f"d{n:05d}" not in [passage["id"] for passage in reply["passages"]]
+def test_a_job_that_another_process_runs_is_left_to_it(client: TestClient, folder: Path) -> None:
+    with JobStore(folder, "default").claim():
+        job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+        time.sleep(0.3)
+        assert client.get(f"/v1/jobs/{job}").json()["state"] == "queued"
+        assert "jobs" not in client.get("/ready").json()
+    assert wait_for(client, job)["added"] == 20
 
 
 SERVER = """

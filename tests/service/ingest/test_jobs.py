@@ -62,14 +62,6 @@ def test_what_cannot_be_read_leaves_nothing_behind(store: JobStore) -> None:
     assert (store.jobs(), files(store)) == ([], [])
 
 
-def test_it_knows_which_documents_are_on_their_way(store: JobStore) -> None:
-    job = store.submit(PASSAGES)
-    assert store.writing(["x", "d1"]) == (job, "d1")
-    assert store.writing(["x"]) is None
-    store.save(replace(job, state=State.DONE, finished=time.time()))
-    assert store.writing(["d1"]) is None
-
-
 def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(store: JobStore) -> None:
     old, new, waiting = (store.submit(PASSAGES) for _ in range(3))
     store.save(replace(old, state=State.DONE, finished=time.time() - 100))

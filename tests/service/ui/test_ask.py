@@ -136,18 +136,11 @@ def test_a_degraded_answer_says_so(visit: Visit, library: Library) -> None:
     assert "auto failed (RuntimeError); dense instead" in page.text("#degraded")
 
 
-@pytest.mark.parametrize(
-    ("filter_", "says"),
-    [
-        ("{nonsense", "is neither a comparison, like year<1850, nor JSON"),
-        ('{"type": "like"}', "filter.type must be one of"),
-    ],
-)
-def test_a_bad_filter_is_named(page: "Page", filter_: str, says: str) -> None:
+def test_a_bad_filter_is_named(page: "Page") -> None:
     page.run("document.querySelector('.filter').open = true")
-    page.one("#filter").send_keys(filter_)
+    page.one("#filter").send_keys('{"type": "like"}')
     page.ask(FUSION)
-    assert says in page.text("#problem")
+    assert "filter.type must be one of" in page.text("#problem")
 
 
 def test_a_filter_holds(page: "Page") -> None:

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import pytest
 from selenium.webdriver.common.keys import Keys
 
 if TYPE_CHECKING:
@@ -36,13 +35,6 @@ def test_focus_can_be_seen(page: "Page") -> None:
     assert (page.focused, page.run(style)) == ("", "solid")
 
 
-def test_every_control_has_a_name(page: "Page") -> None:
-    page.ask(QUESTION)
-    for control in page.all("button, input, select, textarea, summary, [role=tab]"):
-        if control.is_displayed():
-            assert control.accessible_name, control.get_attribute("outerHTML")
-
-
 def test_it_follows_the_systems_theme_until_one_is_chosen(page: "Page") -> None:
     light = page.background
     page.prefer("dark")
@@ -55,12 +47,3 @@ def test_it_follows_the_systems_theme_until_one_is_chosen(page: "Page") -> None:
     page.one("#theme").click()
     page.prefer("light")
     assert page.background == dark
-
-
-@pytest.mark.parametrize("width", [320, 390])
-def test_on_a_phone_nothing_sticks_out(page: "Page", width: int) -> None:
-    page.resize(width, 700)
-    page.ask(QUESTION)
-    assert not page.is_too_wide
-    page.unfold()
-    assert not page.is_too_wide
