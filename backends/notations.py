@@ -118,6 +118,10 @@ class Notation(NamedTuple):
     keys: Sequence[str]
     days: tuple[str, ...] = ()
 
+    def overlaps(self, other: "Notation") -> bool:
+        """Whether they share a character."""
+        return self.start < other.end and other.start < self.end
+
 
 def phrases(text: str) -> Iterator[Notation]:
     """Dates, times and numbers; plain numbers are left out.
@@ -224,8 +228,45 @@ def notations(text: str) -> list[str]:
     """
     of_pieces = chain.from_iterable(map(_OF_PIECES.__getitem__, text.split()))
     in_text = [*phrases(text)] if _DIGIT.search(text) else []
-    within = [f"{WITHIN}{key}" for key in days_within(text, in_text)]
-    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_text), within))]
+    further = [f"{WITHIN}{key}" for key in days_within(text, in_text)]
+    for number in grouped_numbers(text, in_text) if _DIGIT.search(text) else ():
+        further += number.keys
+    return [*dict.fromkeys(chain(of_pieces, *(phrase.keys for phrase in in_text), further))]
+
+
+# Starts with a country's letters and two digits: groups of four. Or with a plus or a zero: digits.
+_ACCOUNT = (
+    r"\b[A-Z]{2}[0-9]{2}[ \u00a0]?[0-9A-Z]{4}(?:[ \u00a0]?(?=[A-Z]*[0-9])[0-9A-Z]{4}){2,6}"
+    r"(?:[ \u00a0]?[0-9A-Z]{1,3})?\b"
+)
+_PHONE = (
+    r"(?<![\w.,/-])(?:\+|\(?0)[0-9]{1,14}\)?"
+    r"(?:(?: ?[/-] ?| ?\(0\) ?| ?\(|[ .\u00a0\u202f])[0-9]{2,14}\)?){0,7}(?![\w-]|[.,:][0-9])"
+)
+_GROUPED = re.compile(f"(?P<account>{_ACCOUNT})|{_PHONE}")
+_PHONE_DIGITS = range(8, 16)
+_TAIL = 8
+
+
+def grouped_numbers(text: str, in_text: Sequence[Notation]) -> Iterator[Notation]:
+    """Numbers of accounts and telephones, which are written with and without blanks.
+
+    The key of an account's number has no blanks. That of a telephone's is its last 8 digits after a
+    plus, so "+49 (0)30 1234-5678" is "030/12345678".
+
+    Args:
+        in_text: The notations of the text; what is in a date or a time is no telephone's number.
+    """
+    timed = [each for each in in_text if any("-" in key or ":" in key for key in each.keys)]
+    for match in _GROUPED.finditer(text):
+        start, end = match.span()
+        if match["account"]:
+            yield Notation(start, end, [re.sub(r"\s", "", match[0]).lower()])
+            continue
+        digits = re.sub("[^0-9]", "", match[0].replace("(0)", ""))
+        number = Notation(start, end, [f"+{digits[-_TAIL:]}"])
+        if len(digits) in _PHONE_DIGITS and not any(map(number.overlaps, timed)):
+            yield number
 
 
 IS_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
@@ -382,24 +423,30 @@ def codes_in(question: str) -> list[Code]:
     """
     codes, others = [], [*phrases(question)] if _DIGIT.search(question) else []
     shouts = question.isupper() and len(question.split()) > 1
+    numbers = {(n.start, n.end): n for n in grouped_numbers(question, others)}
+    grouped = [n for n in numbers.values() if not _COMPOUND.fullmatch(question, n.start, n.end)]
+    codes += [Code(question[each.start : each.end], (*each.keys,)) for each in grouped]
     for phrase in others:
         text = question[phrase.start : phrase.end]
+        if any(map(phrase.overlaps, grouped)):
+            continue
         if phrase.days and not _TIME_AFTER.match(question, phrase.end):
             codes.append(Code(text, phrase.days))
         elif amount := _AMOUNT.search(" ".join([text, *phrase.keys])):
             codes.append(Code(text, (amount[0],)))
     for match in _COMPOUND.finditer(question):
-        if any(phrase.start < match.end() and match.start() < phrase.end for phrase in others):
+        if any(map(Notation(*match.span(), ()).overlaps, chain(others, grouped))):
             continue
         compound, parts = match[0], _PART.findall(folded(match[0]))
+        further = numbers[match.span()].keys if match.span() in numbers else ()
         if compound.isdecimal():
             if _is_number_of_a_thing(compound, question[: match.start()], question[match.end() :]):
-                codes.append(Code(compound, (compound,)))
+                codes.append(Code(compound, (compound, *further)))
         elif _is_code(compound, parts) and not (shouts and not _DIGIT.search(compound)):
             key = _joined(compound, parts) or "".join(parts)
             humps = _HUMP.findall(compound) if _is_camel(compound) else []
             runs = [folded(hump) for hump in humps] or _RUN.findall(" ".join(parts))
-            codes.append(Code(compound, (key,), tuple(runs)))
+            codes.append(Code(compound, (key, *further), tuple(runs)))
     return codes
 
 

@@ -5,7 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wye.backends.lexical import question_notations
-from wye.backends.notations import WITHIN, codes_in, days_within, notations, notations_of, phrase_at
+from wye.backends.notations import (
+    WITHIN,
+    codes_in,
+    days_within,
+    grouped_numbers,
+    notations,
+    notations_of,
+    phrase_at,
+)
 
 PIECES = (
     "5 March march 2040 , - . / : 05 12 31 pm a.m. 0 125 000 1.25 million k € $ mm % E-9 QX77 Öl",
@@ -23,7 +31,8 @@ def slow_notations(text: str) -> list[str]:
         found += [phrase] if phrase and phrase.keys else []
         start = phrase.end if phrase else start + 1
     keys += [key for phrase in found for key in phrase.keys]
-    return [*dict.fromkeys([*keys, *(f"{WITHIN}{key}" for key in days_within(text, found))])]
+    keys += [f"{WITHIN}{key}" for key in days_within(text, found)]
+    return [*dict.fromkeys([*keys, *(k for n in grouped_numbers(text, found) for k in n.keys)])]
 
 
 @st.composite
@@ -54,6 +63,9 @@ def test_they_are_those_that_a_search_at_every_character_finds(text: str) -> Non
         ("40 kg", "40kg", "40 kilograms"),
         ("6 %", "6%", "6 percent", "6 per cent"),
         ("Lübeck", "Kübel Lübeck", "LÜBECK"),
+        ("+31 (0)20 6655-4430", "020 66554430", "020/6655 44 30", "(020) 665-54430"),
+        ("+31 20 66554430", "tel:0031206655-4430", "+312066554430."),
+        ("NL02 ABNA 0123 4567 89", "NL02ABNA0123456789"),
     ],
 )
 def test_ways_to_write_one_thing_share_a_key(forms: tuple[str, ...]) -> None:
@@ -81,6 +93,7 @@ def test_ways_to_write_one_thing_share_a_key(forms: tuple[str, ...]) -> None:
         ("McGregor saw 300 YouTube films of the 1990s, in 1984-85, for the 20th time.", set()),
         ("He was born in the U.S. in 1951.", set()),
         ("Do not march; you may go.", set()),
+        ("0 1 2 3 4 5 6 7 8 9; 0.5 0.75 0.25 0.125", set()),
     ],
 )
 def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
@@ -107,6 +120,13 @@ def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
         ),
         ("Is a 7-day check-in at 15:45 with 20 kg ordinary?", []),
         ("WHO WROTE A WELL-KNOWN POEM?", []),
+        (
+            "Whose phone is 020 66554430, and +31 (0)20 6655-4431?",
+            ["020 66554430", "+31 (0)20 6655-4431"],
+        ),
+        ("Whose is NL02 ABNA 0123 4567 89?", ["NL02 ABNA 0123 4567 89"]),
+        ("WHERE IS GK42 USED THIS TIME?", ["GK42"]),
+        ("What fell between 2019 2020 and 2021?", []),
     ],
 )
 def test_codes_of_a_question_are_no_years_counts_or_ordinary_words(
