@@ -55,6 +55,8 @@ _GIVEN_WITHOUT = re.compile(
     r"\b(?:how \w+|stands? for|wrong|results?|outcome|status|happen(?:ed|s)?|solved|fixed)\b", re.I
 )
 """Finds words that ask for a measure, a meaning or a state, which an answer gives without them."""
+_OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
+"""What a text with the header of a mail says of whoever it is from."""
 _WHO = re.compile(r"\bwho(?:m|se)?\b", re.I)
 _FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
@@ -284,7 +286,9 @@ class Evidence:
         texts, heads = ranking.texts, [title for title, _ in ranking.texts]
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        bodies = [_between_blanks(text) for _, text in texts]
+        bodies = [
+            _between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts
+        ]
         whole = [_between_blanks(head) + body for head, body in zip(heads, bodies, strict=True)]
         forms = [[f" {word} " for word in words_of(term)] for term in terms]
         rows = [[any(form in text for form in of_term) for of_term in forms] for text in whole]

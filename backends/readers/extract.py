@@ -17,6 +17,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from io import BytesIO
+from pathlib import PurePath
 from select import select
 from typing import BinaryIO
 
@@ -24,6 +26,26 @@ from wye.backends.readers import mail, markup, office, tables
 from wye.backends.readers.drafts import BadFileError, Draft, Limits, Options
 
 Reader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
+
+
+def eml(file: BinaryIO, limits: Limits, options: Options) -> Iterator[Draft]:
+    """A mail, and the documents of attached files; one that cannot be read is an error."""
+    content = file.read()
+    yield mail.eml(content, limits)
+    for number, (name, attached) in enumerate(mail.attachments(content), 1):
+        path = PurePath(name)
+        if (suffix := path.suffix.lower()) not in READERS or suffix == ".eml":
+            continue
+        for draft in _drafts(BytesIO(attached), suffix, limits, options):
+            part = draft.id or draft.line
+            yield replace(
+                draft,
+                id=f"{name}:{part}" if part else name,
+                line=draft.line or number,
+                title=draft.title or path.stem,
+                error=f"{name} {draft.error}" if draft.error else "",
+            )
+
 
 READERS: Mapping[str, tuple[Reader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
@@ -38,7 +60,7 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".docx": (office.docx, "docx"),
     ".pptx": (office.pptx, "pptx"),
     ".epub": (office.epub, "lxml.etree"),
-    ".eml": (mail.eml, "email.parser"),
+    ".eml": (eml, "email.parser"),
     ".mbox": (mail.mbox, "email.parser"),
 }
 """Extension -> reader, and the library that it loads, which takes long."""
@@ -66,22 +88,26 @@ def read(
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.unpacked_bytes, limits.unpacked_bytes))
     for source, suffix in zip(sources, suffixes, strict=True):
-        try:
-            for draft in READERS[suffix][0](source, limits, options):
-                write(target, draft)
-            reason = ""
-        except BadFileError as error:
-            reason = str(error)
-        except MemoryError:
-            reason = "needs more memory to read than is allowed here"
-        except RecursionError:
-            reason = "is nested too deeply"
-        except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
-            kind = suffix.lstrip(".").upper()
-            reason = f"cannot be read as a {kind} file ({type(error).__name__})"
-        if reason:
-            write(target, Draft(error=reason))
+        for draft in _drafts(source, suffix, limits, options):
+            write(target, draft)
         target.write(b"null\n")
+
+
+def _drafts(source: BinaryIO, suffix: str, limits: Limits, options: Options) -> Iterator[Draft]:
+    """The documents of a file; the last one is an error if the rest cannot be read."""
+    try:
+        yield from READERS[suffix][0](source, limits, options)
+        return
+    except BadFileError as error:
+        reason = str(error)
+    except MemoryError:
+        reason = "needs more memory to read than is allowed here"
+    except RecursionError:
+        reason = "is nested too deeply"
+    except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
+        kind = f"{suffix.lstrip('.').upper()} file ({type(error).__name__})"
+        reason = f"cannot be read as a {kind}; if a program can open it, save it there again"
+    yield Draft(error=reason)
 
 
 def write(target: BinaryIO, draft: Draft) -> None:

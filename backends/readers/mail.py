@@ -37,9 +37,18 @@ _DEEPEST = 20
 _MOST_PEOPLE = 64
 
 
-def eml(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+def eml(content: bytes, limits: Limits) -> Draft:
     """One mail: its text, then what it quotes under a heading of its own."""
-    yield _mail(file.read(), limits, set())
+    return _mail(content, limits, set())
+
+
+def attachments(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file that is attached to a mail, but for mails that it forwards."""
+    message = message_from_bytes(content, policy=policy.default)
+    for part in message.iter_attachments() if message.is_multipart() else ():
+        name, attached = one_line(part.get_filename() or ""), part.get_payload(decode=True)
+        if name and isinstance(attached, bytes):
+            yield name, attached
 
 
 def mbox(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:

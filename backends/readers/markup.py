@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import unescape
+from itertools import chain
 from typing import Any, BinaryIO
 
 from wye.backends.readers.decode import decoded, encoding_of_mark
@@ -75,6 +76,10 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
+def _said(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _with_front_matter(
     metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits, note: str = ""
 ) -> Draft:
@@ -91,7 +96,9 @@ def markdown(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iter
     """A Markdown file, tables and front matter included."""
     content, note = decoded(file.read(), options.encoding)
     metadata, text = front_matter(content)
-    yield _with_front_matter(metadata, _markdown(text), limits, note)
+    pairs = ((name, value) for name, value in metadata.items() if name != "title")
+    fields = "; ".join(f"{name}: {_said(value)}" for name, value in pairs)
+    yield _with_front_matter(metadata, chain(_markdown(text), [(0, fields)]), limits, note)
 
 
 def _markdown(text: str) -> Iterator[Block]:

@@ -5,10 +5,10 @@ import datetime
 import io
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import Any, BinaryIO
 
 from wye.backends.readers.decode import decoded
@@ -50,6 +50,8 @@ _MOST_MERGED = 1_000
 """Merged cells of a sheet, and rows or columns of one, beyond which they stay as stored."""
 _LONGEST_VALUE = 240
 _YEARS = range(1900, 2101)
+_DIGIT = re.compile("[0-9]")
+_LEAST_COLUMNS = 2
 
 
 def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
@@ -65,7 +67,7 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
     head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
     delimiter = stated[1] if stated else _delimiter(head)
     lines = chain(io.StringIO(text, newline=""), [_END])
-    rows: list[Row] = []
+    parts: list[list[Row]] = [[]]
     before = 0
     reader = csv_module.reader(lines, delimiter=delimiter)
     try:
@@ -75,15 +77,54 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
             if row and row[-1].endswith(_END):
                 raise BadFileError(f"is not CSV: a quote after line {before} is never closed")
             if any(map(str.strip, row)):
-                rows.append((reader.line_num, [cell.strip() for cell in row]))
+                parts[-1].append((reader.line_num, [cell.strip() for cell in row]))
+            elif parts[-1]:
+                parts.append([])
             before = reader.line_num
     except csv_module.Error as error:
         raise BadFileError(f"is not CSV in line {reader.line_num}: {error}") from error
-    if not rows:
+    if not parts[0]:
         raise BadFileError("has no header: it is empty")
-    for draft in documents_of_rows(rows, options):
+    for draft in chain.from_iterable(documents_of_rows(rows, options) for rows in _tables(parts)):
         yield replace(draft, note="; ".join(filter(None, (note, draft.note)))) if note else draft
         note = ""
+
+
+def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
+    """The tables of a sheet whose parts are what is between empty lines.
+
+    A part is a table of its own if it begins with names of columns; a line of one cell before an
+    empty line, or the first line, is above what follows. Other parts go on with the table above.
+    """
+    tables: list[list[Row]] = []
+    caption: list[Row] = []
+    for part in filter(None, parts):
+        rows, caption = caption + part, []
+        if len(rows) == 1 and (_filled(rows[0]) == 1 or not tables):
+            caption = rows
+        elif not tables or _names_columns(rows, tables[-1]):
+            tables.append(rows)
+        else:
+            tables[-1] += rows
+    if caption:
+        tables[-1:] = [[*chain(*tables[-1:], caption)]]
+    return tables
+
+
+def _names_columns(rows: Sequence[Row], above: Sequence[Row]) -> bool:
+    """Whether rows begin with names: those of the table above, or words over columns of numbers."""
+    top = _caption_lines(rows)
+    (_, header), *body = rows[top:]
+    if not body or sum(map(bool, header)) < _LEAST_COLUMNS or any(map(_DIGIT.search, header)):
+        return False
+    if header == above[_caption_lines(above)][1]:
+        return True
+    columns = zip_longest(*(row for _, row in body), fillvalue="")
+    below = [[*filter(None, column)] for column in columns][: len(header)]
+    return any(
+        name and cells and all(map(_DIGIT.search, cells))
+        for name, cells in zip(header, below, strict=False)
+    )
 
 
 def _delimiter(head: Sequence[str]) -> str:
@@ -128,7 +169,11 @@ def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator
         width = max(len(row) for _, row in rows)
         rows = [(number, row + [""] * (width - len(row))) for number, row in rows]
         label = {"sheet": sheet.title} if len(sheets) > 1 else {}
-        for draft in documents_of_rows(rows, options, label):
+        gaps = [at for at in range(1, len(rows)) if rows[at][0] > rows[at - 1][0] + 1]
+        tables = _tables(rows[a:b] for a, b in pairwise([0, *gaps, len(rows)]))
+        for draft in chain.from_iterable(
+            documents_of_rows(table, options, label) for table in tables
+        ):
             new = "" if draft.note in notes else draft.note  # sheets are often of one form
             notes[draft.note] = None
             yield replace(

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Sequence
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from pptx.enum.chart import XL_CHART_TYPE
 
 from wye.backends.documents import chunk_passage, document_of
 from wye.backends.readers.decode import decoded, utf8_lines
-from wye.backends.readers.drafts import HEADER, ROW, BadFileError, Draft, Limits
-from wye.backends.readers.extract import READERS
+from wye.backends.readers.drafts import DEFAULT, HEADER, ROW, BadFileError, Draft, Limits
+from wye.backends.readers.extract import READERS, Reader
 from wye.backends.readers.mail import eml, mbox
 from wye.backends.readers.office import pptx as slides
 from wye.backends.readers.sandbox import Sandbox
@@ -45,7 +46,7 @@ def test_a_mail_says_its_own_before_what_it_quotes() -> None:
     made.add_alternative("<p>Not this one</p>", subtype="html")
     made.add_attachment(b"x", maintype="application", subtype="pdf", filename="plan.pdf")
     made.add_attachment(mail(7, "A forwarded line."))
-    [draft] = eml(io.BytesIO(bytes(made)), LIMITS)
+    draft = eml(bytes(made), LIMITS)
     text = document_of(draft, "a.eml").text
     order = ["From: Rosa Quill", "cools", "Quoted", "When is it cold?", "forwarded"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
@@ -54,7 +55,7 @@ def test_a_mail_says_its_own_before_what_it_quotes() -> None:
     assert draft.metadata["date"] == "2031-03-05T14:02:00+01:00"
     assert (draft.metadata["attachments"], "Attachments: plan.pdf" in text) == (["plan.pdf"], True)
     with pytest.raises(BadFileError, match="is no mail"):
-        list(eml(io.BytesIO(b"\nNo header."), LIMITS))
+        eml(b"\nNo header.", LIMITS)
 
 
 STUB_AND_PAGE = [
@@ -75,7 +76,7 @@ def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
 ) -> None:
     made = mail(3, stub)
     made.add_alternative(f"<html><body>{page}{quote}</body></html>", subtype="html")
-    [draft] = eml(io.BytesIO(bytes(made)), LIMITS)
+    draft = eml(bytes(made), LIMITS)
     text = document_of(draft, "a.eml").text
     order = ["The lid comes on 9 May", "Quoted", "When does it come?"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
@@ -84,7 +85,7 @@ def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
 def test_a_page_that_cannot_be_read_costs_no_mail_its_text() -> None:
     made = mail(3, "The lid comes on 9 May.")
     made.add_alternative("<div>" * 5_000 + "deep", subtype="html")
-    [draft] = eml(io.BytesIO(bytes(made)), LIMITS)
+    draft = eml(bytes(made), LIMITS)
     assert "The lid comes on 9 May." in document_of(draft, "a.eml").text
 
 
@@ -98,11 +99,11 @@ def test_a_page_that_cannot_be_read_costs_no_mail_its_text() -> None:
     ],
 )
 def test_a_mail_below_a_header_is_quoted(header: str) -> None:
-    [draft] = eml(io.BytesIO(bytes(mail(3, f"On 9 May.\n\n{header}\n\nWhen?\n"))), LIMITS)
+    draft = eml(bytes(mail(3, f"On 9 May.\n\n{header}\n\nWhen?\n")), LIMITS)
     text = document_of(draft, "a.eml").text
     order = ["On 9 May", "Quoted", "Tam Ober\n", "When?"]
     assert [text.index(part) for part in order[:2]] < [text.rindex(part) for part in order[2:]]
-    [plain] = eml(io.BytesIO(bytes(mail(3, "From: Oslo, by rail.\nTo: Bergen.\n"))), LIMITS)
+    plain = eml(bytes(mail(3, "From: Oslo, by rail.\nTo: Bergen.\n")), LIMITS)
     assert "Quoted" not in document_of(plain, "a.eml").text
 
 
@@ -198,6 +199,65 @@ def test_what_separates_the_cells() -> None:
     stated = b"sep=|\r\nname|size, in cm\r\nlid|1,5\r\n"
     [draft] = csv(io.BytesIO(stated), LIMITS)
     assert (draft.title, draft.blocks, draft.line) == ("lid", [(0, "size, in cm: 1,5")], 3)
+
+
+STACKED = (
+    "Staff",
+    "",
+    "name,desk",
+    "Ada,17",
+    "",
+    "Cy,18",
+    "",
+    "Boats",
+    "boat,owner,checked",
+    "Gull,Ada,2031-03-05",
+    "Tern,Ada,2031-03-06",
+    "",
+    "Rooks and ravens",
+    "",
+    "boat,owner,checked",
+    "Rook,Cy,2031-03-09",
+    "Crow,Cy,",
+)
+
+
+def sheet_of(lines: Sequence[str]) -> bytes:
+    book = openpyxl.Workbook()
+    for number, line in enumerate(lines, 1):
+        for column, value in enumerate(filter(None, line.split(",")), 1):
+            book.active.cell(number, column, value)
+    book.save(content := io.BytesIO())
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"),
+    [(csv, "\n".join(STACKED).encode()), (xlsx, sheet_of(STACKED))],
+    ids=["csv", "xlsx"],
+)
+def test_tables_below_each_other(reader: Reader, content: bytes) -> None:
+    drafts = [*reader(io.BytesIO(content), LIMITS, DEFAULT)]
+    assert [draft.title for draft in drafts] == ["Ada", "Cy", "Gull", "Tern", "Rook", "Crow"]
+    text = [document_of(draft, "a").text for draft in drafts]
+    said = ("desk: 17", "desk: 18", *["owner: Ada"] * 2, *["owner: Cy"] * 2)
+    assert all(part in each for part, each in zip(said, text, strict=True))
+    assert [draft.metadata["caption"] for draft in drafts][3:5] == ["Boats", "Rooks and ravens"]
+
+
+def test_files_that_a_mail_brings_are_documents(tmp_path: Path) -> None:
+    made = mail(2, "See the two files.")
+    files = {"Menu.csv": b"day,dish\nMon,plaice\n", "cut.pdf": b"x", "a.exe": b""}
+    for name, content in files.items():
+        made.add_attachment(content, maintype="application", subtype="x", filename=name)
+    (path := tmp_path / "a.eml").write_bytes(bytes(made))
+    with Sandbox(LIMITS) as sandbox, path.open("rb") as file:
+        letter, dish, cut = sandbox.read(file, ".eml")
+    assert document_of(letter, "a.eml").id == "a.eml"
+    document = document_of(dish, "a.eml")
+    assert (document.id, document.title) == ("a.eml:Menu.csv:2", "Mon")
+    assert "plaice" in document.text
+    assert cut.error.startswith("cut.pdf cannot be read as a PDF file")
 
 
 def test_a_title_beside_a_date_is_a_caption() -> None:

@@ -26,6 +26,7 @@ def test_markdown_without_its_syntax() -> None:
     text = """---
 title: The Handbook
 year: 2021
+for: [shops, docks]
 ---
 Some *text* with [a link](http://a.b), `code` and ![a picture](c.png).
 
@@ -49,7 +50,10 @@ pip install x
 <!-- a comment -->
 """
     draft = read(markdown, text)
-    assert (draft.title, draft.metadata) == ("The Handbook", {"year": 2021})
+    assert (draft.title, draft.metadata) == (
+        "The Handbook",
+        {"year": 2021, "for": ["shops", "docks"]},
+    )
     assert draft.blocks == [
         (0, "Some text with a link, code and a picture."),
         (2, "Install"),
@@ -60,6 +64,7 @@ pip install x
         (0, "2. Two"),
         (0, "- inner"),
         (0, "pip install x\n  indented"),
+        (0, "year: 2021; for: shops, docks"),
     ]
 
 
