@@ -33,6 +33,7 @@ from wye.backends.text import (
     words_of,
 )
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
+from wye.router.answer_kinds import lacks_value, names_somebody
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
@@ -57,8 +58,6 @@ _GIVEN_WITHOUT = re.compile(
 """Finds words that ask for a measure, a meaning or a state, which an answer gives without them."""
 _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
 """What a text with the header of a mail says of whoever it is from."""
-_WHO = re.compile(r"\bwho(?:m|se)?\b", re.I)
-_FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 FEW = "few"
@@ -266,7 +265,8 @@ class Evidence:
         most: Answerability at most: a question is called absent where the first passages have none
             of its codes, which the wording would have put there, lack a year that it names, or are
             led by a row with its names of which nothing else that it says is said, unless it asks
-            who and the row has a person's name.
+            who and the row has a person's name. It is never surely answered where those with most
+            of its words have no value of the kind that it asks for.
     """
 
     def __init__(
@@ -286,9 +286,7 @@ class Evidence:
         texts, heads = ranking.texts, [title for title, _ in ranking.texts]
         all_terms = set(content_terms(ranking.question))
         terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
-        bodies = [
-            _between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts
-        ]
+        bodies = [_between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts]
         whole = [_between_blanks(head) + body for head, body in zip(heads, bodies, strict=True)]
         forms = [[f" {word} " for word in words_of(term)] for term in terms]
         rows = [[any(form in text for form in of_term) for of_term in forms] for text in whole]
@@ -332,8 +330,16 @@ class Evidence:
         written = (*whole[:FIRST], *ranking.ranking.ids(FIRST))
         is_strange |= any(year not in " ".join(written) for year in _YEAR.findall(ranking.question))
         of_row, of_text = _said_of_names(ranking, terms, first, is_name, weights)
-        is_strange |= of_row == 0 and not _names_somebody(texts[0][1], ranking.question)
-        self.most = math.nextafter(ABSTAIN_BELOW, 0) if is_strange else 1.0
+        is_strange |= of_row == 0 and not names_somebody(*texts[0], ranking.question)
+        counts = has_term[:FIRST].sum(axis=1)
+        closest = [
+            " ".join(texts[row]) for row in np.flatnonzero(counts == counts.max(initial=0)).tolist()
+        ]
+        self.most = 1.0
+        if is_strange:
+            self.most = math.nextafter(ABSTAIN_BELOW, 0)
+        elif closest and lacks_value(ranking.question, closest):
+            self.most = math.nextafter(SURE_FROM, 0)
         self.answer = np.array(
             [
                 _share(together[None], weights)[0] if terms else 0.0,
@@ -410,12 +416,6 @@ def _said_of_names(
     said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
     share = float(_share(said[None], weights * asked)[0])
     return (share, math.nan) if is_row else (math.nan, share)
-
-
-def _names_somebody(row: str, question: str) -> bool:
-    """Whether a question asks who, and a cell of a row is a full name that it does not have."""
-    names = [value for _, value in cells_of(row) if _FULL_NAME.fullmatch(value)]
-    return bool(_WHO.search(question)) and any(name not in question for name in names)
 
 
 def _are_names(

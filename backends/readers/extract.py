@@ -49,6 +49,7 @@ def eml(file: BinaryIO, limits: Limits, options: Options) -> Iterator[Draft]:
 
 READERS: Mapping[str, tuple[Reader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
+    ".ipynb": (markup.notebook, "markdown_it"),
     ".html": (markup.html, "lxml.etree"),
     ".htm": (markup.html, "lxml.etree"),
     ".vtt": (markup.subtitles, "html"),

@@ -1,9 +1,10 @@
 """Readers of Markdown and HTML: their text without the markup, and headings."""
 
 import datetime
+import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from html import unescape
 from itertools import chain
@@ -137,6 +138,22 @@ def _markdown(text: str) -> Iterator[Block]:
         elif kind == "tr_close":
             yield HEADER if is_header else ROW, _row(cells or ())
             cells, is_header = None, False
+
+
+def notebook(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """The notes, the code and the printed results of a Jupyter notebook."""
+    yield document(_cells(json.load(file)["cells"]), limits)
+
+
+def _cells(cells: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield from _markdown(source)
+        else:
+            yield 0, source
+        for output in cell.get("outputs", ()):
+            yield 0, "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
 
 
 def _row(cells: Iterable[str]) -> str:

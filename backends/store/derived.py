@@ -23,7 +23,7 @@ from wye.backends.types import Arrays
 
 FOLDER = "derived"
 # Raise when a code change alters what is derived from a version, or how it is stored.
-LAYOUT = 20
+LAYOUT = 21
 PASSAGES = "passages"
 """The part that all others need."""
 LEAST_OUTGROWN, MOST_SHARE = 500, 0.001
