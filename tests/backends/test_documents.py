@@ -109,12 +109,6 @@ def test_chunks_hold_all_the_text_and_no_more_than_they_may(text: str, words: in
         assert all(chunk.strip() for chunk in chunks)
 
 
-@given(st.lists(st.sampled_from(["one", "two", "Three.", "four!\n\n"]), max_size=60))
-def test_words_are_never_torn_apart_or_joined(tokens: list[str]) -> None:
-    text = " ".join(tokens)
-    assert " ".join(chunk_text(text, 7)).split() == text.split()
-
-
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(9, 20))
 def test_a_chunk_is_cut_only_where_the_next_sentence_does_not_fit(
     lengths: list[int], words: int
@@ -162,16 +156,6 @@ def test_a_million_letters_of_anything_are_chunked_at_once(text: str) -> None:
     assert max(map(len, chunks)) <= max(LONGEST_WORDS * 17, len(chunks[0]))
 
 
-def test_chunks_know_their_document_and_place() -> None:
-    whole = Passage("doc", "Title", "One two. Three four. Five six.", {"year": 1999})
-    texts = ("One two.", "Three four.", "Five six.")
-    assert list(chunk_passage(whole, 2)) == [
-        Passage(f"doc#000{n}", "Title", text, {"year": 1999}, "doc", n)
-        for n, text in enumerate(texts)
-    ]
-    assert list(chunk_passage(whole, 6)) == [whole]
-
-
 BLOCKS = (
     (0, "Intro one two."),
     (1, "Install"),
@@ -199,7 +183,7 @@ def test_chunks_begin_at_headings_and_say_under_which_they_stand() -> None:
         ("d#0004", "Handbook > Use", "Enjoy it all day long, my friend, please."),
         ("d#0005", "Handbook > End", "End"),
     ]
-    assert {passage.document for passage in found} == {"d"}
+    assert {(passage.document, passage.metadata["k"]) for passage in found} == {("d", 1)}
     titles = [passage.title for passage in chunk_passage(headed(BLOCKS), 20)]
     assert titles == ["Handbook", *(f"Handbook > {part}" for part in ("Install", "Use", "End"))]
     few = [(passage.title, passage.text) for passage in chunk_passage(headed(BLOCKS), 31)]

@@ -12,7 +12,7 @@ from tests.backends.conftest import counts_of, many_passages, shares_of
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, assemble
 from wye.backends.trigraph.question import Edges, InMemory
-from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
+from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
 from wye.backends.trigraph.walk import TOLERANCE, Masses, Promoted, promote, promoted, reach, walk
 from wye.backends.types import Passage, Query
@@ -157,13 +157,6 @@ def test_an_explanation_says_where_a_passage_was_named(arm: TriGraphRetriever) -
     assert {one.named_in for one in notes.values()} <= {"", *ids}
     total = sum(note.pagerank for note in notes.values())
     assert total == pytest.approx(1)
-
-
-def test_a_question_that_names_nothing_is_ranked_by_the_prior_alone(arm: TriGraphRetriever) -> None:
-    batch = arm.batch([Query("who wrote?", np.array([1, 0], np.float32))])
-    (ranking,) = batch.search([0], 4)
-    assert ranking.degraded == NO_SEED
-    assert {note.named_in for note in batch.explain(0, ranking).passages} == {""}
 
 
 def test_a_title_that_very_many_passages_mention_promotes_none(
