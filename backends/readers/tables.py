@@ -98,12 +98,16 @@ def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
     """
     tables: list[list[Row]] = []
     caption: list[Row] = []
+    header: Sequence[str] = ()
     for part in filter(None, parts):
         rows, caption = caption + part, []
         if len(rows) == 1 and (_filled(rows[0]) == 1 or not tables):
             caption = rows
-        elif not tables or _names_columns(rows, tables[-1]):
+            continue
+        (_, first), *body = rows[_caption_lines(rows) :]
+        if not tables or (body and (first == header or _names_columns(first, body))):
             tables.append(rows)
+            header = first
         else:
             tables[-1] += rows
     if caption:
@@ -111,15 +115,11 @@ def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
     return tables
 
 
-def _names_columns(rows: Sequence[Row], above: Sequence[Row]) -> bool:
-    """Whether rows begin with names: those of the table above, or words over columns of numbers."""
-    top = _caption_lines(rows)
-    (_, header), *body = rows[top:]
-    if not body or sum(map(bool, header)) < _LEAST_COLUMNS or any(map(_DIGIT.search, header)):
+def _names_columns(header: Sequence[str], rows: Sequence[Row]) -> bool:
+    """Whether cells are words over columns of numbers or days."""
+    if sum(map(bool, header)) < _LEAST_COLUMNS or any(map(_DIGIT.search, header)):
         return False
-    if header == above[_caption_lines(above)][1]:
-        return True
-    columns = zip_longest(*(row for _, row in body), fillvalue="")
+    columns = zip_longest(*(row for _, row in rows), fillvalue="")
     below = [[*filter(None, column)] for column in columns][: len(header)]
     return any(
         name and cells and all(map(_DIGIT.search, cells))
