@@ -110,13 +110,8 @@ class Visitor:
             "type": "http",
             "method": "POST",
             "path": "/v1/retrieve",
-            "raw_path": b"/v1/retrieve",
             "query_string": b"",
             "headers": headers,
-            "http_version": "1.1",
-            "scheme": "http",
-            "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 8000),
         }
         await app(scope, self.receive, self.send)
         return int(self.replies[0]["status"])

@@ -165,12 +165,6 @@ def test_scores_are_counted(client: TestClient) -> None:
     assert 'wye_route_score_count{collection="default"} 1.0' in client.get("/metrics").text
 
 
-def test_an_explained_reply_says_why_in_words(client: TestClient) -> None:
-    route = ask(client, route="dense", explain=True)["route"]
-    assert route["summary"] == "Route dense was asked for."
-    assert ask(client, route="auto")["route"]["summary"] == ""
-
-
 def test_every_feature_that_a_router_can_name_has_a_meaning(client: TestClient) -> None:
     rows = client.get("/v1/features").json()["data"]
     assert [row["name"] for row in rows] == [*COLUMNS]

@@ -10,7 +10,6 @@ from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import BASELINE
 
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
@@ -37,22 +36,6 @@ def index(tmp_path: Path) -> Path:
 def by_length(tmp_path: Path, handmade_router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = handmade_router(tmp_path / "models", "words", 8.0)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
-
-
-@pytest.mark.usefixtures("by_length")
-def test_a_question_is_routed_without_an_index(wye: Wye) -> None:
-    for question, route in ((SHORT, "lexical"), (LONG, "graph")):
-        code, out, _ = wye("route", question)
-        assert code == 0
-        assert question in out
-        assert route in out
-    code, out, _ = wye("route", LONG, "--explain", "--json")
-    (result,) = json.loads(out)
-    assert (code, result["question"]) == (0, LONG)
-    parts = result["decision"]["contributions"]
-    assert [part["name"] for part in parts] == [BASELINE, "words"]
-    logit = sum(part["logit"] for part in parts)
-    assert logit == pytest.approx(result["decision"]["logit"], abs=1e-4)
 
 
 @pytest.mark.usefixtures("by_length")

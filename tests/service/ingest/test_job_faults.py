@@ -304,16 +304,3 @@ def test_after_an_hour_ready_says_so(
     full("")
     assert wait_for(client, job)["state"] == "done"
     assert "jobs" not in client.get("/ready").json()
-
-
-def test_what_is_wrong_with_its_documents_fails_a_job(
-    client: TestClient, folder: Path, gate: threading.Event
-) -> None:
-    job = send(client, 20)
-    passages = JobStore(folder, "default").file(job)
-    lines = passages.read_text().splitlines()
-    passages.write_text("\n".join([*lines[:9], "{", *lines[10:]]))
-    gate.set()
-    ended = wait_for(client, job)
-    assert (ended["state"], ended["done"], ended["waits_for"]) == ("failed", 8, "")
-    assert "Invalid JSON" in ended["error"]
