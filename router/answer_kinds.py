@@ -41,7 +41,7 @@ _OF_LENGTHS = "depth feet foot ft height inch inches length metres meters miles 
 _TIMES = "age aged born built day days founded hour hours month months old since until week weeks"
 _YEARS = "year years"
 _KINDS = (
-    _kind("how (?:tall|high|deep|wide)|height", _LENGTHS, _OF_LENGTHS),
+    _kind("how (?:tall|deep|wide)|height", _LENGTHS, _OF_LENGTHS),
     _kind("how long", f"{_LENGTHS} h min sec", f"{_OF_LENGTHS} {_TIMES} {_YEARS} minutes seconds"),
     _kind("how old", "", f"{_TIMES} {_YEARS}"),
     _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
