@@ -12,7 +12,7 @@ of Wye, its models, and the sources and the index under the same paths, or in an
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from itertools import chain, cycle, islice
@@ -32,13 +32,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as Nod
 from wye.backends.dataset.build import (
     SCALAR_INDICES,
     VECTOR_INDEX,
-    Counts,
     count,
     make_searchable,
     optimise,
     vector_lists,
     with_columns,
 )
+from wye.backends.dataset.counts import Counts
 from wye.backends.files import canonical_json
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
@@ -139,20 +139,20 @@ def _make_searchable(index: PassageStore, settings: Settings, progress: Progress
         make_searchable(index, *recipe, over=_over, build=_build_indices, progress=progress)
 
 
-def _over(task: Callable[[int], Any], numbers: Sequence[int]) -> Iterator[Any]:
-    """As `map`, with a task of the cluster for each number."""
+def _over(task: Callable[[Any], Any], items: Iterable[object]) -> Iterator[Any]:
+    """As `map`, with a task of the cluster for each item."""
     remote: Any = ray.remote(_run)
     waiting: deque[Any] = deque()
-    for number in numbers:
-        waiting.append(remote.remote(task, number))
+    for item in items:
+        waiting.append(remote.remote(task, item))
         if len(waiting) > 2 * len(_processors()):
             yield ray.get(waiting.popleft())
     while waiting:
         yield ray.get(waiting.popleft())
 
 
-def _run(task: Callable[[int], Any], number: int) -> object:
-    return task(number)
+def _run(task: Callable[[Any], Any], item: object) -> object:
+    return task(item)
 
 
 def _build_indices(dataset: lance.LanceDataset) -> None:

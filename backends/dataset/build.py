@@ -9,48 +9,37 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import lance
 import numpy as np
 import pyarrow as pa
+from pyarrow.feather import read_table, write_feather
 
 from wye.backends.arrays import Strings
 from wye.backends.dataset.columns import (
-    LENGTHS,
     Name,
     NewRow,
     Row,
     hashed,
-    label,
-    pairs_of,
     spelling,
     spellings,
     to_columns,
     tokens_of,
+    vectors_of,
 )
-from wye.backends.dataset.words import (
-    LABEL,
-    LINKED,
-    NAME,
-    PHRASE,
-    TERM,
-    WORDS,
-    About,
-    Pair,
-    Word,
-    WordTable,
-    entry_of_name,
-    write,
-)
+from wye.backends.dataset.counts import Counts, SpilledCounts
+from wye.backends.dataset.words import LINKED, NAME, PHRASE, WORDS, About, WordTable, write
 from wye.backends.files import canonical_json
 from wye.backends.lexical import LexicalSettings
 from wye.backends.store.corpus import COLUMNS, Corpus, corpus_of
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
+    ANALYSIS_COLUMNS,
     GRAPH,
     KEYS,
     LABELS,
@@ -60,18 +49,11 @@ from wye.backends.store.schema import (
     engine_fields,
     has_columns,
 )
-from wye.backends.text import entity_key, mention_key, tokenise
-from wye.backends.trigraph.graph import (
-    FEW_ENTITIES,
-    MAX_PHRASE_PASSAGES,
-    MAX_PHRASE_SHARE,
-    MIN_PHRASE_PASSAGES,
-    TriGraph,
-    assemble,
-)
+from wye.backends.text import entity_key, tokenise
+from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.types import Metadata, Progress, Silent
+from wye.backends.types import Progress, Silent
 
 _FORMAT = 4
 """Changes with what the columns hold, so that those of an earlier release are made again."""
@@ -103,7 +85,7 @@ VECTOR_INDEX = "IVF_RQ"
 built in 0.7 s and finds 99.3 % in 4.1 ms, all with refinement in 8.6 ms; IVF_PQ 13 s, 100 % in 9.1
 ms; IVF_HNSW_SQ 2.8 s, 100 % in 6.8 ms."""
 
-Over = Callable[[Callable[[int], Any], Sequence[int]], Iterable[Any]]
+Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """As `map`; another one has other processes work."""
 
 
@@ -125,10 +107,11 @@ def make_searchable(
     """Fill the columns of all rows, count all words, and build the indices.
 
     Rows stay where they are: Lance adds files beside theirs. The index can be searched in memory
-    all the while, and afterwards too. Memory holds the rows of a fragment, and all words.
+    all the while, and afterwards too. Memory holds the rows of a fragment, a part of the words and
+    their hashes; names and counts of rows are meanwhile in a temporary folder.
 
     Args:
-        over: Maps a function over the numbers of the fragments.
+        over: Maps a function over the fragments.
         build: Builds Lance's indices; default `build_indices`.
 
     Returns:
@@ -146,22 +129,32 @@ def make_searchable(
         numbers = [each.fragment_id for each in writer.dataset.get_fragments()]
         progress.start(3 * len(numbers), "parts of the columns")
 
-        def each(task: Callable[[int], Any]) -> Iterator[Any]:
-            for result in over(task, numbers):
+        def each(task: Callable[[Any], Any], items: Iterable[object]) -> Iterator[Any]:
+            for result in over(task, items):
                 yield result
                 progress.advance(1)
 
-        def store(counts: Counts) -> None:
+        def store(counts: SpilledCounts) -> None:
             settings = pins(lexical, assembly), asdict(lexical), asdict(assembly)
-            about = About(counts.passages, counts.terms, has_phrases, *settings)
-            write(index.uri(WORDS), about, counts.words())
+            about = About(counts.total.passages, counts.total.terms, has_phrases, *settings)
+            write(index.uri(WORDS), about, (part.words() for part in counts))
 
         try:
-            names = Counts.sum(each(work.names))
-            has_phrases = names.keep_phrases(assembly)
-            store(names)
-            store(Counts.sum(each(work.counts)))
-            filled = [*each(work.fill)]
+            with TemporaryDirectory() as scratch:
+                names = SpilledCounts(Path(scratch) / "names")
+                for counts in each(work.names, numbers):
+                    names.add(counts)
+                has_phrases = names.keep_phrases(assembly)
+                store(names)
+            with TemporaryDirectory() as scratch:
+                words = SpilledCounts(Path(scratch) / "words")
+                linked = [Path(scratch) / f"{number}.arrow" for number in numbers]
+                for path, (counts, columns) in zip(linked, each(work.link, numbers), strict=True):
+                    words.add(counts)
+                    write_feather(columns, path, compression="zstd")
+                store(words)
+                parts = ((n, read_table(path)) for n, path in zip(numbers, linked, strict=True))
+                filled = [*each(work.fill, parts)]
         finally:
             progress.close()
         if filled:
@@ -206,7 +199,7 @@ class _Fragments:
     lexical: LexicalSettings
     assembly: AssemblySettings
 
-    def names(self, number: int) -> "Counts":
+    def names(self, number: int) -> Counts:
         """The names that are tagged or titles, and how many passages have each noun phrase."""
         corpus = self._corpus(number)
         graph = assemble(corpus, replace(self.assembly, noun_phrases="off", link_text=False))
@@ -219,20 +212,32 @@ class _Fragments:
             counts.phrases = Counter(corpus.phrases.names[code] for code, _ in distinct)
         return counts
 
-    def counts(self, number: int) -> "Counts":
-        """How often names, words and labels occur."""
-        return Counts.of(self._rows(number)[0])
+    def link(self, number: int) -> tuple[Counts, pa.Table]:
+        """Counts of names, words and labels; the columns, which lack vectors and counts of all."""
+        rows = _rows(WordTable.of(self.index), self._corpus(number))
+        none = np.zeros((1, self.index.dimension), np.float16)
+        columns = to_columns([replace(row, vectors=none) for row in rows])
+        return Counts.of(rows), pa.Table.from_batches([columns])
 
-    def fill(self, number: int) -> tuple[lance.FragmentMetadata, Any]:
-        """Write the columns beside the fragment's, without a commit; also returns the schema."""
-        columns = to_columns(_completed(*self._rows(number)))
-        reader = pa.RecordBatchReader.from_batches(columns.schema, [columns])
-        merged: tuple[lance.FragmentMetadata, Any] = self._fragment(number).merge_columns(reader)
+    def fill(self, part: tuple[int, pa.Table]) -> tuple[lance.FragmentMetadata, Any]:
+        """Write the columns beside the fragment's, without a commit; also returns the schema.
+
+        Args:
+            part: The fragment's number, and its columns by `link`.
+        """
+        fragment, columns = self._fragment(part[0]), part[1]
+        stored = fragment.to_table([*ANALYSIS_COLUMNS]).combine_chunks()
+        packed = columns[GRAPH].to_pylist()
+        linked = [Row(-1, each, self.index.dimension) for each in packed]
+        rows = [
+            row.with_vectors(each) for row, each in zip(linked, vectors_of(stored), strict=True)
+        ]
+        whole = [row.packed() for row in _completed(rows, WordTable.of(self.index))]
+        at = columns.schema.get_field_index(GRAPH)
+        field = columns.schema.field(at)
+        columns = columns.set_column(at, field, pa.array(whole, field.type))
+        merged: tuple[lance.FragmentMetadata, Any] = fragment.merge_columns(columns.to_reader())
         return merged
-
-    def _rows(self, number: int) -> tuple[list[NewRow], WordTable]:
-        table = WordTable.of(self.index)
-        return _rows(table, self._corpus(number)), table
 
     def _corpus(self, number: int) -> Corpus:
         table = self._fragment(number).to_table([*COLUMNS]).combine_chunks()
@@ -258,7 +263,7 @@ def fill(writer: Writer, rows: pa.RecordBatch, gone: Sequence[str]) -> pa.Record
 
 def with_columns(
     index: PassageStore, rows: pa.RecordBatch, version: int | None = None
-) -> "tuple[pa.RecordBatch, Counts]":
+) -> tuple[pa.RecordBatch, Counts]:
     """Rows with the engine's columns, and what `count` has to add once they are written."""
     if not rows.num_rows:
         return rows, Counts()
@@ -270,7 +275,7 @@ def with_columns(
     return pa.RecordBatch.from_arrays(arrays, schema=rows.schema), counts
 
 
-def count(writer: Writer, more: "Counts", gone: Sequence[str]) -> None:
+def count(writer: Writer, more: Counts, gone: Sequence[str]) -> None:
     """Bring the table of words up to date before passages are written and deleted.
 
     Args:
@@ -287,105 +292,6 @@ def count(writer: Writer, more: "Counts", gone: Sequence[str]) -> None:
     )
     with writer.guard():
         table.changed(about, chain(more.words(), fewer.words(sign=-1)))
-
-
-@dataclass(slots=True)
-class Counts:
-    """How often names, words and labels occur in some rows.
-
-    Attributes:
-        proper: Names that are not only known as noun phrases.
-        shown: Name and a spelling -> how often it is tagged so; 0 for one of a title.
-        phrases: Noun phrase -> how many passages have it.
-        tagged: Number of mentions of named entities.
-        untagged: Number of mentions of noun phrases.
-    """
-
-    passages: int = 0
-    terms: int = 0
-    names: Counter[str] = field(default_factory=Counter)
-    titles: Counter[str] = field(default_factory=Counter)
-    proper: set[str] = field(default_factory=set)
-    shown: Counter[Pair] = field(default_factory=Counter)
-    tokens: Counter[str] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
-    phrases: Counter[str] = field(default_factory=Counter)
-    tagged: int = 0
-    untagged: int = 0
-
-    @classmethod
-    def of(cls, rows: Iterable[NewRow]) -> "Counts":
-        """Count rows that are to be stored."""
-        counts = cls()
-        for row in rows:
-            counts.add(row, row.metadata)
-        return counts
-
-    @classmethod
-    def sum(cls, several: Iterable["Counts"]) -> "Counts":
-        """All counts together."""
-        total = cls()
-        for counts in several:
-            total.passages += counts.passages
-            total.terms += counts.terms
-            total.tagged += counts.tagged
-            total.untagged += counts.untagged
-            total.proper |= counts.proper
-            for name in ("names", "titles", "shown", "tokens", "labels", "phrases"):
-                getattr(total, name).update(getattr(counts, name))
-        return total
-
-    def keep_phrases(self, settings: AssemblySettings) -> bool:
-        """Take recurring noun phrases as names, where noun phrases are; returns whether."""
-        are_few = self.tagged < FEW_ENTITIES * self.untagged
-        if settings.noun_phrases == "off" or (settings.noun_phrases == "auto" and not are_few):
-            return False
-        most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * self.passages)
-        recurring = (name for name, n in self.phrases.items() if MIN_PHRASE_PASSAGES <= n <= most)
-        self.names.update({*map(entity_key, recurring)} - {*self.names})
-        return True
-
-    def add(self, row: NewRow | Row, metadata: Metadata) -> None:
-        """Count a row."""
-        tokens = row.tokens
-        self.passages += 1
-        self.terms += len(tokens.partition(LENGTHS)[0].split())
-        names = row.names
-        self.names.update(name.key for name in names)
-        self.titles.update({names[position].key for position in row.titles})
-        self.proper.update(name.key for name in names if not name.is_phrase)
-        if isinstance(row, NewRow):
-            self.shown.update(
-                {(each.key, each.shown): 0 for each in names if each.shown != each.key}
-            )
-            tagged = chain.from_iterable(row.tagged)
-            self.shown.update((mention_key(surface), surface.strip()) for surface in tagged)
-        self.tokens.update({*tokens.split()})
-        self.labels.update({canonical_json([*pair]) for pair in pairs_of(metadata)})
-
-    def words(self, sign: int = 1) -> Iterator[tuple[Pair, Word]]:
-        """The entries of the table of words; of equally spelt names the one to be found is first.
-
-        Args:
-            sign: -1 to have them subtracted.
-        """
-        # The most frequent one is last, of several the first in code point order.
-        spelt = sorted(sorted(self.shown.items(), reverse=True), key=itemgetter(1))
-        shown = {key: text for (key, text), _ in spelt}
-        names = [
-            entry_of_name(
-                key,
-                sign * count,
-                sign * self.titles[key],
-                is_phrase=key not in self.proper,
-                shown=shown.get(key, ""),
-            )
-            for key, count in sorted(self.names.items())
-        ]
-        yield from sorted(names, key=lambda entry: -(entry[1].bits & LINKED))
-        yield from (((TERM, term), Word(term, sign * n)) for term, n in self.tokens.items())
-        for text, count in self.labels.items():
-            yield (LABEL, label(*json.loads(text))), Word(text, sign * count)
 
 
 def _counts_of(writer: Writer, ids: Sequence[str]) -> Counts:

@@ -210,6 +210,12 @@ class Row:
         """The named entities of a sentence, as they are written there."""
         return [*self._texts[2][sentence]]
 
+    def with_vectors(self, vectors: Float16) -> NewRow:
+        """The row to be stored anew, with other vectors."""
+        of_passage = self.id, self.document, self.chunk, self.title
+        numbers = self.mentions.tolist(), self.titles.tolist()
+        return NewRow(*of_passage, {}, self.tokens, self.names, *numbers, self._texts[2], vectors)
+
     @cached_property
     def times(self) -> Int64:
         """(e,) in how many of its sentences each name is, and once more in its title."""
@@ -225,6 +231,18 @@ class Row:
     def length(self) -> int:
         """Number of its terms, without notations."""
         return len(self.tokens.partition(LENGTHS)[0].split())
+
+
+def vectors_of(table: pa.Table) -> Iterator[Float16]:
+    """Of each of some rows the vector and those of its sentences, as `NewRow` has them."""
+    sentences = table["sentences"].combine_chunks()
+    own, others = (
+        column.flatten().to_numpy().reshape(-1, table.schema.field("vector").type.list_size)
+        for column in (table["vector"].combine_chunks(), sentences.flatten().field("vector"))
+    )
+    ends = np.cumsum(sentences.value_lengths().to_numpy())
+    for vector, several in zip(own, np.split(others, ends[:-1]), strict=True):
+        yield np.concatenate([vector[None], several])
 
 
 def to_columns(rows: Sequence[NewRow]) -> pa.RecordBatch:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import lance
 import numpy as np
 import pyarrow as pa
 
+from wye.backends.arrays import located
 from wye.backends.dataset.columns import hashed, spelling
 from wye.backends.store.index import KEEP_VERSIONS, PassageStore
 from wye.backends.store.schema import any_of
@@ -37,6 +38,9 @@ _SCHEMA = pa.schema(
 
 Pair = tuple[str, str]
 """Kind, and the text that is looked up."""
+_ABOUT = (ABOUT, "")
+PARTS = 256
+"""In so many parts a table is written; memory holds one."""
 
 
 class Word(NamedTuple):
@@ -90,21 +94,33 @@ def entry_of_name(
     return (NAME, spelt), Word(key, passages, titles, bits, shown)
 
 
-def write(uri: str, about: About, words: Iterable[tuple[Pair, Word]]) -> None:
-    """Write the table anew."""
-    dataset = lance.write_dataset(_table(about, _summed(words)), uri, mode="overwrite")
+def write(uri: str, about: About, parts: Iterable[Iterable[tuple[Pair, Word]]]) -> None:
+    """Write the table anew, from all words by `part_of`."""
+    tables = (
+        _table(_summed(words), about if part == part_of(_ABOUT) else None)
+        for part, words in enumerate(parts)
+    )
+    batches = chain.from_iterable(table.to_batches() for table in tables)
+    dataset = lance.write_dataset(batches, uri, _SCHEMA, mode="overwrite")
     dataset.create_scalar_index("hash", "BTREE")
 
 
-def _table(about: About, words: Mapping[Pair, Word]) -> pa.Table:
-    every = {**words, (ABOUT, ""): Word(json.dumps(asdict(about)), 1)}
+def _table(words: Mapping[Pair, Word], about: About | None) -> pa.Table:
+    every = {**words, _ABOUT: Word(json.dumps(asdict(about)), 1)} if about else words
     rows = sorted((_number(pair), pair[0], json.dumps(word)) for pair, word in every.items())
-    return pa.table([*map(list, zip(*rows, strict=True))], schema=_SCHEMA)
+    columns = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    return pa.table([*columns], schema=_SCHEMA)
 
 
 def _number(pair: Pair) -> int:
     """The hash, as a signed number, by which a word is looked up."""
-    return int(np.uint64(hashed(":".join(pair))).astype(np.int64))
+    number = hashed(":".join(pair))
+    return number - (number >> 63 << 64)
+
+
+def part_of(pair: Pair) -> int:
+    """In which of `PARTS` parts of the table, in the order of the hashes, a word is."""
+    return (_number(pair) + (1 << 63)) * PARTS >> 64
 
 
 class WordTable:
@@ -112,7 +128,7 @@ class WordTable:
 
     def __init__(self, dataset: lance.LanceDataset) -> None:
         self._dataset = dataset
-        self.about = About(**json.loads(self.find([(ABOUT, "")])[ABOUT, ""].text))
+        self.about = About(**json.loads(self.find([_ABOUT])[_ABOUT].text))
 
     @classmethod
     def of(cls, index: PassageStore, version: int | None = None) -> "WordTable":
@@ -130,7 +146,8 @@ class WordTable:
         pair_of = {_number(pair): pair for pair in pairs}
         numbers = [*pair_of]
         if len(numbers) > _AT_ONCE:
-            numbers = np.intersect1d(numbers, self._numbers, assume_unique=True).tolist()
+            several = np.sort(np.array(numbers, np.int64))
+            numbers = several[located(several, self._numbers)[1]].tolist()
         found = {}
         for first in range(0, len(numbers), _AT_ONCE):
             listed = ", ".join(map(str, numbers[first : first + _AT_ONCE]))
@@ -143,7 +160,7 @@ class WordTable:
     def _numbers(self) -> Int64:
         """The hashes of all words, so that of many only those are looked up that exist."""
         numbers: Int64 = self._dataset.to_table(["hash"])["hash"].to_numpy()
-        return numbers
+        return np.sort(numbers, kind="stable")  # is quick, since they mostly are in order
 
     @cached_property
     def labels(self) -> Sequence[tuple[str, object]]:
@@ -166,7 +183,7 @@ class WordTable:
         if self._dataset.latest_version != base:
             self._dataset.restore()  # type: ignore[no-untyped-call]
         merge = self._dataset.merge_insert("hash")
-        merge.when_matched_update_all().when_not_matched_insert_all().execute(_table(about, more))
+        merge.when_matched_update_all().when_not_matched_insert_all().execute(_table(more, about))
         newest = lance.dataset(self._dataset.uri)
         if len(newest.get_fragments()) > _MOST_FRAGMENTS:
             newest.optimize.compact_files()

@@ -13,7 +13,8 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wye.backends.dataset.build import Counts, count
+from wye.backends.dataset.build import count
+from wye.backends.dataset.counts import Counts
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.index import PassageStore

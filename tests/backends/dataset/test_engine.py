@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 
 from tests.hashing import FakeAnalyser
 from tests.live import inside
-from wye.backends.dataset.build import Counts, count
+from wye.backends.dataset.build import count
+from wye.backends.dataset.counts import Counts
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import WordTable
 from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError

@@ -1,10 +1,8 @@
 """As OpenAI's client uploads files and makes documents of them."""
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +43,6 @@ def hit_ids(ai: OpenAI, filters: Any = None) -> set[str]:  # noqa: ANN401 - JSON
         ranking_options={"ranker": "wye-hybrid"},  # type: ignore[arg-type]
     )
     return {one.file_id for one in page}
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
-def test_a_full_temporary_folder_is_told(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = partial(open, "/dev/full", "w+b")
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: opened())
-    form = {"file": ("a.md", NOTES * 50_000)}
-    kind = {"content-type": "application/jsonl"}
-    for reply in (
-        client.post("/v1/files", files=form, data={"purpose": "user_data"}),
-        client.post("/v1/documents", files=form),
-        client.post("/v1/documents", content="{}", headers=kind),
-    ):
-        assert (reply.status_code, "(TMPDIR)" in reply.json()["detail"]) == (503, True), reply.text
 
 
 def test_a_file_is_kept_until_it_is_deleted(ai: OpenAI) -> None:

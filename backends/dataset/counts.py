@@ -1,0 +1,192 @@
+"""How often names, words and labels occur, in memory or, for a whole index, mostly on the disk."""
+
+import json
+import os
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path
+
+from wye.backends.dataset.columns import LENGTHS, NewRow, Row, label, pairs_of, spelling
+from wye.backends.dataset.words import (
+    LABEL,
+    LINKED,
+    NAME,
+    PARTS,
+    TERM,
+    Pair,
+    Word,
+    entry_of_name,
+    part_of,
+)
+from wye.backends.files import canonical_json
+from wye.backends.text import entity_key, mention_key
+from wye.backends.trigraph.graph import (
+    FEW_ENTITIES,
+    MAX_PHRASE_PASSAGES,
+    MAX_PHRASE_SHARE,
+    MIN_PHRASE_PASSAGES,
+)
+from wye.backends.trigraph.settings import AssemblySettings
+from wye.backends.types import Metadata
+
+
+@dataclass(slots=True)
+class Counts:
+    """How often names, words and labels occur in some rows.
+
+    Attributes:
+        proper: Names that are not only known as noun phrases.
+        shown: Name and a spelling -> how often it is tagged so; 0 for one of a title.
+        phrases: Noun phrase -> how many passages have it.
+        tagged: Number of mentions of named entities.
+        untagged: Number of mentions of noun phrases.
+    """
+
+    passages: int = 0
+    terms: int = 0
+    names: Counter[str] = field(default_factory=Counter)
+    titles: Counter[str] = field(default_factory=Counter)
+    proper: set[str] = field(default_factory=set)
+    shown: Counter[Pair] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    phrases: Counter[str] = field(default_factory=Counter)
+    tagged: int = 0
+    untagged: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[NewRow]) -> "Counts":
+        """Count rows that are to be stored."""
+        counts = cls()
+        for row in rows:
+            counts.add(row, row.metadata)
+        return counts
+
+    @classmethod
+    def sum(cls, several: Iterable["Counts"]) -> "Counts":
+        """All counts together."""
+        total = cls()
+        for counts in several:
+            total.passages += counts.passages
+            total.terms += counts.terms
+            total.tagged += counts.tagged
+            total.untagged += counts.untagged
+            total.proper |= counts.proper
+            for name in ("names", "titles", "shown", "tokens", "labels", "phrases"):
+                getattr(total, name).update(getattr(counts, name))
+        return total
+
+    def add(self, row: NewRow | Row, metadata: Metadata) -> None:
+        """Count a row."""
+        tokens = row.tokens
+        self.passages += 1
+        self.terms += len(tokens.partition(LENGTHS)[0].split())
+        names = row.names
+        self.names.update(name.key for name in names)
+        self.titles.update({names[position].key for position in row.titles})
+        self.proper.update(name.key for name in names if not name.is_phrase)
+        if isinstance(row, NewRow):
+            self.shown.update(
+                {(each.key, each.shown): 0 for each in names if each.shown != each.key}
+            )
+            tagged = chain.from_iterable(row.tagged)
+            self.shown.update((mention_key(surface), surface.strip()) for surface in tagged)
+        self.tokens.update({*tokens.split()})
+        self.labels.update({canonical_json([*pair]) for pair in pairs_of(metadata)})
+
+    def words(self, sign: int = 1) -> Iterator[tuple[Pair, Word]]:
+        """The entries of the table of words; of equally spelt names the one to be found is first.
+
+        Args:
+            sign: -1 to have them subtracted.
+        """
+        # The most frequent one is last, of several the first in code point order.
+        spelt = sorted(sorted(self.shown.items(), reverse=True), key=itemgetter(1))
+        shown = {key: text for (key, text), _ in spelt}
+        names = [
+            entry_of_name(
+                key,
+                sign * count,
+                sign * self.titles[key],
+                is_phrase=key not in self.proper,
+                shown=shown.get(key, ""),
+            )
+            for key, count in sorted(self.names.items())
+        ]
+        yield from sorted(names, key=lambda entry: -(entry[1].bits & LINKED))
+        yield from (((TERM, term), Word(term, sign * n)) for term, n in self.tokens.items())
+        for text, count in self.labels.items():
+            yield (LABEL, label(*json.loads(text))), Word(text, sign * count)
+
+    def split(self) -> "dict[int, Counts]":
+        """These counts by `part_of` what is looked up; the numbers of all rows are left out."""
+        parts: defaultdict[int, Counts] = defaultdict(Counts)
+
+        @cache
+        def of(key: str) -> Counts:
+            return parts[part_of((NAME, spelling(key)))]
+
+        for key, count in self.names.items():
+            of(key).names[key] = count
+        for key, count in self.titles.items():
+            of(key).titles[key] = count
+        for key in self.proper:
+            of(key).proper.add(key)
+        for pair, count in self.shown.items():
+            of(pair[0]).shown[pair] = count
+        for term, count in self.tokens.items():
+            parts[part_of((TERM, term))].tokens[term] = count
+        for text, count in self.labels.items():
+            parts[part_of((LABEL, label(*json.loads(text))))].labels[text] = count
+        for phrase, count in self.phrases.items():
+            parts[part_of((NAME, phrase))].phrases[phrase] = count
+        return parts
+
+
+class SpilledCounts:
+    """The sum of counts, kept in a folder: memory holds one of its parts at a time.
+
+    Attributes:
+        total: The numbers of all rows, without what is in the parts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.total = folder, Counts()
+        folder.mkdir()
+
+    def add(self, counts: Counts) -> None:
+        """Add the counts of further rows."""
+        for name in ("passages", "terms", "tagged", "untagged"):
+            setattr(self.total, name, getattr(self.total, name) + getattr(counts, name))
+        for part, few in counts.split().items():
+            with (self._folder / str(part)).open("ab") as file:
+                pickle.dump(few, file)
+
+    def __iter__(self) -> Iterator[Counts]:
+        """The sum, in disjoint parts by `part_of`."""
+        return (Counts.sum(self._read(part)) for part in range(PARTS))
+
+    def _read(self, part: int) -> Iterator[Counts]:
+        with suppress(FileNotFoundError), (self._folder / str(part)).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            while file.tell() < size:
+                yield pickle.load(file)
+
+    def keep_phrases(self, settings: AssemblySettings) -> bool:
+        """Take recurring noun phrases as names, where noun phrases are; returns whether."""
+        are_few = self.total.tagged < FEW_ENTITIES * self.total.untagged
+        if settings.noun_phrases == "off" or (settings.noun_phrases == "auto" and not are_few):
+            return False
+        most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * self.total.passages)
+        for part in self:
+            recurring = (
+                name for name, n in part.phrases.items() if MIN_PHRASE_PASSAGES <= n <= most
+            )
+            self.add(Counts(names=Counter({*map(entity_key, recurring)})))
+        return True
