@@ -332,7 +332,7 @@ class _ClusterIngest(Ingest):
         stale = {*chain.from_iterable(choice.stale for choice, _, _ in written)}
         former = [*stale, *(id_ for id_, change in changes.items() if change != "added")]
         if has_columns(self._writer.dataset.schema):
-            count(self._writer, Counts.sum(counts for _, _, counts in written), former)
+            count(self._writer, former, Counts.sum(counts for _, _, counts in written))
         fragments = [*chain.from_iterable(new for _, new, _ in written)]
         if fragments or former:
             removed = self._writer.replace(fragments, former)

@@ -257,7 +257,7 @@ def fill(writer: Writer, rows: pa.RecordBatch, gone: Sequence[str]) -> pa.Record
         gone: Ids of the passages that the same commit replaces or deletes.
     """
     filled, counts = with_columns(writer.index, rows, writer.version)
-    count(writer, counts, gone)
+    count(writer, gone, counts)
     return filled
 
 
@@ -275,15 +275,16 @@ def with_columns(
     return pa.RecordBatch.from_arrays(arrays, schema=rows.schema), counts
 
 
-def count(writer: Writer, more: Counts, gone: Sequence[str]) -> None:
+def count(writer: Writer, gone: Sequence[str], more: Counts | None = None) -> None:
     """Bring the table of words up to date before passages are written and deleted.
 
     Args:
         gone: Ids of those that are deleted.
+        more: Of those that are written.
     """
     writer.check_newest()  # since the table is written before the passages
     table = WordTable.of(writer.index, writer.version)
-    fewer, about = _counts_of(writer, gone), table.about
+    more, fewer, about = more or Counts(), _counts_of(writer, gone), table.about
     about = replace(
         about,
         passages=about.passages + more.passages - fewer.passages,

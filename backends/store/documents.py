@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.dataset.build import count
-from wye.backends.dataset.counts import Counts
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.store.index import PassageStore
@@ -136,7 +135,7 @@ def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
         with writer.index.reading():
             ids = _select(writer.dataset, removal)
         if ids and has_columns(writer.dataset.schema):
-            count(writer, Counts(), ids)
+            count(writer, ids)
         writer.delete(ids)
         return ids, writer.version
 
