@@ -1,8 +1,6 @@
 """How often names, words and labels occur, in memory or, for a whole index, mostly on the disk."""
 
 import json
-import os
-import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,6 +9,7 @@ from functools import cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from wye.backends.dataset.columns import LENGTHS, NewRow, Row, label, pairs_of, spelling
 from wye.backends.dataset.words import (
@@ -34,6 +33,8 @@ from wye.backends.trigraph.graph import (
 )
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Metadata
+
+_COUNTED = ("names", "titles", "tokens", "labels", "phrases")
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ class Counts:
             total.tagged += counts.tagged
             total.untagged += counts.untagged
             total.proper |= counts.proper
-            for name in ("names", "titles", "shown", "tokens", "labels", "phrases"):
+            for name in (*_COUNTED, "shown"):
                 getattr(total, name).update(getattr(counts, name))
         return total
 
@@ -124,6 +125,20 @@ class Counts:
         for text, count in self.labels.items():
             yield (LABEL, label(*json.loads(text))), Word(text, sign * count)
 
+    def to_json(self) -> str:
+        """What is looked up, on one line; the numbers of all rows are left out."""
+        counted = {name: getattr(self, name) for name in _COUNTED}
+        shown = [(*pair, count) for pair, count in self.shown.items()]
+        return json.dumps([counted, [*self.proper], shown])
+
+    @classmethod
+    def from_json(cls, line: str) -> "Counts":
+        """The counts of `to_json`."""
+        counted, proper, shown = json.loads(line)
+        of_pairs = Counter({(key, text): count for key, text, count in shown})
+        counters: dict[str, Any] = {name: Counter(counts) for name, counts in counted.items()}
+        return cls(proper={*proper}, shown=of_pairs, **counters)
+
     def split(self) -> "dict[int, Counts]":
         """These counts by `part_of` what is looked up; the numbers of all rows are left out."""
         parts: defaultdict[int, Counts] = defaultdict(Counts)
@@ -165,18 +180,16 @@ class SpilledCounts:
         for name in ("passages", "terms", "tagged", "untagged"):
             setattr(self.total, name, getattr(self.total, name) + getattr(counts, name))
         for part, few in counts.split().items():
-            with (self._folder / str(part)).open("ab") as file:
-                pickle.dump(few, file)
+            with (self._folder / str(part)).open("a") as file:
+                file.write(few.to_json() + "\n")
 
     def __iter__(self) -> Iterator[Counts]:
         """The sum, in disjoint parts by `part_of`."""
         return (Counts.sum(self._read(part)) for part in range(PARTS))
 
     def _read(self, part: int) -> Iterator[Counts]:
-        with suppress(FileNotFoundError), (self._folder / str(part)).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            while file.tell() < size:
-                yield pickle.load(file)
+        with suppress(FileNotFoundError), (self._folder / str(part)).open() as file:
+            yield from map(Counts.from_json, file)
 
     def keep_phrases(self, settings: AssemblySettings) -> bool:
         """Take recurring noun phrases as names, where noun phrases are; returns whether."""
