@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wye.backends.notations import WITHIN, Code, codes_in, notations, phrases
+from wye.backends.numerics import products_of_all
 from wye.backends.text import (
     content_terms,
     entity_key,
@@ -421,7 +422,7 @@ def fold(
     if not ids:
         return replace(ranking, hits=hits[:depth]), {}
     vectors = arms.vectors(ids)
-    cosines = vectors @ vectors.T
+    cosines = products_of_all(vectors, vectors)  # BLAS's threads would spin on after it
     pairs = [(a, b) for a, b in np.argwhere(cosines >= LEAST_COSINE).tolist() if a > b]
     if not pairs:
         return replace(ranking, hits=hits[:depth]), {}
