@@ -423,3 +423,44 @@ def title_parts(title: str) -> Iterator[str]:
             yield code[0]
             if not code.start() and (rest := part[code.end() :].strip(" :-\u2013\u2014")):
                 yield rest
+
+
+_MOST_FURTHER = 0.1
+"""Share of the longer text's words that the shorter one may lack."""
+_WRITTEN_WORD = re.compile(r"[-+]?\w+(?:[.,:/'-]\w+)*|[%€$£°<>=]")
+_DATE = (
+    r"(?:\d[\d.:/-]*(?:st|nd|rd|th|am|pm)?|at|am|pm|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*)\b[.,]?"
+)
+_COPIED = re.compile(
+    r"\b(?:printed|exported|downloaded|retrieved|accessed|archived|crawled|scanned)"
+    rf"(?: on| at)?:?(?: {_DATE})+",
+    re.IGNORECASE,
+)
+"""When a copy was made, such as "printed on 1 May 2031 at 10:15": it says nothing of the text."""
+_TELLING = re.compile(r"\d|n't$|^(?:not?|never|none|n?either|without|except|unless|cannot|only)$")
+"""Words in small letters that change what a text says."""
+
+
+def words_as_written(text: str) -> list[str]:
+    """The words of a text as they are written, without the date on which a copy was made."""
+    return _WRITTEN_WORD.findall(_COPIED.sub(" ", text))
+
+
+def are_copies(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two texts say the same, by their words as written.
+
+    The longer one has all words of the shorter, in their order, and few further ones: no number, no
+    name, which is a word with a capital, and no negation. Vectors alone do not tell: those of "open
+    until 5" and "open until 6" are near.
+    """
+    shorter, longer = sorted((one, other), key=len)
+    if len(longer) - len(shorter) > _MOST_FURTHER * len(longer):
+        return False
+    position = 0
+    for word in longer:
+        if position < len(shorter) and word.lower() == shorter[position].lower():
+            position += 1
+        elif not word.islower() or _TELLING.search(word):
+            return False
+    return position == len(shorter)

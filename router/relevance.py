@@ -33,12 +33,11 @@ from wye.backends.text import (
     words_of,
 )
 from wye.backends.types import Float64, Mask, RankedHit, Ranking
-from wye.router.answer_kinds import lacks_value, names_somebody
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
-from wye.router.wording import having, read_wording
+from wye.router.wording import having, lacks_value, names_somebody, read_wording
 
 FIRST = 5
 """How many of the first passages are searched for an answer."""

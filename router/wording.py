@@ -1,16 +1,15 @@
 """What becomes of a route's ranking: what the question's wording asks for, and near-duplicates.
 
 No arm knows that a code names one thing: to an encoder E-9140 is near E-2207, and to BM25 it is one
-word among others. Here the few passages that have it come first, on every route.
+word among others. Here the few passages that have it come first, on every route. Wording also says
+which kind of value is asked for: an amount, a size, an age, somebody's name.
 
-Copies of a page fill a reply and add nothing to the first, so of passages that say
-the same, one keeps its rank. Equal vectors alone do not make copies: "open until 5" and "open
-until 6" are as near. So near-duplicates also have the same words in the same order, but for a few
-that neither count, name nor negate.
+Copies of a page fill a reply and add nothing to the first, so of passages with near vectors that
+say the same (see `are_copies`), one keeps its rank.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -20,10 +19,14 @@ import numpy as np
 from wye.backends.notations import WITHIN, Code, codes_in, notations, phrases
 from wye.backends.numerics import products_of_all
 from wye.backends.text import (
+    are_copies,
+    cells_of,
     content_terms,
     entity_key,
+    folded_words,
     title_keys,
     without_request,
+    words_as_written,
     words_before_stemming,
 )
 from wye.backends.types import Int64, Mask, Passage, RankedHit, Ranking, Source
@@ -354,46 +357,6 @@ MOST_COMPARED = 300
 """First hits of a ranking among which near-duplicates are looked for."""
 
 
-_MOST_FURTHER = 0.1
-"""Share of the longer text's words that the shorter one may lack."""
-_WRITTEN_WORD = re.compile(r"[-+]?\w+(?:[.,:/'-]\w+)*|[%€$£°<>=]")
-_DATE = (
-    r"(?:\d[\d.:/-]*(?:st|nd|rd|th|am|pm)?|at|am|pm|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*)\b[.,]?"
-)
-_COPIED = re.compile(
-    r"\b(?:printed|exported|downloaded|retrieved|accessed|archived|crawled|scanned)"
-    rf"(?: on| at)?:?(?: {_DATE})+",
-    re.IGNORECASE,
-)
-"""When a copy was made, such as "printed on 1 May 2031 at 10:15": it says nothing of the text."""
-_TELLING = re.compile(r"\d|n't$|^(?:not?|never|none|n?either|without|except|unless|cannot|only)$")
-"""Words in small letters that change what a text says."""
-
-
-def words_as_written(text: str) -> list[str]:
-    """The words of a text as they are written, without the date on which a copy was made."""
-    return _WRITTEN_WORD.findall(_COPIED.sub(" ", text))
-
-
-def are_copies(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two texts say the same, by their words as written.
-
-    The longer one has all words of the shorter, in their order, and few further ones: no number, no
-    name, which is a word with a capital, and no negation.
-    """
-    shorter, longer = sorted((one, other), key=len)
-    if len(longer) - len(shorter) > _MOST_FURTHER * len(longer):
-        return False
-    position = 0
-    for word in longer:
-        if position < len(shorter) and word.lower() == shorter[position].lower():
-            position += 1
-        elif not word.islower() or _TELLING.search(word):
-            return False
-    return position == len(shorter)
-
-
 def require_choice(duplicates: str) -> None:
     """Refuse what is neither "fold", "keep" nor "".
 
@@ -455,3 +418,83 @@ def fold(
         for first in sorted({*best.values()})
     }
     return replace(ranking, hits=tuple(ordered[:depth])), repeats
+
+
+_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
+_OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when)\b", re.IGNORECASE)
+_KEY = re.compile(r"[\d.]+([a-z]+)|(\+)\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of value.
+
+    Attributes:
+        question: Finds what asks for one.
+        units: Units of numbers that are one, as notations have them; "+" is a telephone's.
+        words: Words beside which numbers are.
+    """
+
+    question: re.Pattern[str]
+    units: frozenset[str]
+    words: frozenset[str]
+
+
+def _kind(question: str, units: str, words: str) -> _Kind:
+    pattern = re.compile(rf"\b(?:{question})\b", re.IGNORECASE)
+    return _Kind(pattern, frozenset(units.split()), frozenset(words.split()))
+
+
+_LENGTHS = "mm cm m km"
+_OF_LENGTHS = "depth feet foot ft height inch inches length metres meters miles width yards"
+_SPANS = "day days hour hours month months week weeks year years"
+_AGES = f"{_SPANS} age aged born built founded old since until"
+_KINDS = (
+    _kind("how (?:tall|deep|wide)|height", _LENGTHS, _OF_LENGTHS),
+    _kind("how long", f"{_LENGTHS} h min sec", f"{_OF_LENGTHS} {_AGES} minutes seconds"),
+    _kind("how old", "", _AGES),
+    _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
+    _kind("litres|liters", "l ml", "litres liters"),
+    _kind(
+        "(?:tele)?phone|extension|mobile",
+        "+",
+        "call dial ext extension mobile number phone ring tel telephone",
+    ),
+    _kind(
+        "costs?|prices?|priced|pay|paid|premium|salary|wages?|earns?|rent|fees?|how much money|"
+        "how much (?:is|was|are|were|does|did|do|will)",
+        "eur usd gbp percent",
+        "amount amounts budget charge chf cost costs dkk fee fees free kr nok paid pay pence pln "
+        "premium price prices quid rate rent salary sek sum total wage wages",
+    ),
+)
+
+
+def lacks_value(question: str, texts: Iterable[str]) -> bool:
+    """Whether a question asks for a kind of value that none of some texts has.
+
+    False for a question for anything else, such as a person or a day.
+    """
+    if _OTHER.search(question):
+        return False
+    kind = next((kind for kind in _KINDS if kind.question.search(question)), None)
+    return kind is not None and not any(_has_value(kind, text) for text in texts)
+
+
+def _has_value(kind: _Kind, text: str) -> bool:
+    keys = map(_KEY.fullmatch, notations(text))
+    units = {key[1] or key[2] for key in keys if key}
+    has_word = any(map(str.isdigit, text)) and not kind.words.isdisjoint(folded_words(text))
+    return has_word or not kind.units.isdisjoint(units)
+
+
+def names_somebody(title: str, text: str, question: str) -> bool:
+    """Whether a question asks who, and a row's title or cell is a full name that it does not have.
+
+    Args:
+        text: Of the row.
+    """
+    values = [title, *(value for _, value in cells_of(text))]
+    names = [value for value in values if _FULL_NAME.fullmatch(value)]
+    return bool(_WHO.search(question)) and any(name not in question for name in names)

@@ -1,9 +1,11 @@
 """Tokens, keys and terms of texts."""
 # ruff: noqa: RUF001 - quotes and letters as people write them
 
+import random
 import re
 import time
 import unicodedata
+from itertools import combinations
 from typing import Literal
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import wye.backends.lexical
 import wye.backends.text
 from wye.backends.text import (
+    are_copies,
     entity_key,
     is_blank,
     is_informative,
@@ -25,6 +28,7 @@ from wye.backends.text import (
     title_names,
     tokenise,
     without_request,
+    words_as_written,
 )
 
 
@@ -295,3 +299,16 @@ def test_a_text_is_blank_if_each_of_its_characters_is(unseen: str, last: str) ->
     text = unseen + last
     kinds = [unicodedata.category(one) for one in text]
     assert is_blank(text) == all(kind in ("Cc", "Cf") or kind[0] in "MZ" for kind in kinds)
+
+
+def test_copies_are_told_as_by_every_way_to_leave_words_out() -> None:
+    draw, text = random.Random(3), "Open from 9 to 5 at Velm if it is dry. "
+    for _ in range(300):
+        one = draw.choices("ab", k=draw.randint(0, 12))
+        other = draw.choices("ab", k=max(len(one) - draw.randint(0, 2), 0))
+        right = len(other) >= 0.9 * len(one) and tuple(other) in combinations(one, len(other))
+        assert are_copies(one, other) is are_copies(other, one) is right
+    assert are_copies(words := words_as_written(text), words_as_written(f"{text}Exported: 2 May"))
+    changes = ("9 8", "Velm Tain", "Velm Velm%", "it it-2", "if unless", "is isn't", "is not")
+    for old, new in map(str.split, changes):
+        assert not are_copies(words, words_as_written(text.replace(old, new))), new
