@@ -32,6 +32,10 @@ _RECENT_BATCHES = 5
 # An entry is accepted if it is expected to wait at most this share of its time. The rest is a
 # margin, so that accepted entries meet their deadlines.
 _WAIT_SHARE = 0.6
+# Half-life, in seconds, of the estimate of a route's speed; it decays so that a route that was
+# skipped for being slow is tried again.
+_HALF_LIFE = 10.0
+_NEWEST = 0.3
 
 
 @dataclass(eq=False, slots=True)
@@ -312,6 +316,24 @@ class Batcher(Generic[Key, Item, Result]):
                 batch.append(entry)
                 room -= entry.weight
         return batch
+
+
+@dataclass(slots=True)
+class Pace:
+    """A decaying mean of the seconds that a question takes over one route, and when it changed."""
+
+    mean: float = 0.0
+    time: float = 0.0
+
+    def learn(self, seconds: float, now: float) -> None:
+        """Update the mean with the time of a question."""
+        mean = self.seconds(now)
+        self.mean = (1 - _NEWEST) * mean + _NEWEST * seconds if mean else seconds
+        self.time = now
+
+    def seconds(self, now: float) -> float:
+        """Expected seconds of the next question."""
+        return float(self.mean * 0.5 ** ((now - self.time) / _HALF_LIFE))
 
 
 @dataclass(slots=True)

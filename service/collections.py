@@ -1,40 +1,142 @@
-"""Collections: how those with an index are opened, and how they follow their newest versions."""
+"""Collections: how one is opened, follows its newest version, and answers batches of questions."""
 
-import asyncio
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
-from wye.backends.errors import BackendError
+from wye.backends.errors import BackendError, FilterError
+from wye.backends.filters import Fixed
+from wye.backends.types import Passage
+from wye.featurizer.analyser import token_count
 from wye.featurizer.errors import FeaturizerError
-from wye.router.errors import RouterError
-from wye.router.model_files import read_policy, read_title
+from wye.router.errors import QuestionError, RouterError
+from wye.router.gateway import BatchReplies
 from wye.router.session import Session
-from wye.router.settings import RoutingSettings
 from wye.router.snapshot import start_deriving
-from wye.router.types import USUAL, Ask, Route
-from wye.service.batching import Batcher
+from wye.router.types import USUAL, Ask, Reply, Route
+from wye.service.arms.arm import RemoteOutcome
+from wye.service.batching import Entry, Later, Pace
 from wye.service.errors import ServiceError
-from wye.service.http.keys import KeyRing
-from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, reason_of
 from wye.service.logs import LOG
-from wye.service.settings import ServiceSettings
 
-_LOOKS_AGAIN = 0.1
-"""Seconds between looks for a version that a question asks for."""
-WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 T = TypeVar("T")
 
+STEPS_WEIGHT = 3
+"""Weight of a token on the route `steps`, so that fewer such questions fit into a batch."""
 
+
+@dataclass(frozen=True, slots=True)
+class SearchParams(Ask):
+    """How to search a collection; questions with equal parameters can share a batch.
+
+    Attributes:
+        filter: See `Ask`; compared as text, since to `==`, 1 and true are equal.
+        max_cost: Greatest cost of calls of remote arms, if bounded.
+        min_version: Version of the index that must be searched, or a later one; 0 for any.
+    """
+
+    filter: object | None = field(default=None, compare=False)
+    collection: str = field(kw_only=True)
+    max_cost: float | None = field(default=None, compare=False, kw_only=True)
+    min_version: int = field(default=0, compare=False, kw_only=True)
+    _filter_text: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # A filter that comes with a key differs from an equal one in a request.
+        kind = "fixed " if isinstance(self.filter, Fixed) else ""
+        text = "" if self.filter is None else kind + json.dumps(self.filter, sort_keys=True)
+        object.__setattr__(self, "_filter_text", text)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedQuestion:
+    """One question of one request; the id is for logs."""
+
+    text: str
+    request_id: str
+
+
+Question = Entry[QueuedQuestion]
+"""A question in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer to one question.
+
+    Attributes:
+        params: Its parameters; `params.route` is the requested route.
+        entry: Its time in the queue and the size of its batch.
+        reply: The gateway's reply.
+        passages: Id -> passage, of every hit; with `explain`, also of each arm's first k.
+        fallback: Why dense search answered instead of the requested route, or "".
+        seconds: Seconds by stage, waiting first. Questions of a batch share its time equally.
+        total: Seconds from queueing to the answer.
+        remote: What remote arms did; None if the request wants none.
+    """
+
+    params: SearchParams
+    entry: Question
+    reply: Reply
+    passages: Mapping[str, Passage]
+    fallback: str
+    seconds: Mapping[str, float]
+    total: float = 0.0
+    remote: RemoteOutcome | None = None
+
+    @property
+    def degraded(self) -> str:
+        """Why this is not what was asked for, or ""."""
+        remote = self.remote.degraded if self.remote else ""
+        return self.fallback or remote or self.reply.ranking.degraded
+
+    @property
+    def degradation(self) -> str:
+        """The kind of degradation: failed, late, arm or ""."""
+        if not self.fallback:
+            return "arm" if self.degraded else ""
+        return "failed" if " failed (" in self.fallback else "late"
+
+
+Results = list[SearchResult | Later | Exception]
+
+
+@dataclass(eq=False, slots=True)
+class _Search:
+    """How a batch is searched, and which of its questions go in steps later; see `Later`.
+
+    Attributes:
+        fallback: Why by dense instead of the requested route, or "".
+        seconds: Seconds spent on the batch so far.
+        size: Size of the batch.
+        rest: Of each question that is not answered yet, its part of the batch and its row there.
+    """
+
+    session: Session
+    params: SearchParams
+    fallback: str = ""
+    seconds: float = 0.0
+    size: int = 0
+    rest: dict[Question, tuple[BatchReplies, int]] = field(default_factory=dict)
+
+    @property
+    def route(self) -> Route:
+        """The route that answers."""
+        return Route.DENSE if self.fallback else self.params.route
+
+
+WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
 """What of a collection can be at fault."""
 
@@ -42,8 +144,8 @@ INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
 class Collection:
     """A named index, with the version of it that is searched now; it follows the newest one.
 
-    A replaced session is freed with the last batch that holds it. `load` runs in the thread that
-    searches, `renew` in another one.
+    A replaced session is freed with the last batch that holds it. `load`, `work` and `begin` run in
+    the thread of the models, `renew` in another one.
 
     Attributes:
         unavailable: Routes that the installation lacks, and why.
@@ -51,7 +153,9 @@ class Collection:
         read_fault: Why the version that is searched can no longer be read; "" while it can.
     """
 
-    def __init__(self, name: str, open_: Callable[[], Session]) -> None:
+    def __init__(
+        self, name: str, open_: Callable[[], Session], clock: Callable[[], float] = monotonic
+    ) -> None:
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
         self.read_fault = ""
@@ -61,6 +165,8 @@ class Collection:
         self._deriving: BaseProcess | None = None
         self._changed_at = monotonic()  # when the version last changed
         self._changes = 0  # of the base, when `_deriving` was started
+        self._clock = clock
+        self._paces: defaultdict[Route, Pace] = defaultdict(Pace)
 
     @property
     def is_ready(self) -> bool:
@@ -222,6 +328,125 @@ class Collection:
         self.faults[subject] = ""
         return result
 
+    def work(self, params: SearchParams, entries: Sequence[Question]) -> Results:
+        """Answer a batch, with one result or error for each entry, in order.
+
+        Entries that would probably miss their deadline go first, and over the dense route. A batch
+        uses one version of the index and of the thresholds. Questions that the router sends in
+        steps are returned as `Later`.
+        """
+        search = _Search(self.session, params)
+        urgent, reason = self._urgent(params, entries)
+        others = [entry for entry in entries if entry not in urgent]
+        results = self._search(replace(search, fallback=reason), urgent) if urgent else []
+        results += self._search(search, others) if others else []
+        result_by_entry = dict(zip([*urgent, *others], results, strict=True))
+        return [result_by_entry[entry] for entry in entries]
+
+    def begin(self, params: SearchParams, entries: Sequence[Question]) -> None:
+        """Start to encode the questions of the next batch while this one is processed."""
+        if params.route != Route.LEXICAL:
+            # Errors are reported when the batch itself is processed.
+            with suppress(Exception):
+                self.session.analyser.encode_ahead([entry.item.text for entry in entries])
+
+    def _urgent(
+        self, params: SearchParams, entries: Sequence[Question]
+    ) -> tuple[list[Question], str]:
+        """Entries for which the route is too slow at the moment, and a message that says so."""
+        # Steps stop in time by themselves once fusion, their first step, is done.
+        needed = Route.FUSION if params.route == Route.STEPS else params.route
+        pace = self._paces.get(needed)
+        if pace is None or params.route == Route.DENSE:
+            return [], ""
+        now = self._clock()
+        expected = pace.seconds(now) * len(entries)
+        return [entry for entry in entries if entry.deadline - now < expected], (
+            f"degraded: {needed} takes about {1000 * expected:.0f} ms at the moment, more "
+            "than the deadline leaves; dense instead"
+        )
+
+    def _search(self, search: _Search, entries: Sequence[Question]) -> Results:
+        """Search for some questions.
+
+        One that fails does not affect the others, and is answered by dense search if possible.
+        """
+        params, limit = search.params, None
+        if search.route == Route.STEPS:
+            # Half of the time left, so that a step that is under way ends before the deadline.
+            limit = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
+        # A batch of the route `steps` is small enough to finish at once, and a question that is
+        # alone delays no other.
+        at_once = search.route != Route.AUTO or len(entries) == 1
+        replies: dict[Question, Reply] = {}
+        positions: dict[Question, tuple[BatchReplies, int]] = {}
+        iterator, started = iter(entries), perf_counter()
+        try:
+            texts = [entry.item.text for entry in entries]
+            ask = replace(params, route=search.route, step_ms=limit)
+            for part in search.session.gateway.begin(texts, ask):
+                batch = [*islice(iterator, len(part.replies) + len(part.in_steps))]
+                in_steps = part.finish(part.in_steps) if at_once else {}
+                replies |= {batch[n]: reply for n, reply in {**part.replies, **in_steps}.items()}
+                if not at_once:
+                    positions |= {batch[row]: (part, row) for row in part.in_steps}
+            results: dict[Question, SearchResult | Later] = {**_results(search, replies)}
+        except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
+            return self._search_apart(search, entries, error)
+        seconds = perf_counter() - started
+        search = replace(search, seconds=seconds, size=len(entries), rest=positions)
+        self._learn(search)
+        finish = partial(self._finish, search)
+        for entry in positions:
+            results[entry] = Later(finish, STEPS_WEIGHT * token_count(entry.item.text))
+        return [results[entry] for entry in entries]
+
+    def _finish(self, search: _Search, entries: Sequence[Question]) -> Results:
+        """Answer some of the questions of a batch that go in steps."""
+        started = perf_counter()
+        entries_by_part: dict[BatchReplies, dict[int, Question]] = {}
+        for entry in entries:
+            part, row = search.rest.pop(entry)
+            entries_by_part.setdefault(part, {})[row] = entry
+        try:
+            replies: dict[Question, Reply] = {}
+            for part, batch in entries_by_part.items():
+                replies |= {batch[row]: reply for row, reply in part.finish([*batch]).items()}
+            results = _results(search, replies)
+        except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
+            return self._search_apart(search, entries, error)
+        search.seconds += perf_counter() - started
+        self._learn(search)
+        return [results[entry] for entry in entries]
+
+    def _learn(self, search: _Search) -> None:
+        """Learn how long a question takes, once the whole batch is answered."""
+        if not search.rest:
+            self._paces[search.route].learn(search.seconds / search.size, self._clock())
+
+    def _search_apart(
+        self, search: _Search, entries: Sequence[Question], error: Exception
+    ) -> Results:
+        """Retry after an error: each half by itself, and a single question over dense."""
+        is_request_fault = isinstance(error, FilterError | QuestionError)
+        if not is_request_fault:
+            extra = {
+                "route": str(search.route),
+                "collection": search.params.collection,
+                "request_ids": [entry.item.request_id for entry in entries],
+                "error": str(error),
+            }
+            # What an arm refuses in words, as clue does for a dataset, needs no traceback.
+            is_refusal = isinstance(error, BackendError)
+            LOG.error("arm failed", exc_info=None if is_refusal else error, extra=extra)
+        if len(entries) > 1:
+            half = len(entries) // 2
+            return [*self._search(search, entries[:half]), *self._search(search, entries[half:])]
+        if is_request_fault or search.route == Route.DENSE:
+            return [error]
+        fallback = f"degraded: {search.route} failed ({type(error).__name__}); dense instead"
+        return self._search(replace(search, fallback=fallback), entries)
+
 
 def _build(session: Session | None) -> Session | None:
     if session is not None:
@@ -247,152 +472,24 @@ def release_memory() -> None:
         trim(0)
 
 
-class Refresher:
-    """Loads the collections, then moves them to new versions and thresholds as these appear."""
-
-    def __init__(
-        self,
-        settings: ServiceSettings,
-        collections: Mapping[str, Collection],
-        models: Batcher[Any, Any, Any],
-        *,
-        ring: KeyRing,
-        metrics: Metrics,
-        loaded: Callable[[], None],
-    ) -> None:
-        """Keep the parts; `start` begins to load.
-
-        Args:
-            loaded: Called in the models' thread when all collections are loaded.
-        """
-        self._serve = settings.serve
-        self._collections = collections
-        self._models = models
-        self._ring = ring
-        self._logged_errors: dict[str, str] = {}
-        self._metrics = metrics
-        self._loaded = loaded
-        self._is_written = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
-        self._task: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Begin to load, and return."""
-        self._task = asyncio.create_task(self._load_and_follow(), name="wye-collections")
-
-    async def stop(self) -> None:
-        """Stop following."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        self._thread.shutdown()
-
-    def written(self) -> None:
-        """Look for a new version soon, because this process has written one."""
-        self._is_written.set()
-
-    async def catch_up(self, collection: Collection, version: int, *, within: float = 0) -> None:
-        """Wait until this process searches a version.
-
-        Questions that arrive later see that version or a newer one.
-
-        Args:
-            within: Seconds to wait for a version that another process may not have published yet.
-
-        Raises:
-            Problem: 503 if it cannot be opened here; it stays written.
-        """
-        end = monotonic() + within
-        while collection.session.version < version:
-            before = collection.session.version
-            await self._renew(collection)
-            if collection.session.version == before:
-                if monotonic() < end:
-                    await asyncio.sleep(_LOOKS_AGAIN)
-                    continue
-                reason = collection.faults[INDEX] or "the newer one is not visible yet"
-                raise Problem(
-                    503,
-                    "not-searched-yet",
-                    f"Version {version} of '{collection.name}' was asked for or is written, but "
-                    f"version {before} is still searched here ({reason}). Try again.",
-                    retry_after=2,
-                )
-
-    async def _load(self) -> None:
-        """Load each collection that is not loaded yet, in the models' thread."""
-        collections = [each for each in self._collections.values() if not each.is_ready]
-        for collection in collections:
-            try:
-                await self._models.call(collection.load)
-            except Exception as error:  # noqa: BLE001 - /ready tells; the others are still loaded
-                extra = {"collection": collection.name, "error": str(error)}
-                LOG.error("load failed", exc_info=error, extra=extra)
-            self._show(collection)
-        if collections and all(each.is_ready for each in collections):
-            await self._models.call(self._loaded)
-
-    async def _load_and_follow(self) -> None:
-        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
-        await self._load()
-        while True:
-            started = perf_counter()
-            self._is_written.clear()
-            for collection in self._collections.values():
-                await self._renew(collection)
-            if self._ring.path is not None:
-                with self._logged("keys"):
-                    self._ring.reload()
-                    if self._ring.fault:
-                        raise ServiceError(self._ring.fault)
-            # Renewing takes at most half of the time even if the index is written all the time,
-            # and at most a fifth as long as the pause stays within its usual length. That is half
-            # of `refresh_seconds`, so that a commit is searched in that time, opening included.
-            seconds = perf_counter() - started
-            usual = self._serve.refresh_seconds / 2
-            pause = max(seconds, min(4 * seconds, usual))
-            await asyncio.sleep(pause)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(usual - pause):
-                    await self._is_written.wait()
-
-    async def _renew(self, collection: Collection) -> None:
-        """Move a collection to the newest version and thresholds, if there are newer ones."""
-        loop = asyncio.get_running_loop()
-        with self._logged(f"collection {collection.name}"):
-            if await loop.run_in_executor(self._thread, collection.renew):
-                self._show(collection)
-
-    @contextmanager
-    def _logged(self, subject: str) -> Iterator[None]:
-        """Log an error instead of raising it, once until it changes; the next round tries again."""
-        message = ""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - what else is followed is followed still
-            message = repr(error)
-            if message != self._logged_errors.get(subject):
-                LOG.error("refresh failed", exc_info=error, extra={"of": subject, "error": message})
-        self._logged_errors[subject] = message
-
-    def _show(self, collection: Collection) -> None:
-        """Tell the metrics which version is searched."""
-        if collection.is_ready:
-            session = collection.session
-            self._metrics.index_version.labels(collection.name).set(session.version)
-            self._metrics.index_passages.labels(collection.name).set(session.count)
-
-
-def check_router(routing: RoutingSettings) -> None:
-    """Check that a named router and its thresholds can be read together; loads no models.
-
-    The default router may be missing: the route that needs it says so.
-
-    Raises:
-        RouterError: They cannot.
-    """
-    if routing == RoutingSettings():
-        return
-    router = read_title(routing.folder())
-    if routing.thresholds:
-        read_policy(Path(routing.thresholds), router)
+def _results(search: _Search, replies: Mapping[Question, Reply]) -> dict[Question, SearchResult]:
+    """Add the passages to the replies, with `explain` also those of each arm's first hits."""
+    started, params = perf_counter(), search.params
+    hit_ids = {}
+    for entry, reply in replies.items():
+        arms = reply.arms.values() if params.explain else ()
+        hits = chain(reply.ranking.hits, *(arm.hits[: params.k] for arm in arms))
+        hit_ids[entry] = {hit.id for hit in hits}
+    passages = search.session.snapshot.passages(sorted(set().union(*hit_ids.values())))
+    fetching = (perf_counter() - started) / max(len(replies), 1)
+    return {
+        entry: SearchResult(
+            params,
+            entry,
+            reply,
+            {id_: passages[id_] for id_ in hit_ids[entry]},
+            search.fallback,
+            {"queue": max(0.0, entry.waited), **reply.seconds, "fetching": fetching},
+        )
+        for entry, reply in replies.items()
+    }

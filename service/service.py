@@ -1,10 +1,12 @@
 """The running service: collections, the batcher in front of them, jobs, logs and metrics."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
-from time import perf_counter, time
+from time import monotonic, perf_counter, time
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -19,7 +21,15 @@ from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
 from wye.service.arms.budget import Budget, open_ledger
 from wye.service.arms.gate import Gate
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Collection, Refresher
+from wye.service.collections import (
+    INDEX,
+    STEPS_WEIGHT,
+    Collection,
+    QueuedQuestion,
+    SearchParams,
+    SearchResult,
+)
+from wye.service.errors import ServiceError
 from wye.service.http.edge import ASKING
 from wye.service.http.keys import KeyRing
 from wye.service.http.metrics import Metrics
@@ -28,11 +38,12 @@ from wye.service.ingest.bodies import FileReader
 from wye.service.ingest.job_runner import JobRunner
 from wye.service.ingest.writer import CollectionWriter
 from wye.service.logs import LOG
-from wye.service.search import STEPS_WEIGHT, QueuedQuestion, Searcher, SearchParams, SearchResult
 from wye.service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 _THREADS = 4
 _STALLED_SECONDS = 10.0
+_LOOKS_AGAIN = 0.1
+"""Seconds between looks for a version that a question asks for."""
 RERANKS = 16
 """Requests to rerank that may be in progress at once; each holds its texts in memory."""
 MOST_AWAITED = 2.0
@@ -64,13 +75,12 @@ class Service:
         self.started = int(time())
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
-        searcher = Searcher(collections)
         self.batcher: Batcher[SearchParams, QueuedQuestion, SearchResult] = Batcher(
-            searcher.work,
+            lambda params, entries: collections[params.collection].work(params, entries),
             batch=serve.batch,
             queue=serve.queue,
             weight=2 * QUESTION_TOKENS,
-            begin=searcher.begin,
+            begin=lambda params, entries: collections[params.collection].begin(params, entries),
         )
         self.refresher = Refresher(
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
@@ -87,7 +97,7 @@ class Service:
                 collection,
                 settings,
                 models=self.batcher,
-                refresher=self.refresher,
+                written=self.refresher.written,
                 threads=self._threads,
                 metrics=metrics,
             )
@@ -291,6 +301,142 @@ class Service:
                 LOG.info("request log written again", extra=extra)
         self.log_fault = fault
         return not fault
+
+
+class Refresher:
+    """Loads the collections, then moves them to new versions and thresholds as these appear."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        collections: Mapping[str, Collection],
+        models: Batcher[Any, Any, Any],
+        *,
+        ring: KeyRing,
+        metrics: Metrics,
+        loaded: Callable[[], None],
+    ) -> None:
+        """Keep the parts; `start` begins to load.
+
+        Args:
+            loaded: Called in the models' thread when all collections are loaded.
+        """
+        self._serve = settings.serve
+        self._collections = collections
+        self._models = models
+        self._ring = ring
+        self._logged_errors: dict[str, str] = {}
+        self._metrics = metrics
+        self._loaded = loaded
+        self._is_written = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to load, and return."""
+        self._task = asyncio.create_task(self._load_and_follow(), name="wye-collections")
+
+    async def stop(self) -> None:
+        """Stop following."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.shutdown()
+
+    def written(self) -> None:
+        """Look for a new version soon, because this process has written one."""
+        self._is_written.set()
+
+    async def catch_up(self, collection: Collection, version: int, *, within: float = 0) -> None:
+        """Wait until this process searches a version.
+
+        Questions that arrive later see that version or a newer one.
+
+        Args:
+            within: Seconds to wait for a version that another process may not have published yet.
+
+        Raises:
+            Problem: 503 if it cannot be opened here; it stays written.
+        """
+        end = monotonic() + within
+        while collection.session.version < version:
+            before = collection.session.version
+            await self._renew(collection)
+            if collection.session.version == before:
+                if monotonic() < end:
+                    await asyncio.sleep(_LOOKS_AGAIN)
+                    continue
+                reason = collection.faults[INDEX] or "the newer one is not visible yet"
+                raise Problem(
+                    503,
+                    "not-searched-yet",
+                    f"Version {version} of '{collection.name}' was asked for or is written, but "
+                    f"version {before} is still searched here ({reason}). Try again.",
+                    retry_after=2,
+                )
+
+    async def _load(self) -> None:
+        """Load each collection that is not loaded yet, in the models' thread."""
+        collections = [each for each in self._collections.values() if not each.is_ready]
+        for collection in collections:
+            try:
+                await self._models.call(collection.load)
+            except Exception as error:  # noqa: BLE001 - /ready tells; the others are still loaded
+                extra = {"collection": collection.name, "error": str(error)}
+                LOG.error("load failed", exc_info=error, extra=extra)
+            self._show(collection)
+        if collections and all(each.is_ready for each in collections):
+            await self._models.call(self._loaded)
+
+    async def _load_and_follow(self) -> None:
+        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
+        await self._load()
+        while True:
+            started = perf_counter()
+            self._is_written.clear()
+            for collection in self._collections.values():
+                await self._renew(collection)
+            if self._ring.path is not None:
+                with self._logged("keys"):
+                    self._ring.reload()
+                    if self._ring.fault:
+                        raise ServiceError(self._ring.fault)
+            # Renewing takes at most half of the time even if the index is written all the time,
+            # and at most a fifth as long as the pause stays within its usual length. That is half
+            # of `refresh_seconds`, so that a commit is searched in that time, opening included.
+            seconds = perf_counter() - started
+            usual = self._serve.refresh_seconds / 2
+            pause = max(seconds, min(4 * seconds, usual))
+            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(usual - pause):
+                    await self._is_written.wait()
+
+    async def _renew(self, collection: Collection) -> None:
+        """Move a collection to the newest version and thresholds, if there are newer ones."""
+        loop = asyncio.get_running_loop()
+        with self._logged(f"collection {collection.name}"):
+            if await loop.run_in_executor(self._thread, collection.renew):
+                self._show(collection)
+
+    @contextmanager
+    def _logged(self, subject: str) -> Iterator[None]:
+        """Log an error instead of raising it, once until it changes; the next round tries again."""
+        message = ""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - what else is followed is followed still
+            message = repr(error)
+            if message != self._logged_errors.get(subject):
+                LOG.error("refresh failed", exc_info=error, extra={"of": subject, "error": message})
+        self._logged_errors[subject] = message
+
+    def _show(self, collection: Collection) -> None:
+        """Tell the metrics which version is searched."""
+        if collection.is_ready:
+            session = collection.session
+            self._metrics.index_version.labels(collection.name).set(session.version)
+            self._metrics.index_passages.labels(collection.name).set(session.count)
 
 
 async def service_of(request: Request) -> Service:

@@ -15,9 +15,9 @@ from wye.service.answers.follow_up import Message
 from wye.service.answers.generate import AnswerParams, GeneratedAnswer, Segment
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchRequest, examples, retrieve_reply
+from wye.service.collections import SearchParams, SearchResult
 from wye.service.http.edge import READ
 from wye.service.http.openapi import Described
-from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served, Service
 
 if TYPE_CHECKING:

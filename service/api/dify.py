@@ -10,9 +10,9 @@ from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
 from wye.service.api.replies import shares_of_one
 from wye.service.api.retrieve import DEFAULT_ROUTE, Exact, Passages, examples, retrieve_reply
+from wye.service.collections import SearchParams
 from wye.service.http.edge import READ
 from wye.service.http.openapi import Described
-from wye.service.search import SearchParams
 from wye.service.service import Served
 from wye.service.settings import LONGEST_QUESTION
 

@@ -27,9 +27,9 @@ from wye.router.explain import Group, group_of
 from wye.router.policy import FORCED
 from wye.router.types import Decision, Route, route_named
 from wye.service.api import replies
+from wye.service.collections import SearchParams, SearchResult
 from wye.service.http.edge import READ, Strict
 from wye.service.http.openapi import Described
-from wye.service.search import SearchParams, SearchResult
 from wye.service.service import Served, request_id_of
 from wye.service.settings import LONGEST_QUESTION
 

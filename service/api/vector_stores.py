@@ -27,13 +27,12 @@ from wye.service.api.retrieve import (
     examples,
     retrieve_reply,
 )
-from wye.service.collections import Collection
+from wye.service.collections import Collection, SearchParams
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.http.openapi import Described
 from wye.service.ingest.bodies import with_metadata
 from wye.service.ingest.jobs import Job
 from wye.service.ingest.writer import cut
-from wye.service.search import SearchParams
 from wye.service.service import Served, Service, departure
 
 _QUERY = "Which bridge was built first?"

@@ -12,9 +12,8 @@ from wye.router.types import Reply, Route
 from wye.service.arms.arm import ArmCall, RemoteArm, RemoteOutcome, usable
 from wye.service.arms.budget import Budget
 from wye.service.batching import Batcher, Entry
-from wye.service.collections import Collection
+from wye.service.collections import Collection, QueuedQuestion, SearchParams, SearchResult
 from wye.service.http.problems import Problem
-from wye.service.search import QueuedQuestion, SearchParams, SearchResult
 
 COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
 """Routes that take remote arms; the others do without."""

@@ -42,10 +42,11 @@ def serve(
 ) -> None:
     """Answer questions over HTTP, by Wye's own API and by OpenAI's."""
     _multiply_on_one_thread()
+    from wye.router.model_files import read_policy, read_title
     from wye.router.session import ModelCache
+    from wye.router.settings import RoutingSettings
     from wye.service.app import build, indexes
     from wye.service.arms.file import settings_with_arms
-    from wye.service.collections import check_router
     from wye.service.logs import configure
 
     settings = settings_with_arms(arms, preset)
@@ -57,7 +58,11 @@ def serve(
     for opener in indexes(settings, ModelCache()).values():
         # Report a missing or foreign index or relevance model now, rather than in a log.
         _ = opener().models.relevance
-    check_router(settings.router)
+    # A router that is named must be there; without the default one, `auto` says what is missing.
+    if settings.router != RoutingSettings():
+        router = read_title(settings.router.folder())
+        if settings.router.thresholds:
+            read_policy(Path(settings.router.thresholds), router)
     service = app.state.service
     configure(settings.serve.logs)
     for name, group in service.arms.items():

@@ -29,7 +29,7 @@ from wye.backends.types import AnalysedPassage, Float32, Passage
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.types import Steps
 from wye.service.batching import Batcher, Room, unless_gone
-from wye.service.collections import Collection, Refresher
+from wye.service.collections import Collection
 from wye.service.http.metrics import Metrics
 from wye.service.http.problems import Problem, closing, not_writable, reason_of
 from wye.service.ingest.jobs import PASSAGES, Job, JobStore
@@ -100,7 +100,7 @@ class CollectionWriter:
         settings: ServiceSettings,
         *,
         models: Batcher[Any, Any, Any],
-        refresher: Refresher,
+        written: Callable[[], None],
         threads: Executor,
         metrics: Metrics,
     ) -> None:
@@ -108,13 +108,14 @@ class CollectionWriter:
 
         Args:
             models: Analyses passages between questions.
+            written: Called after each commit.
             threads: For work that blocks on the disk.
         """
         self.collection = collection
         self._settings = settings.documents
         self._entity_vectors = settings.ingest.entity_vectors
         self._models = models
-        self._refresher = refresher
+        self._written = written
         self._threads = threads
         self._metrics = metrics
         self._turn = asyncio.Lock()
@@ -313,7 +314,7 @@ class CollectionWriter:
                     if monotonic() >= until:
                         raise
                 await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
-            self._refresher.written()
+            self._written()
             await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
             return result
 

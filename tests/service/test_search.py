@@ -11,18 +11,17 @@ from wye.backends.filters import Fixed
 from wye.featurizer.analyser import token_count
 from wye.router.types import Ask, Decision, Route, Thresholds
 from wye.service.batching import Entry, Later
-from wye.service.collections import Collection
-from wye.service.search import QueuedQuestion, Searcher, SearchParams, SearchResult
+from wye.service.collections import Collection, QueuedQuestion, SearchParams, SearchResult
 
 GRAPH = SearchParams(Route.GRAPH, 2, collection="c")
 AUTO = SearchParams(Route.AUTO, 2, collection="c")
 
 
-def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
-    collection = Collection("c", lambda: library)
+def searcher(library: Library, **options: Any) -> Collection:  # noqa: ANN401
+    collection = Collection("c", lambda: library, **options)
     collection.load()
     library.batches.clear()
-    return Searcher({"c": collection}, **options)
+    return collection
 
 
 def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
@@ -179,9 +178,8 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
 
     decided = Library.decide
     monkeypatch.setattr(Library, "decide", decide)
-    searcher = Searcher({"c": collection})
     for limits in (Thresholds(0.4, 0.7), Thresholds(0.0, 0.1)):
-        results = replies(searcher.work(AUTO, entries("a river", "poison", "why")))
+        results = replies(collection.work(AUTO, entries("a river", "poison", "why")))
         decisions = [result.reply.decision for result in results]
         assert {each.thresholds for each in decisions if each is not None} == {limits}
 

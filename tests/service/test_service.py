@@ -78,10 +78,9 @@ def test_a_question_takes_few_functions_and_one_wrapper_each_way(
     assert reply.status_code == 200
     assert library.batches
     assert len(way.functions) <= MOST_FUNCTIONS, [*way.functions]
-    # _Search and _Rest are of a batch.
-    wrapped = [name for name in way.wrapped if name not in ("_Search", "_Rest")]
+    wrapped = [name for name in way.wrapped if name != "_Search"]  # which is of a batch
     assert wrapped == ["SearchParams", "QueuedQuestion", "Entry", "SearchResult"]
-    assert "search.py:Searcher.work" in way.functions
+    assert "collections.py:Collection.work" in way.functions
     assert sys.getprofile() is None
 
 
