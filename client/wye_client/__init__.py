@@ -12,30 +12,20 @@ The modules `wye_client.langchain`,
 from collections.abc import Mapping
 
 from wye_client.client import (
-    Answer,
-    AnswerOptions,
     Client,
     Decision,
-    Document,
     Hit,
     Hits,
     SearchOptions,
-    Turn,
-    Written,
     WyeError,
 )
 
 __all__ = [
-    "Answer",
-    "AnswerOptions",
     "Client",
     "Decision",
-    "Document",
     "Hit",
     "Hits",
     "SearchOptions",
-    "Turn",
-    "Written",
     "WyeError",
 ]
 

@@ -8,16 +8,16 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from wye_client import Client, Document, Turn, Written, WyeError
+from wye_client import Client, WyeError
 
-from tests.live import LocalServer, listening, send, until
+from tests.live import LocalServer, listening, send
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.service.app import build
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
-from wye.service.settings import DocumentSettings, ServeSettings, ServiceSettings
+from wye.service.settings import ServeSettings, ServiceSettings
 
 BRIDGES = (
     Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"n": -2}),
@@ -35,47 +35,28 @@ def folder(tmp_path: Path, fake_models: None) -> Path:
 
 @pytest.fixture
 def secret() -> tuple[str, str]:
-    made, key = new_key("ada", [Scope.WRITE])
+    made, key = new_key("ada", [Scope.READ])
     return made, str(key)
 
 
 @pytest.fixture
 def url(folder: Path, secret: tuple[str, str]) -> Iterator[str]:
-    settings = ServiceSettings(
-        serve=ServeSettings(keys=(secret[1],), refresh_seconds=0.05),
-        documents=DocumentSettings(direct_passages=2),
-    )
+    settings = ServiceSettings(serve=ServeSettings(keys=(secret[1],)))
     with listening(build(settings, {"default": partial(Session.open, settings, folder)})) as url:
         yield url
 
 
-def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> None:
+def test_passages_are_found(url: str, secret: tuple[str, str]) -> None:
     with Client(url, secret[0]) as wye:
-        assert wye.collections() == ["default"]
         hits = wye.search(QUESTION, route="dense", k=2)
         assert (hits.route, hits.decision.reason) == ("dense", "forced")
         assert [passage.rank for passage in hits.passages] == [1, 2]
         assert hits.raw["index"]["collection"] == "default"
-        documents = [Document(f"d/{n} #", f"The bridge {n}.", "B", {"n": n}) for n in range(5)]
-        written = wye.add(documents)
-        assert written == Written(5, 0, 0, 0, written.version), "as a job, since they are many"
-        assert wye.add(documents[:1]).unchanged == 1
-        assert wye.document("d/3 #") == documents[3]
-        until(
-            lambda: wye.search(QUESTION, route="dense").raw["index"]["version"] >= written.version
-        )
-        history: list[Turn] = [{"role": "user", "content": "Hello."}]
-        answer = wye.answer("Which bridge 3?", route="lexical", k=1, history=history)
-        assert (answer.generator, answer.finish_reason, answer.usage) == ("extractive", "stop", {})
-        assert [part["passages"] for part in answer.segments] == [[1]]
-        assert answer.citations[0]["sentences"][0]["text"] == "The bridge 3."
-        assert answer.found.passages[0].metadata == {"n": 3}
-        hits = wye.search("bridge", route="lexical", filter={"type": "gte", "key": "n", "value": 3})
-        assert {passage.metadata["n"] for passage in hits.passages} == {3, 4}
-        assert wye.delete(["d/3 #"]) == 1
-        assert wye.delete("d/4 #") == 1
-        with pytest.raises(WyeError, match="no document 'd/3 #'") as error:
-            wye.document("d/3 #")
+        within = {"type": "gte", "key": "n", "value": -1}
+        (passage,) = wye.search("bridge", route="lexical", filter=within).passages
+        assert (passage.document, passage.metadata) == ("tower", {"n": -1})
+        with pytest.raises(WyeError, match="no collection 'elsewhere'") as error:
+            wye.search(QUESTION, collection="elsewhere")
         assert error.value.status == 404
         assert error.value.request_id
 
@@ -88,7 +69,7 @@ def test_a_key_comes_from_the_environment(
     assert error.value.status == 401
     monkeypatch.setenv("WYE_KEY", secret[0])
     with Client(url) as wye:
-        assert wye.collections() == ["default"]
+        assert wye.search(QUESTION, route="lexical").passages
 
 
 Replies = list[tuple[int, dict[str, str], str]]
