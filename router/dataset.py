@@ -18,7 +18,7 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import has_columns
 from wye.backends.trigraph.hops import Hop, second_hops
-from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, WordCoverage
+from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, Ranking, WordCoverage
 from wye.router.settings import Settings
 from wye.router.snapshot import FurtherArm, Snapshot
 from wye.router.types import Route
@@ -190,8 +190,9 @@ class DatasetSnapshot(Snapshot):
         """Title and text of passages, in the order asked for."""
         return [(passage.title, passage.text) for passage in self._version.passages(ids)]
 
-    def vectors(self, ids: Sequence[str]) -> Float32:
-        """(n, d) vectors of passages, in the order asked for."""
+    def vectors(self, ranking: Ranking) -> Float32:
+        """(n, d) vectors of a ranking's passages, in its order."""
+        ids = ranking.ids()
         rows = {row.id: row.vector for row in self._version.rows_of(ids)}
         return np.array([rows[id_] for id_ in ids], np.float32)
 

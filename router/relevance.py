@@ -247,8 +247,7 @@ def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
 
 
 def _cosine(hit: RankedHit) -> float:
-    sources = hit.sources
-    return next((source.score for source in sources if source.retriever == Route.DENSE), math.nan)
+    return next((each.score for each in hit.sources if each.retriever == Route.DENSE), math.nan)
 
 
 class Evidence:

@@ -37,6 +37,7 @@ from wye.backends.types import (
     Query,
     Ranking,
     Retriever,
+    RowHits,
     TextScorer,
     WordCoverage,
 )
@@ -249,9 +250,12 @@ class Snapshot:
         rows, titles = self.corpus.rows(ids), self.corpus.titles
         return [*zip([titles[row] for row in rows], self.corpus.texts(rows), strict=True)]
 
-    def vectors(self, ids: Sequence[str]) -> Float32:
-        """(n, d) vectors of passages, in the order of the ids."""
-        return self.corpus.vectors[np.array(self.corpus.rows(ids), np.int64)]
+    def vectors(self, ranking: Ranking) -> Float32:
+        """(n, d) vectors of a ranking's passages, in its order."""
+        hits, corpus = ranking.hits, self.corpus
+        if isinstance(hits, RowHits) and hits.ids is corpus.ids:
+            return corpus.vectors[hits.rows]
+        return corpus.vectors[np.array(corpus.rows(ranking.ids()), np.int64)]
 
     def _kept(self, part: str, settings: object, make: Callable[[Path | None], Arrays]) -> Arrays:
         """Arrays derived from the corpus and settings: those of its files, or made and written.

@@ -11,7 +11,7 @@ say the same (see `are_copies`), one keeps its rank.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -384,21 +384,17 @@ def fold(
     hits, ids = ranking.hits, ranking.ids(MOST_COMPARED)
     if not ids:
         return replace(ranking, hits=hits[:depth]), {}
-    vectors = arms.vectors(ids)
+    vectors = arms.vectors(replace(ranking, hits=hits[:MOST_COMPARED]))
     cosines = products_of_all(vectors, vectors)  # BLAS's threads would spin on after it
     pairs = [(a, b) for a, b in np.argwhere(cosines >= LEAST_COSINE).tolist() if a > b]
     if not pairs:
         return replace(ranking, hits=hits[:depth]), {}
     near = sorted({at for pair in pairs for at in pair})
-    texts = dict(zip(near, arms.texts([ids[at] for at in near]), strict=True))
-
-    @cache
-    def words(at: int) -> list[str]:
-        return words_as_written("\n".join(texts[at]))
-
+    texts = zip(near, arms.texts([ids[at] for at in near]), strict=True)
+    words = {at: words_as_written("\n".join(text)) for at, text in texts}
     best: dict[int, int] = {}  # a moved hit -> the hit that it repeats
     for later, earlier in pairs:  # by the later hit, then by the earlier one
-        if later not in best and earlier not in best and are_copies(words(earlier), words(later)):
+        if later not in best and earlier not in best and are_copies(words[earlier], words[later]):
             best[later] = earlier
     if not best:
         return replace(ranking, hits=hits[:depth]), {}
