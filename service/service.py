@@ -18,8 +18,7 @@ from wye.router.request_log import RETRIEVAL, RequestLog
 from wye.router.types import Decision, Route
 from wye.service.answers.generate import AnswerGenerator
 from wye.service.arms.arm import BreakerState, RemoteArm, RemoteOutcome
-from wye.service.arms.budget import Budget, open_ledger
-from wye.service.arms.gate import Gate
+from wye.service.arms.gate import Budget, Gate, open_ledger
 from wye.service.batching import Batcher, Room, unless_gone
 from wye.service.collections import (
     INDEX,
