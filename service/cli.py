@@ -44,22 +44,6 @@ COMMANDS: Mapping[Callable[..., None], str] = {
 }
 """Commands, each with an example."""
 
-_REMOVED = {
-    "doctor": "`wye serve` says at its start what keeps it from working",
-    "features": "`wye route QUESTION --explain --json`",
-    "migrate": "`wye index OLD-INDEX --index NEW`",
-    "refine": "`statements` in the file that is indexed, which docs/examples/extract.py writes",
-    "index --strict": "`skipped` in what `wye index --json` prints",
-    "index --entity-vectors": "`wye index --preset linearrag`",
-    "index --address": "the variable RAY_ADDRESS",
-    "serve --router": "the variable WYE_ROUTER__MODEL",
-    "serve --thresholds": "the variable WYE_ROUTER__THRESHOLDS",
-    "serve --workers": "more `wye serve`, each with its port, behind a proxy",
-    "search --arms": "`wye serve --arms FILE` and `wye search --url`",
-    "route --arms": "`wye serve --arms FILE` and `POST /v1/route`",
-}
-"""Commands and options of earlier versions, and what to use instead."""
-
 _KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
 
 
@@ -126,11 +110,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         written, 130 after Ctrl-C, otherwise that of the command.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    options = (f"{words[0]} {word.partition('=')[0]}" for word in words[1:])
-    for name in [*words[:1], *options]:
-        if name in _REMOVED:
-            say(f"Error: `wye {name}` was removed. Instead: {_REMOVED[name]}.")
-            return USER_ERROR
     app, errors = build(words)
     try:
         app(arguments, prog_name="wye")

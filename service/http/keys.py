@@ -75,8 +75,6 @@ def parse_key(line: str, where: str) -> Key:
     """The key of a line; a `ServiceError` does not repeat the line, which may be a secret."""
     match = _LINE.fullmatch(line.strip())
     scopes = match["scopes"].split("+") if match else []
-    if "admin" in scopes:
-        raise ServiceError(f"{where} has the scope admin, which could do what write can; write it.")
     if match is None or not set(scopes) <= set(Scope):
         raise ServiceError(f"{where} is not a hashed API key; {MADE_BY}.")
     filter_ = unquote(match["filter"] or "")

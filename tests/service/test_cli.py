@@ -203,8 +203,6 @@ def test_questions_on_standard_input(
         (["delete"], "Delete what?"),
         (["index", "missing.jsonl"], "There is no file or folder missing.jsonl"),
         (["index", "missing.jsonl", "--preset", "x"], "There is no preset 'x'"),
-        (["doctor"], "`wye doctor` was removed. Instead: `wye serve` says"),
-        (["index", "x.txt", "--strict=1"], "`wye index --strict` was removed. Instead: `skipped`"),
     ],
 )
 def test_mistakes_are_one_sentence(index: Path, wye: Run, arguments: list[str], says: str) -> None:
