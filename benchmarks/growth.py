@@ -247,10 +247,10 @@ def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
         for route in (Route.DENSE, Route.GRAPH, Route.FUSION, Route.AUTO):
             figures |= _milliseconds(session, route, questions[1:], route, None)
         figures |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
-        if session.settings.engine == "dataset":
-            figures |= _reads(session, questions[1:])
         gc.collect()
         figures["memory of its own, MB"] = own_memory(process) - before
+        if session.settings.engine == "dataset":  # with caches of its own
+            figures |= _reads(session, questions[1:])
     return figures
 
 

@@ -6,7 +6,6 @@ mention a new name before the columns are made again.
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -55,7 +54,7 @@ from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Progress, Silent
 
-_FORMAT = 4
+_FORMAT = 5
 """Changes with what the columns hold, so that those of an earlier release are made again."""
 LEAST_TRAINED = 256
 """Fewer vectors are scanned by Lance, without an index."""
@@ -300,9 +299,9 @@ def _counts_of(writer: Writer, ids: Sequence[str]) -> Counts:
     counts = Counts()
     if ids:
         with writer.index.reading():
-            table = writer.dataset.to_table([GRAPH, "metadata"], filter=any_of("id", ids))
-        for packed, metadata in zip(*table.to_pydict().values(), strict=True):
-            counts.add(Row(-1, packed, writer.index.dimension), json.loads(metadata))
+            table = writer.dataset.to_table([GRAPH], filter=any_of("id", ids))
+        for packed in table[GRAPH].to_pylist():
+            counts.add(Row(-1, packed, writer.index.dimension))
     return counts
 
 
@@ -367,6 +366,7 @@ def _rows(table: WordTable, corpus: Corpus) -> list[NewRow]:
             passage.document,
             passage.chunk,
             passage.title,
+            passage.text,
             passage.metadata,
             tokens_of(f"{passage.title}\n{passage.text}", settings),
             *_names_of(corpus, graph, row, titles),

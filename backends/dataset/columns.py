@@ -8,6 +8,7 @@ Names are stored as hashes of 64 bits, since Lance splits texts at blanks and na
 """
 
 import json
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +25,14 @@ from wye.backends.notations import notations
 from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, engine_fields
 from wye.backends.text import singular, starts_like_a_name, terms, tokenise
 from wye.backends.trigraph.names import MAX_WORDS
-from wye.backends.types import Float16, Int32, Int64, Metadata
+from wye.backends.types import Float16, Int32, Int64, Metadata, Passage
 
 UInt64 = NDArray[np.uint64]
 
 LENGTHS = "  "
 """Separates words from notations in the tokens, which Lance ignores: these add no length."""
 MENTIONED, TITLED = "k", "t"
-"""First letters of a key's words: the passage mentions the name, or is titled by it."""
+"""Last letters of a key's words: the passage mentions the name, or is titled by it."""
 _INT, _HASH, _HALF = "<i4", "<u8", "<f2"
 
 
@@ -41,8 +42,8 @@ def hashed(text: str) -> int:
 
 
 def key_word(kind: str, hash_: int) -> str:
-    """The word that stands for a name in the column of keys."""
-    return f"{kind}{hash_:016x}"
+    """The word that stands for a name in the column of keys, of 48 bits: Lance keeps all words."""
+    return urlsafe_b64encode((hash_ >> 16).to_bytes(6, "big")).decode() + kind
 
 
 def spelling(key: str) -> str:
@@ -120,6 +121,7 @@ class NewRow:
     document: str
     chunk: int
     title: str
+    text: str
     metadata: Metadata
     tokens: str
     names: Sequence[Name]
@@ -141,7 +143,8 @@ class NewRow:
     def packed(self) -> bytes:
         """What ranking needs, as one value: each further column of a row is a read of its own."""
         head = json.dumps([self.id, self.document, self.chunk, self.title, self.tokens]).encode()
-        texts = [name.key for name in self.names], [name.shown for name in self.names], self.tagged
+        names = [name.key for name in self.names], [name.shown for name in self.names]
+        texts = *names, self.tagged, self.text, dict(self.metadata)
         counts = [(name.passages, name.titles, name.is_phrase) for name in self.names]
         sizes = [len(self.vectors), len(counts), len(self.mentions), len(self.titles), len(head)]
         arrays = (
@@ -178,12 +181,8 @@ class Row:
         both: Float16 = self._next(_HALF, vectors * dimension).reshape(vectors, dimension)
         self.vector, self.sentences = both[0], both[1:]
         self._at += head
-        fields = json.loads(packed[self._at - head : self._at])
-        self.id: str = fields[0]
-        self.document: str = fields[1]
-        self.chunk: int = fields[2]
-        self.title: str = fields[3]
-        self.tokens: str = fields[4]
+        fields: tuple[str, str, int, str, str] = json.loads(packed[self._at - head : self._at])
+        self.id, self.document, self.chunk, self.title, self.tokens = fields
 
     def _next(self, kind: str, size: int) -> NDArray[Any]:
         array = np.frombuffer(self._packed, kind, size, self._at)
@@ -191,13 +190,24 @@ class Row:
         return array
 
     @cached_property
-    def _texts(self) -> tuple[list[str], list[str], list[list[str]]]:
-        keys, shown, tagged = json.loads(self._packed[self._at :])
-        return keys, shown, tagged
+    def _texts(self) -> tuple[list[str], list[str], list[list[str]], str, Metadata]:
+        keys, shown, tagged, text, metadata = json.loads(self._packed[self._at :])
+        return keys, shown, tagged, text, metadata
+
+    @property
+    def metadata(self) -> Metadata:
+        """The passage's metadata."""
+        return self._texts[4]
+
+    @property
+    def passage(self) -> Passage:
+        """The passage, without statements."""
+        text, metadata = self._texts[3:]
+        return Passage(self.id, self.title, text, metadata, self.document, self.chunk)
 
     def name(self, position: int) -> Name:
         """A name in it."""
-        keys, shown, _ = self._texts
+        keys, shown, *_ = self._texts
         passages, titles, is_phrase = self.counts[position].tolist()
         return Name(keys[position], shown[position], passages, titles, bool(is_phrase))
 
@@ -212,9 +222,10 @@ class Row:
 
     def with_vectors(self, vectors: Float16) -> NewRow:
         """The row to be stored anew, with other vectors."""
-        of_passage = self.id, self.document, self.chunk, self.title
+        _, _, tagged, text, metadata = self._texts
+        of_passage = self.id, self.document, self.chunk, self.title, text, metadata, self.tokens
         numbers = self.mentions.tolist(), self.titles.tolist()
-        return NewRow(*of_passage, {}, self.tokens, self.names, *numbers, self._texts[2], vectors)
+        return NewRow(*of_passage, self.names, *numbers, tagged, vectors)
 
     @cached_property
     def times(self) -> Int64:

@@ -32,7 +32,6 @@ from wye.backends.trigraph.graph import (
     MIN_PHRASE_PASSAGES,
 )
 from wye.backends.trigraph.settings import AssemblySettings
-from wye.backends.types import Metadata
 
 _COUNTED = ("names", "titles", "tokens", "labels", "phrases")
 
@@ -66,7 +65,7 @@ class Counts:
         """Count rows that are to be stored."""
         counts = cls()
         for row in rows:
-            counts.add(row, row.metadata)
+            counts.add(row)
         return counts
 
     @classmethod
@@ -83,7 +82,7 @@ class Counts:
                 getattr(total, name).update(getattr(counts, name))
         return total
 
-    def add(self, row: NewRow | Row, metadata: Metadata) -> None:
+    def add(self, row: NewRow | Row) -> None:
         """Count a row."""
         tokens = row.tokens
         self.passages += 1
@@ -99,7 +98,7 @@ class Counts:
             tagged = chain.from_iterable(row.tagged)
             self.shown.update((mention_key(surface), surface.strip()) for surface in tagged)
         self.tokens.update({*tokens.split()})
-        self.labels.update({canonical_json([*pair]) for pair in pairs_of(metadata)})
+        self.labels.update({canonical_json([*pair]) for pair in pairs_of(row.metadata)})
 
     def words(self, sign: int = 1) -> Iterator[tuple[Pair, Word]]:
         """The entries of the table of words; of equally spelt names the one to be found is first.

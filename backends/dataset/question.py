@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _KEYED = 300
 """Rows with some of the names that are looked at, to choose the best of them."""
 MOST_KEYS = 200
-"""Names whose passages are looked for at a time."""
+"""Names whose passages are looked for at a time; each that is found takes three reads."""
+_NAMES = 16
+"""Names of the first passages whose mentions are looked for."""
 
 
 class InDataset:
@@ -76,12 +78,12 @@ class InDataset:
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
         """See `PassageSource`."""
-        rarest = names[np.argsort(self.degree(names), kind="stable")]
+        degree = self.degree(names)
+        rarest = names[np.lexsort((degree, degree < 2))]  # last what only these passages mention
         titles = rarest[self.title_counts(rarest) > 0].tolist()
-        both = [MENTIONED, TITLED]
         begun = [
-            self._begin(reached.tolist(), both),
-            self._begin(rarest.tolist(), both),
+            self._begin(reached.tolist(), [MENTIONED, TITLED]),
+            self._begin(rarest[:_NAMES].tolist(), [MENTIONED]),
             self._begin(titles, [TITLED]),
         ]
         return union(*(self._closest(each, most) for each in begun))

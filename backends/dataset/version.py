@@ -1,7 +1,7 @@
 """One version of a dataset: what Lance's indices find in it, and bounded caches of what is read."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -12,19 +12,17 @@ from lance.query import MatchQuery
 from wye.backends.dataset.columns import Row, key_word, label, spellings
 from wye.backends.dataset.words import NAME, TERM, Pair, Word, WordTable
 from wye.backends.errors import IndexMismatchError
-from wye.backends.filters import Columns, Combination, Comparison, Filter, check
+from wye.backends.filters import Columns, Combination, Filter, check
 from wye.backends.filters import _comparisons as comparisons_of
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import (
     GRAPH,
     KEYS,
     LABELS,
-    PASSAGE_COLUMNS,
     TOKENS,
     any_of,
     dimension_of,
     has_columns,
-    to_passages,
 )
 from wye.backends.text import tokenise
 from wye.backends.types import Float32, Passage
@@ -34,11 +32,9 @@ V = TypeVar("V")
 
 _PROBES = 40
 """Lists of the vector index that are compared with a question."""
-CACHED_ROWS = 20_000
-"""Rows that are kept in memory, 7 kB each, and up to 15 with what was read of their words."""
-_CACHED_TEXTS = 1_000
-_CACHED_WORDS = 100_000
-_NEGATED = ("ne", "nin")
+CACHED_ROWS = 4_000
+"""Rows that are kept in memory, 8 kB each, and up to 16 with what was read of their words."""
+_CACHED_WORDS = 20_000
 
 
 class Cache(Generic[K, V]):
@@ -103,7 +99,6 @@ class DatasetVersion:
             )
         self.dimension = dimension_of(self.dataset.schema)
         self._rows: Cache[int, Row] = Cache(CACHED_ROWS)
-        self._passages: Cache[int, Passage] = Cache(_CACHED_TEXTS)
         self._addresses: Cache[str, int] = Cache(CACHED_ROWS)
         self._words: Cache[Pair, Word | None] = Cache(_CACHED_WORDS)
 
@@ -199,14 +194,8 @@ class DatasetVersion:
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order, without statements; unknown ids are left out."""
-
-        def load(missing: list[int]) -> dict[int, Passage]:
-            table = self._take(missing, [*PASSAGE_COLUMNS])
-            return dict(zip(missing, to_passages(table), strict=True))
-
-        addresses = self.addresses(ids)
-        passages = self._passages.of(addresses.values(), load)
-        return [passages[addresses[id_]] for id_ in ids if id_ in addresses]
+        passages = {row.id: row.passage for row in self.rows_of(ids)}
+        return [passages[id_] for id_ in ids if id_ in passages]
 
     def sentences(self, chosen: Sequence[tuple[int, int]]) -> list[str]:
         """Texts of sentences by the address of their row and their position in it."""
@@ -227,15 +216,27 @@ class DatasetVersion:
         Raises:
             FilterError: See `filters.check`.
         """
-        values: dict[str, list[Any]] = {}
-        if any(comparisons_of(filter_)) or not all(map(_is_exact, _every(filter_))):
-            with self.index.reading():
-                for key, value in self.table.labels:
-                    values.setdefault(key, []).append(value)
-        if self.count:
-            columns = Columns([{key: several} for key, several in values.items()])
-            check(filter_, columns)
-        return _sql(filter_, values)
+        if self.count and any(comparisons_of(filter_)):
+            check(filter_, Columns([{key: several} for key, several in self._values.items()]))
+        return self._sql(filter_)
+
+    @property
+    def _values(self) -> Mapping[str, Sequence[Any]]:
+        with self.index.reading():
+            return self.table.labels
+
+    def _sql(self, filter_: Filter) -> str:
+        """A filter over the column of labels; a row without labels satisfies nothing."""
+        if isinstance(filter_, Combination):
+            return "(" + f" {filter_.type.upper()} ".join(map(self._sql, filter_.filters)) + ")"
+        chosen: Sequence[object] = filter_.values
+        if filter_.type not in ("eq", "ne", "in", "nin"):
+            several = self._values.get(filter_.key, ())
+            mask = Columns([{filter_.key: value} for value in several]).mask(filter_)
+            chosen = [value for value, passes in zip(several, mask.tolist(), strict=True) if passes]
+        words = ", ".join(f"'{label(filter_.key, value)}'" for value in chosen)
+        has_any = f"array_has_any({LABELS}, make_array({words}))" if words else "FALSE"
+        return f"NOT {has_any}" if filter_.type in ("ne", "nin") else has_any
 
 
 def _addresses(rows: pa.Table) -> list[int]:
@@ -255,34 +256,3 @@ def require_columns(path: object, schema: pa.Schema) -> None:
             f"`wye index --engine dataset --index {path}`, or search it in memory with "
             "WYE_ENGINE=memory."
         )
-
-
-def _every(filter_: Filter) -> Iterator[Comparison]:
-    if isinstance(filter_, Comparison):
-        yield filter_
-    else:
-        for nested in filter_.filters:
-            yield from _every(nested)
-
-
-def _is_exact(comparison: Comparison) -> bool:
-    return comparison.type in ("eq", "ne", "in", "nin")
-
-
-def _sql(filter_: Filter, values: Mapping[str, Sequence[Any]]) -> str:
-    """A filter over the column of labels; a row without labels satisfies nothing.
-
-    Args:
-        values: Key -> its values in the corpus, from which those in a range are chosen.
-    """
-    if isinstance(filter_, Combination):
-        joint = f" {filter_.type.upper()} "
-        return "(" + joint.join(_sql(nested, values) for nested in filter_.filters) + ")"
-    chosen: Sequence[object] = filter_.values
-    if not _is_exact(filter_):
-        several = values.get(filter_.key, ())
-        mask = Columns([{filter_.key: value} for value in several]).mask(filter_)
-        chosen = [value for value, passes in zip(several, mask.tolist(), strict=True) if passes]
-    words = ", ".join(f"'{label(filter_.key, value)}'" for value in chosen)
-    has_any = f"array_has_any({LABELS}, make_array({words}))" if words else "FALSE"
-    return f"NOT {has_any}" if filter_.type in _NEGATED else has_any

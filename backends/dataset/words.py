@@ -163,11 +163,14 @@ class WordTable:
         return np.sort(numbers, kind="stable")  # is quick, since they mostly are in order
 
     @cached_property
-    def labels(self) -> Sequence[tuple[str, object]]:
-        """Every metadata key with every of its values."""
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """Every metadata key with its values."""
         rows = self._dataset.to_table(["word"], filter=any_of("kind", [LABEL]))
         words = (Word(*json.loads(word)) for word in rows["word"].to_pylist())
-        return [tuple(json.loads(word.text)) for word in words if word.passages > 0]
+        values: dict[str, list[Any]] = {}
+        for key, value in (json.loads(word.text) for word in words if word.passages > 0):
+            values.setdefault(key, []).append(value)
+        return values
 
     def changed(self, about: About, several: Iterable[tuple[Pair, Word]]) -> None:
         """Write a version with other counts.
@@ -184,7 +187,7 @@ class WordTable:
             self._dataset.restore()  # type: ignore[no-untyped-call]
         merge = self._dataset.merge_insert("hash")
         merge.when_matched_update_all().when_not_matched_insert_all().execute(_table(more, about))
-        newest = lance.dataset(self._dataset.uri)
+        newest = lance.dataset(self._dataset.uri, session=self._dataset.session())
         if len(newest.get_fragments()) > _MOST_FRAGMENTS:
             newest.optimize.compact_files()
             newest.optimize.optimize_indices()

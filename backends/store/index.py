@@ -31,6 +31,7 @@ from wye.backends.store.versions import (
     PASSAGES,
     ROWS_PER_FRAGMENT,
     Mark,
+    Opened,
     Record,
     Survey,
     address_of,
@@ -46,6 +47,7 @@ from wye.backends.store.versions import (
     has_versions,
     manifest_name,
     newest_mark,
+    open_dataset,
     read_record,
     reading,
     set_aside,
@@ -116,8 +118,10 @@ class PassageStore:
         return f"{address_of(self.path) or self.path}/{name}"
 
     @classmethod
-    def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> "PassageStore":
-        """Open the newest version; `fingerprint` is as for `check`.
+    def open(
+        cls, path: str | Path, fingerprint: Mapping[str, str] | None = None, opened: Opened = None
+    ) -> "PassageStore":
+        """Open the newest version; `fingerprint` is as for `check`, `opened` as for `Survey`.
 
         Raises:
             IndexNotFoundError: There is no index, an incomplete one, or something else.
@@ -128,13 +132,13 @@ class PassageStore:
         if address_of(folder):
             from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
 
-            return RemoteStore.open(folder, fingerprint)
+            return RemoteStore.open(folder, fingerprint, opened)
         if not has_versions(folder):
             raise IndexNotFoundError(
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
             )
-        survey = Survey(folder)
+        survey = Survey(folder, opened=opened)
         dataset, fault, _ = survey.newest_whole()
         return cls(folder, dataset, survey.mark, fault).check(fingerprint)
 
@@ -166,7 +170,7 @@ class PassageStore:
 
     def beside(self, name: str) -> lance.LanceDataset:
         """The newest version of a dataset of the index."""
-        return lance.dataset(self.uri(name), storage_options=self.options)
+        return open_dataset(self.uri(name), opened=self._dataset, options=self.options)
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance and Arrow raise while this is read, and further errors, into ours."""
@@ -195,7 +199,7 @@ class PassageStore:
         Raises:
             IndexMismatchError: The index was made again with another analyser.
         """
-        return self if self.is_newest else self.open(self.path, self.fingerprint)
+        return self if self.is_newest else self.open(self.path, self.fingerprint, self._dataset)
 
     @property
     def is_newest(self) -> bool:

@@ -18,7 +18,15 @@ import lance
 from wye.backends.errors import IndexLockedError, IndexNotFoundError, ReadOnlyError, StoreError
 from wye.backends.store.index import KEEP_VERSIONS, PassageStore, Writer
 from wye.backends.store.schema import passage_schema
-from wye.backends.store.versions import PASSAGES, ROWS_PER_FRAGMENT, Record, address_of, reason_of
+from wye.backends.store.versions import (
+    PASSAGES,
+    ROWS_PER_FRAGMENT,
+    Opened,
+    Record,
+    address_of,
+    open_dataset,
+    reason_of,
+)
 
 REFUSED = "the store refuses these credentials, or their rights"
 ABSENT = "there is nothing at this address"
@@ -64,12 +72,14 @@ class RemoteStore(PassageStore):
         return cls.open(folder, fingerprint)
 
     @classmethod
-    def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> Self:
+    def open(
+        cls, path: str | Path, fingerprint: Mapping[str, str] | None = None, opened: Opened = None
+    ) -> Self:
         """See `PassageStore`."""
         folder = Path(path)
         address = address_of(folder)
         try:
-            dataset = lance.dataset(f"{address}/{PASSAGES}", storage_options=cls.options)
+            dataset = open_dataset(f"{address}/{PASSAGES}", opened=opened, options=cls.options)
         except (OSError, ValueError) as error:
             raise IndexNotFoundError(
                 f"There is no index at {address} that can be read: {_cause_of(error)}. Check the "

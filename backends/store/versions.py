@@ -23,6 +23,7 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+from lance.dataset import Session  # type: ignore[attr-defined]
 
 from wye.backends.errors import IndexDamagedError
 from wye.backends.files import sync, write_atomically
@@ -39,6 +40,8 @@ _ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 Mark = tuple[int, int, int] | None
+Opened = lance.LanceDataset | None
+Options = dict[str, str] | None
 # Larger fragments are not merged, so that no write waits long. With a million rows, that would make
 # questions no faster, and a write less than 0.1 s faster.
 ROWS_PER_FRAGMENT = 8_192
@@ -47,6 +50,7 @@ TIERS = (1_024, ROWS_PER_FRAGMENT)
 # A process that follows an index holds some kilobytes for each: with many small writes, an hour of
 # versions would take megabytes.
 MOST_VERSIONS = 1_000
+_INDEX_BYTES, _METADATA_BYTES = 160_000_000, 32_000_000
 _LEAST_DROPPED = 0.25
 """Versions are dropped only if at least this share of them can be."""
 
@@ -89,7 +93,7 @@ class Survey:
         self,
         folder: Path,
         read: Callable[[lance.LanceFragment], None] | None = None,
-        opened: lance.LanceDataset | None = None,
+        opened: Opened = None,
     ) -> None:
         """Read the record.
 
@@ -100,7 +104,7 @@ class Survey:
         """
         self.folder, self._passages = folder, folder / PASSAGES
         self._read = read
-        self._open = opened.checkout_version if opened else partial(lance.dataset, self._passages)
+        self._open = opened.checkout_version if opened else partial(open_dataset, self._passages)
         self._checked: dict[tuple[str, ...], str] = {}  # files of a fragment -> what is wrong
         self.record, self.fault = Record(), ""
         try:  # before listing versions, since writers record a version after making it
@@ -170,6 +174,14 @@ def address_of(folder: Path) -> str:
         return ""
     root = "/" if match[1] == _IN_LOCAL_STORE else ""
     return f"{match[1]}://{root}{str(folder)[match.end() :]}"
+
+
+def open_dataset(
+    uri: str | Path, version: int | None = None, *, opened: Opened = None, options: Options = None
+) -> lance.LanceDataset:
+    """Open a dataset with the caches of an opened one, or with new ones; Lance's would be 7 GB."""
+    session = opened.session() if opened else Session(_INDEX_BYTES, _METADATA_BYTES)
+    return lance.dataset(uri, version, session=session, storage_options=options)
 
 
 def check_files(

@@ -221,9 +221,9 @@ def test_what_is_read_does_not_grow_with_the_index(
         read.append(rows.num_rows * rows.num_columns)
         return rows
 
-    def noted_open(path: Path, version: int | None = None) -> lance.LanceDataset:
+    def noted_open(path: Path, *args: Any, **options: Any) -> lance.LanceDataset:  # noqa: ANN401
         opened.append(path)
-        return open_dataset(path, version)
+        return open_dataset(path, *args, **options)
 
     monkeypatch.setattr(lance.LanceDataset, "to_table", lambda *a, **k: noted(to_table(*a, **k)))
     monkeypatch.setattr(
