@@ -32,7 +32,7 @@ from wye.backends.text import (
     words_before_stemming,
     words_of,
 )
-from wye.backends.types import Float64, Mask, RankedHit, Ranking
+from wye.backends.types import Float64, Mask, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
@@ -233,7 +233,8 @@ def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
     if route == Route.DENSE:
         return route, Evidence(ranking, scores, scores)
     curves, furthest = str(route), 0.0
-    cosines = np.array([_cosine(hit) for hit in ranking.ranking.hits])
+    of_hits = ({each.retriever: each.score for each in hit.sources} for hit in ranking.ranking.hits)
+    cosines = np.array([by_arm.get(Route.DENSE, math.nan) for by_arm in of_hits])
     if route == Route.GRAPH:
         scores = log_share(scores, scores[0])
     elif route != Route.LEXICAL:
@@ -244,10 +245,6 @@ def evidence_on(ranking: RouteRanking, depth: int) -> tuple[str, "Evidence"]:
             furthest = float(ranking.dense.scores[:depth][-1])
             cosines = np.where(np.isnan(cosines), furthest, cosines)
     return curves, Evidence(ranking, scores, cosines, furthest)
-
-
-def _cosine(hit: RankedHit) -> float:
-    return next((each.score for each in hit.sources if each.retriever == Route.DENSE), math.nan)
 
 
 class Evidence:
@@ -268,86 +265,169 @@ class Evidence:
     """
 
     def __init__(
-        self,
-        ranking: RouteRanking,
-        scores: Float64,
-        cosines: Float64,
-        furthest: float = 0.0,
+        self, ranking: RouteRanking, scores: Float64, cosines: Float64, furthest: float = 0.0
     ) -> None:
-        """Compare the words of a question with those of its passages.
+        """Compare the t content words of a question with those of its passages.
 
         Args:
             scores: Scores (n,) by the route; NaN if not known.
             cosines: Cosines (n,) of the passages; NaN if not known.
             furthest: Cosine of the last passage of the dense list; 0 if it was not fused.
         """
-        texts, heads = ranking.texts, [title for title, _ in ranking.texts]
-        all_terms = set(content_terms(ranking.question))
-        terms = sorted(all_terms - ASKING_WORDS) or sorted(all_terms)
+        self._ranking, texts, question = ranking, ranking.texts, ranking.question
+        every = sorted({*content_terms(question)})
+        self._terms = terms = [term for term in every if term not in ASKING_WORDS] or every
+        self._weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
+        heads = [_between_blanks(title) for title, _ in texts]
         bodies = [_between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts]
-        whole = [_between_blanks(head) + body for head, body in zip(heads, bodies, strict=True)]
+        self._whole = whole = [head + body for head, body in zip(heads, bodies, strict=True)]
+        self._cells = [cells_of(text) for _, text in texts[:FIRST]]
         forms = [[f" {word} " for word in words_of(term)] for term in terms]
         rows = [[any(form in text for form in of_term) for of_term in forms] for text in whole]
-        has_term = np.array(rows, bool).reshape(len(texts), len(terms))
-        weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
-        share = _share(has_term, weights) if terms else np.zeros(len(texts))
-        known = all_terms.union(content_terms(" ".join(ranking.names)))
-        ranks = -np.log(np.arange(1.0, len(texts) + 1))
-        is_new = ~np.logical_or.accumulate(has_term, axis=0)[:-1]  # to each but the first
-        is_new = np.concatenate([np.ones((1, len(terms)), bool), is_new])
-        left = _share(is_new, weights)
-        left[:1] = np.nan
-        hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
-        added, about = _share(has_term & is_new, weights), _named_shares(heads, known)
-        self.passages = np.column_stack(
-            [scores, ranks, share, added, left, about, cosines, _named_above(heads, bodies), hops]
-        )
-        codes = read_wording(ranking.question).codes
-        has_code = having(codes, texts)
-        is_codes = _is_only_codes(ranking.question, terms, codes)
-        self.has_codes: Mask = np.atleast_1d(has_code.all(axis=1) & is_codes)
-        has_all = terms and has_term[:FIRST].all(axis=1).any()
-        self.least = (
-            SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW if has_all else 0.0
-        )
-        first = has_term[:FIRST].copy()
-        for row, column in np.argwhere(~first).tolist():
-            first[row, column] = _has_form(terms[column], whole[row])
-        for number, code in enumerate(codes):
-            of_code = np.isin(terms, content_terms(code.text))
-            first |= has_code[:FIRST, number, None] & of_code
+        self._has_term = np.array(rows, bool).reshape(len(texts), len(terms))
+        self._codes = read_wording(question).codes
+        self._has_code = having(self._codes, texts)
+        is_codes = _is_only_codes(question, terms, self._codes)
+        self.has_codes: Mask = np.atleast_1d(self._has_code.all(axis=1) & is_codes)
+        self.passages = self._on_passages(scores, cosines, _named_above(texts, bodies))
+        first = self._first_in_any_form()
         together: Mask = np.atleast_1d(first.any(axis=0))
-        is_name = _are_names(terms, together, texts[:FIRST], ranking.question)
+        is_name = self._are_names(together)
         # Who asks for a name or a code alone wants what has it.
-        named, beside = weights * is_name, weights * (~is_name | is_name.all())
+        named, beside = self._weights * is_name, self._weights * (~is_name | is_name.all())
         rest = _share(first, beside)
         joint = rest * _share(first, named) if named.any() else rest
-        nearest = np.fmax.reduce(cosines[:FIRST]) - furthest
-        is_spelt = np.array([bool(code.parts) for code in codes], bool)  # neither number nor day
-        is_strange = is_spelt.any() and not has_code[:FIRST, is_spelt].any()
-        written = (*whole[:FIRST], *ranking.ranking.ids(FIRST))
-        is_strange |= any(year not in " ".join(written) for year in _YEAR.findall(ranking.question))
-        of_row, of_text = _said_of_names(ranking, terms, first, is_name, weights)
-        is_strange |= of_row == 0 and not names_somebody(*texts[0], ranking.question)
-        counts = has_term[:FIRST].sum(axis=1)
-        closest = [
-            " ".join(texts[row]) for row in np.flatnonzero(counts == counts.max(initial=0)).tolist()
+        of_row, of_text = self._said_of_names(first, is_name)
+        answer = [
+            _share(together[None], self._weights)[0] if terms else 0.0,
+            np.fmax.reduce(cosines[:FIRST]) - furthest,
+            max(ranking.sentences[:FIRST], default=math.nan),
+            *map(np.fmax.reduce, (rest, joint)),
+            *(of_row, of_text),
+            _share(together[None], self._weights * [not term.isalpha() for term in terms])[0],
         ]
-        self.most = 1.0
+        self.answer: Float64 = np.array(answer)
+        has_all = bool(terms and self._has_term[:FIRST].all(axis=1).any())
+        self.least = SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW * has_all
+        self.most = self._most(row_says_nothing=of_row == 0)
+
+    def _on_passages(self, scores: Float64, cosines: Float64, named: Float64) -> Float64:
+        """The columns of `PASSAGE_EVIDENCE`."""
+        ranking, has_term, weights = self._ranking, self._has_term, self._weights
+        share = _share(has_term, weights) if self._terms else np.zeros(len(has_term))
+        ranks = -np.log(np.arange(1.0, len(has_term) + 1))
+        is_new = ~np.logical_or.accumulate(has_term, axis=0)[:-1]  # to each but the first
+        is_new = np.concatenate([np.ones((1, len(weights)), bool), is_new])
+        added, left = _share(has_term & is_new, weights), _share(is_new, weights)
+        left[:1] = np.nan
+        known = {*content_terms(ranking.question), *content_terms(" ".join(ranking.names))}
+        about = _named_shares([title for title, _ in ranking.texts], known)
+        hops = [ranking.hops.get(id_, 0.0) for id_ in ranking.ranking.ids()]
+        return np.column_stack([scores, ranks, share, added, left, about, cosines, named, hops])
+
+    def _first_in_any_form(self) -> Mask:
+        """(m, t) which words the first passages have, in other forms or as parts of codes, too."""
+        first = self._has_term[:FIRST].copy()
+        for row, column in np.argwhere(~first).tolist():
+            first[row, column] = _has_form(self._terms[column], self._whole[row])
+        for number, code in enumerate(self._codes):
+            of_code = np.isin(self._terms, content_terms(code.text))
+            first |= self._has_code[:FIRST, number, None] & of_code
+        return first
+
+    def _most(self, *, row_says_nothing: bool) -> float:
+        """Answerability at most, where the first row says nothing of its names, or something."""
+        texts, question = self._ranking.texts, self._ranking.question
+        is_spelt = np.array([bool(code.parts) for code in self._codes], bool)  # no number, no day
+        is_strange = is_spelt.any() and not self._has_code[:FIRST, is_spelt].any()
+        written = " ".join((*self._whole[:FIRST], *self._ranking.ranking.ids(FIRST)))
+        is_strange |= any(year not in written for year in _YEAR.findall(question))
+        is_strange |= row_says_nothing and not names_somebody(*texts[0], question)
         if is_strange:
-            self.most = math.nextafter(ABSTAIN_BELOW, 0)
-        elif closest and lacks_value(ranking.question, closest):
-            self.most = math.nextafter(SURE_FROM, 0)
-        self.answer = np.array(
-            [
-                _share(together[None], weights)[0] if terms else 0.0,
-                nearest,
-                max(ranking.sentences[:FIRST], default=math.nan),
-                *map(np.fmax.reduce, (rest, joint)),
-                *(of_row, of_text),
-                _share(together[None], weights * [not term.isalpha() for term in terms])[0],
-            ]
-        )
+            return math.nextafter(ABSTAIN_BELOW, 0)
+        counts = self._has_term[:FIRST].sum(axis=1)
+        rows = np.flatnonzero(counts == counts.max(initial=0)).tolist()
+        lacks = bool(rows) and lacks_value(question, [" ".join(texts[row]) for row in rows])
+        return math.nextafter(SURE_FROM, 0) if lacks else 1.0
+
+    def _said_of_names(self, first: Mask, is_name: Mask) -> tuple[float, float]:
+        """The share of what the question says beside its names that passages say of these.
+
+        That is what passages with all of the names have, or passages whose title is in these: "the
+        phone of the keeper of K-17". The row of a table says with its labels and its file's name
+        all that it is about, while text may use other words, so rows are evidence of their own.
+        Words just before the name of a row, as in "the yacht Saffron", belong to it.
+
+        Args:
+            first: (m, t) which of the first passages have which words.
+            is_name: (t,) which words are names.
+
+        Returns:
+            The share if the first passage is a row with the names, and if not. The other is NaN, or
+            both are: where there is no name, no passage with the names, or no word beside these.
+        """
+        if not is_name.any():
+            return math.nan, math.nan
+        ranking, texts, has_term = self._ranking, self._ranking.texts[:FIRST], first.copy()
+        for row, (id_, cells) in enumerate(
+            zip(ranking.ranking.ids(FIRST), self._cells, strict=True)
+        ):
+            labels = (word for label, _ in cells for word in folded_words(label))
+            of_file, abbreviations = {*content_terms(id_)}, tuple(w for w in labels if len(w) > 2)
+            has_term[row] |= [t in of_file or t.startswith(abbreviations) for t in self._terms]
+        holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
+        if not holders.any():
+            return math.nan, math.nan
+        without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
+        asked: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
+        is_row = bool(holders[0] and self._cells[0])
+        for before, number in reversed([*pairwise(self._order())] if is_row else []):
+            if min(before, number) >= 0 and not asked[number]:
+                asked[before] &= not (has_term[:, before] & has_term[:, number]).any()
+        held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
+        holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
+        said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
+        share = float(_share(said[None], self._weights * asked)[0])
+        return (share, math.nan) if is_row else (math.nan, share)
+
+    def _order(self) -> list[int]:
+        """Number of each word in the order of the question; -1 for other words and for marks."""
+        number_of = {form: n for n, term in enumerate(self._terms) for form in words_of(term)}
+        return [
+            number_of.get(word, -1)
+            for piece in self._ranking.question.split()
+            for word in (*words_before_stemming(piece), *filter(_MARKS.count, piece[-1]))
+        ]
+
+    def _are_names(self, together: Mask) -> Mask:
+        """(t,) which words are names: some of the first passages have them, and all as names.
+
+        A word is no name where a passage writes it with a small letter, except in an address, or
+        labels the cell of a row with it, nor where only this word of a question lacks a capital.
+
+        Args:
+            together: (t,) which words any of the first passages has.
+        """
+        labels = (label.lower() for cells in self._cells for label, _ in cells)
+        parts = [*chain.from_iterable(self._ranking.texts[:FIRST]), *labels]
+        rest = self._ranking.question.split()[1:]
+        if any(piece[:1].isupper() for piece in rest):
+            parts += words_before_stemming(" ".join(filter(str.islower, rest)))
+        pieces = " ".join(parts).split()
+        text = " ".join(["", *pieces, ""])
+        beyond_ascii = () if text.isascii() else {*filterfalse(str.isascii, pieces)}
+        small = {
+            word
+            for piece in (each.strip(_MARKS) for each in beyond_ascii)
+            if piece.isalpha() and piece[0].islower()
+            for word in words_before_stemming(piece)
+        }
+        are_big = together.copy()
+        for number in np.flatnonzero(together).tolist():
+            term, forms = self._terms[number], words_of(self._terms[number])
+            is_plain = term.isalpha() and any(_has_piece(form, text) for form in forms)
+            are_big[number] = not is_plain and small.isdisjoint(forms)
+        return are_big
 
 
 def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -> bool:
@@ -366,87 +446,6 @@ def _has_form(term: str, text: str) -> bool:
     if f"{term} " in text or any(f" {term[at:]} " in text for at in range(2, len(term) - 4)):
         return True
     return stem in text and any(len(rest.partition(" ")[0]) <= 6 for rest in text.split(stem)[1:])
-
-
-def _said_of_names(
-    ranking: RouteRanking, terms: Sequence[str], has_term: Mask, is_name: Mask, weights: Float64
-) -> tuple[float, float]:
-    """The share of what a question says beside its names that the first passages say of these.
-
-    That is what passages with all of the names have, or passages whose title is in these: "the
-    phone of the keeper of K-17". The row of a table says with its labels and its file's name all
-    that it is about, while text may use other words, so rows are evidence of their own. Words just
-    before the name of a row, as in "the yacht Saffron", belong to it.
-
-    Args:
-        has_term: (n, t) which of the first passages have which terms.
-        is_name: (t,) which terms are names.
-        weights: (t,) how rare the terms are.
-
-    Returns:
-        The share if the first passage is a row with the names, and if not. The other is NaN, or
-        both are: where there is no name, no passage with the names, or no word beside these.
-    """
-    if not is_name.any():
-        return math.nan, math.nan
-    texts, has_term = ranking.texts[:FIRST], has_term.copy()
-    for row, (id_, (_, text)) in enumerate(zip(ranking.ranking.ids(FIRST), texts, strict=True)):
-        labels = (word for label, _ in cells_of(text) for word in folded_words(label))
-        of_file, abbreviations = {*content_terms(id_)}, tuple(w for w in labels if len(w) > 2)
-        has_term[row] |= [t in of_file or t.startswith(abbreviations) for t in terms]
-    holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
-    if not holders.any():
-        return math.nan, math.nan
-    without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
-    asked: Mask = np.logical_and(~is_name, [term not in without for term in terms])
-    is_row = bool(holders[0] and cells_of(texts[0][1]))
-    number_of = {form: n for n, term in enumerate(terms) for form in words_of(term)}
-    order = [
-        number_of.get(word, -1)
-        for piece in ranking.question.split()
-        for word in (*words_before_stemming(piece), *filter(_MARKS.count, piece[-1]))
-    ]
-    for before, number in reversed([*pairwise(order)] if is_row else []):
-        if min(before, number) >= 0 and not asked[number]:
-            asked[before] &= not (has_term[:, before] & has_term[:, number]).any()
-    held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
-    holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
-    said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
-    share = float(_share(said[None], weights * asked)[0])
-    return (share, math.nan) if is_row else (math.nan, share)
-
-
-def _are_names(
-    terms: Sequence[str], together: Mask, texts: Sequence[tuple[str, str]], question: str
-) -> Mask:
-    """(t,) which terms are names: some of the passages have them, and all write them like names.
-
-    A word is no name where a passage writes it with a small letter, except in an address, or labels
-    the cell of a row with it, nor where only this word of a question lacks a capital.
-
-    Args:
-        together: (t,) which terms any of the passages has.
-    """
-    labels = (label.lower() for _, text in texts for label, _ in cells_of(text))
-    parts = [*chain.from_iterable(texts), *labels]
-    rest = question.split()[1:]
-    if any(piece[:1].isupper() for piece in rest):
-        parts += words_before_stemming(" ".join(filter(str.islower, rest)))
-    pieces = " ".join(parts).split()
-    text = " ".join(["", *pieces, ""])
-    beyond_ascii = () if text.isascii() else {*filterfalse(str.isascii, pieces)}
-    small = {
-        word
-        for piece in (each.strip(_MARKS) for each in beyond_ascii)
-        if piece.isalpha() and piece[0].islower()
-        for word in words_before_stemming(piece)
-    }
-    are_big = together.copy()
-    for number in np.flatnonzero(together).tolist():
-        forms = words_of(terms[number])
-        is_plain = terms[number].isalpha() and any(_has_piece(form, text) for form in forms)
-        are_big[number] = not is_plain and small.isdisjoint(forms)
-    return are_big
 
 
 def _has_piece(word: str, text: str) -> bool:
@@ -471,16 +470,16 @@ def _named_shares(titles: Sequence[str], known: Set[str]) -> Float64:
     return np.array([len(head & known) / len(head) if head else np.nan for head in heads], float)
 
 
-def _named_above(titles: Sequence[str], texts: Sequence[str]) -> Float64:
+def _named_above(texts: Sequence[tuple[str, str]], bodies: Sequence[str]) -> Float64:
     """(n,) 1 where one of the first passages above a passage has its title in its text, else 0.
 
     Args:
-        texts: As of `_between_blanks`.
+        bodies: The texts as of `_between_blanks`.
     """
-    named = np.zeros(len(titles))
-    for row, title in enumerate(titles):
+    named = np.zeros(len(texts))
+    for row, (title, _) in enumerate(texts):
         name = _between_blanks("".join(title_names(title)[-1:]))
-        named[row] = name != " " and any(name in text for text in texts[: min(row, FIRST)])
+        named[row] = name != " " and any(name in body for body in bodies[: min(row, FIRST)])
     return named
 
 

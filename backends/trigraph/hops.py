@@ -9,6 +9,7 @@ name that few passages mention, such as a number of an order, leads to those as 
 to the row of a table that it names, in whatever notation, if the question ties two things by time.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -221,7 +222,7 @@ class _Words:
 
     def share(self, terms: Iterable[str]) -> float:
         """The share of the words, by weight, that are among some of them."""
-        return sum([self._weights[term] for term in terms]) / self._total
+        return math.fsum(self._weights[term] for term in terms) / self._total
 
     def share_of(self, text: str) -> float:
         """The share of the words, by weight, that a text has."""

@@ -13,11 +13,11 @@ from wye.backends.lexical import LexicalRetriever, LexicalSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
-from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, Hop, second_hops
+from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, Hop, _Words, second_hops
 from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
-from wye.backends.types import Mask, Passage, Query
+from wye.backends.types import Mask, Passage, Query, WordCoverage
 
 CorpusOf = Callable[..., Corpus]
 QUESTION = "Which shift has the warden who heard the noise?"
@@ -187,3 +187,9 @@ def test_among_rows_the_likeliest_passage_has_a_place(
     hops = hops_of(arm, lexical, query, [head])
     assert "staff:2" in [hop.passage for hop in hops]
     assert [hop.passage for hop in hops if hop.has_place] == places
+
+
+def test_a_share_has_the_same_bits_in_any_order_of_words() -> None:
+    weights = {"a": 0.1, "b": 0.2, "c": 0.3}
+    words = _Words(WordCoverage(name, weight, 0, 0) for name, weight in weights.items())
+    assert words.share("abc") == words.share("cba") == words.share("bca")
