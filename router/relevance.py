@@ -37,18 +37,18 @@ from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
-from wye.router.wording import having, lacks_value, names_somebody, read_wording
+from wye.router.wording import having, lacks_value, read_wording, says_who_or_when
 
 FIRST = 5
 """How many of the first passages are searched for an answer."""
 ASKING_WORDS = frozenset(
     """about again all any anybody anyone away back before being both call called came can come
     could describe done each either else ever every everyone explain find get give go goes going
-    gone got had happen happened he her here him his i it its just kind let lie lies list many
-    may me mean meaning meant might more most much must my need never no now often one only or
-    other our out own people person please put really said say several she should show since
-    some somebody someone take taken tell thing through today too took until up us use used very
-    vs want we went whatever whether whoever without would you your""".split()  # noqa: SIM905 - words read better as words
+    gone got had happen happened he her here him his i it its just kind let lie lies list many may
+    me mean meaning meant might more most much must my need never no now often one only or other our
+    out own people person please put really said say several she should show since some somebody
+    someone still take taken tell thing through today too took until up us use used very vs want we
+    went whatever whether whoever without would yet you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have."""
 _GIVEN_WITHOUT = re.compile(
@@ -342,7 +342,7 @@ class Evidence:
         is_strange = is_spelt.any() and not self._has_code[:FIRST, is_spelt].any()
         written = " ".join((*self._whole[:FIRST], *self._ranking.ranking.ids(FIRST)))
         is_strange |= any(year not in written for year in _YEAR.findall(question))
-        is_strange |= row_says_nothing and not names_somebody(*texts[0], question)
+        is_strange |= row_says_nothing and not says_who_or_when(*texts[0], question)
         if is_strange:
             return math.nextafter(ABSTAIN_BELOW, 0)
         counts = self._has_term[:FIRST].sum(axis=1)
@@ -356,7 +356,7 @@ class Evidence:
         That is what passages with all of the names have, or passages whose title is in these: "the
         phone of the keeper of K-17". The row of a table says with its labels and its file's name
         all that it is about, while text may use other words, so rows are evidence of their own.
-        Words just before the name of a row, as in "the yacht Saffron", belong to it.
+        Words just before the name of a row, as in "the yacht Saffron", or its code belong to it.
 
         Args:
             first: (m, t) which of the first passages have which words.
@@ -381,9 +381,11 @@ class Evidence:
         without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
         asked: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
         is_row = bool(holders[0] and self._cells[0])
-        for before, number in reversed([*pairwise(self._order())] if is_row else []):
+        of_codes = content_terms(" ".join(code.text for code in self._codes))
+        for at, (before, number) in reversed([*enumerate(pairwise(self._order()))] * is_row):
             if min(before, number) >= 0 and not asked[number]:
-                asked[before] &= not (has_term[:, before] & has_term[:, number]).any()
+                is_kind = at and self._terms[number] in of_codes
+                asked[before] &= not (is_kind or (has_term[:, before] & has_term[:, number]).any())
         held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
         holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
         said: Mask = np.atleast_1d(has_term[holders].any(axis=0))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import WITHIN, Code, codes_in, notations, phrases
+from wye.backends.notations import IS_DAY, WITHIN, Code, codes_in, notations, phrases
 from wye.backends.numerics import products_of_all
 from wye.backends.text import (
     are_copies,
@@ -417,6 +417,7 @@ def fold(
 
 
 _WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_WHEN = re.compile(r"\b(?:when|until|expires?|deadline)\b", re.IGNORECASE)
 _FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
 _OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when)\b", re.IGNORECASE)
 _KEY = re.compile(r"[\d.]+([a-z]+)|(\+)\d+")
@@ -455,7 +456,7 @@ _KINDS = (
     _kind(
         "(?:tele)?phone|extension|mobile",
         "+",
-        "call dial ext extension mobile number phone ring tel telephone",
+        "call dial ext extension handy mobile natel number phone ring tel telefon telephone",
     ),
     _kind(
         "costs?|prices?|priced|pay|paid|premium|salary|wages?|earns?|rent|fees?|how much money|"
@@ -479,18 +480,15 @@ def lacks_value(question: str, texts: Iterable[str]) -> bool:
 
 
 def _has_value(kind: _Kind, text: str) -> bool:
-    keys = map(_KEY.fullmatch, notations(text))
-    units = {key[1] or key[2] for key in keys if key}
+    units = {key[1] or key[2] for key in map(_KEY.fullmatch, notations(text)) if key}
     has_word = any(map(str.isdigit, text)) and not kind.words.isdisjoint(folded_words(text))
     return has_word or not kind.units.isdisjoint(units)
 
 
-def names_somebody(title: str, text: str, question: str) -> bool:
-    """Whether a question asks who, and a row's title or cell is a full name that it does not have.
-
-    Args:
-        text: Of the row.
-    """
+def says_who_or_when(title: str, text: str, question: str) -> bool:
+    """Whether a question asks who, or when of a number, and a row has a full name, or a day."""
+    if _WHEN.search(question) and any(map(str.isdigit, question)):
+        return any(map(IS_DAY.fullmatch, {*notations(text)}.difference(notations(question))))
     values = [title, *(value for _, value in cells_of(text))]
     names = [value for value in values if _FULL_NAME.fullmatch(value)]
     return bool(_WHO.search(question)) and any(name not in question for name in names)

@@ -3,7 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any
+
+from wye.backends.text import folded_words
 
 Block = tuple[int, str]
 """Level of a heading (1 for the highest, 0 for other text, or one of the two below), and the text,
@@ -16,6 +20,7 @@ are not cut."""
 # A longer heading is taken for a paragraph that was only styled as one.
 LONGEST_HEADING = 200
 _SPACES = re.compile(r"\s+")
+_LONGEST_LABEL = 40
 
 
 class BadFileError(Exception):
@@ -172,6 +177,39 @@ def scalar(text: str) -> str | int | float | bool:
         if str(value) == text and abs(value) < float("inf"):
             return value
     return text
+
+
+_LABELS = files("wye.backends.readers").joinpath("labels.txt").read_text("utf-8")
+_ENGLISH = {
+    word: english
+    for english, _, words in (line.partition(": ") for line in _LABELS.splitlines())
+    for word in words.split()
+}
+"""What labels of columns mean that are German, French or shortened, folded: those that English has
+too, such as "stock" or "Art", are left out."""
+
+
+@lru_cache(1024)
+def in_english(label: str) -> str:
+    """A label with what its German, French or shortened words mean, which the encoder cannot know.
+
+    "Betrag" is "Betrag (amount)".
+    """
+    words = folded_words(label)
+    meanings = [*filter(None, dict.fromkeys(map(_meaning, words)))]
+    whole = f"{label} ({' '.join(each for each in meanings if each not in words)})"
+    return whole if len(label) + 3 < len(whole) <= _LONGEST_LABEL else label
+
+
+def _meaning(word: str) -> str:
+    """English for a word, or for the parts of a compound that ends with a known one."""
+    if word in _ENGLISH:
+        return _ENGLISH[word]
+    for at in range(3, len(word) - 1):
+        if word[at:] in _ENGLISH and (len(word) - at > 4 or word[at:] == "nr"):
+            before = _ENGLISH.get(word[:at]) or _ENGLISH.get(word[: at - 1], "")
+            return f"{before} {_ENGLISH[word[at:]]}".strip()
+    return ""
 
 
 def mended(blocks: Sequence[Block]) -> list[Block]:

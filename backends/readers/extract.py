@@ -17,6 +17,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from email.message import EmailMessage
 from io import BytesIO
 from pathlib import PurePath
 from select import select
@@ -30,18 +31,31 @@ Reader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
 
 def eml(file: BinaryIO, limits: Limits, options: Options) -> Iterator[Draft]:
     """A mail, and the documents of attached files; one that cannot be read is an error."""
-    content = file.read()
-    yield mail.eml(content, limits)
-    for number, (name, attached) in enumerate(mail.attachments(content), 1):
+    draft, message = mail.eml(file.read(), limits)
+    yield draft
+    yield from _attached(message, "", 0, limits, options)
+
+
+def mbox(file: BinaryIO, limits: Limits, options: Options) -> Iterator[Draft]:
+    """The mails of a mailbox, each with its attached files as of `eml`."""
+    for draft, message in mail.mbox(file, limits):
+        yield draft
+        yield from _attached(message, f"{draft.id or draft.line}:", draft.line, limits, options)
+
+
+def _attached(
+    message: EmailMessage, mail_id: str, line: int, limits: Limits, options: Options
+) -> Iterator[Draft]:
+    for number, (name, attached) in enumerate(mail.attachments(message), 1):
         path = PurePath(name)
-        if (suffix := path.suffix.lower()) not in READERS or suffix == ".eml":
+        if (suffix := path.suffix.lower()) not in READERS or suffix in (".eml", ".mbox"):
             continue
         for draft in _drafts(BytesIO(attached), suffix, limits, options):
             part = draft.id or draft.line
             yield replace(
                 draft,
-                id=f"{name}:{part}" if part else name,
-                line=draft.line or number,
+                id=f"{mail_id}{name}:{part}" if part else f"{mail_id}{name}",
+                line=line or draft.line or number,
                 title=draft.title or path.stem,
                 error=f"{name} {draft.error}" if draft.error else "",
             )
@@ -62,7 +76,7 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".pptx": (office.pptx, "pptx"),
     ".epub": (office.epub, "lxml.etree"),
     ".eml": (eml, "email.parser"),
-    ".mbox": (mail.mbox, "email.parser"),
+    ".mbox": (mbox, "email.parser"),
 }
 """Extension -> reader, and the library that it loads, which takes long."""
 
@@ -105,9 +119,9 @@ def _drafts(source: BinaryIO, suffix: str, limits: Limits, options: Options) -> 
         reason = "needs more memory to read than is allowed here"
     except RecursionError:
         reason = "is nested too deeply"
-    except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
-        kind = f"{suffix.lstrip('.').upper()} file ({type(error).__name__})"
-        reason = f"cannot be read as a {kind}; if a program can open it, save it there again"
+    except Exception:  # noqa: BLE001 - a damaged file may raise anything
+        kind = f"{suffix.lstrip('.').upper()} file"
+        reason = f"is no {kind}, or a damaged one; if a program can open it, save it there again"
     yield Draft(error=reason)
 
 

@@ -10,12 +10,10 @@ from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any, BinaryIO, cast
 
 from wye.backends.readers.drafts import (
-    DEFAULT,
     BadFileError,
     Block,
     Draft,
     Limits,
-    Options,
     document,
     one_line,
 )
@@ -37,32 +35,31 @@ _DEEPEST = 20
 _MOST_PEOPLE = 64
 
 
-def eml(content: bytes, limits: Limits) -> Draft:
+def eml(content: bytes, limits: Limits) -> tuple[Draft, EmailMessage]:
     """One mail: its text, then what it quotes under a heading of its own."""
     return _mail(content, limits, set())
 
 
-def attachments(content: bytes) -> Iterator[tuple[str, bytes]]:
+def attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file that is attached to a mail, but for mails that it forwards."""
-    message = message_from_bytes(content, policy=policy.default)
     for part in message.iter_attachments() if message.is_multipart() else ():
         name, attached = one_line(part.get_filename() or ""), part.get_payload(decode=True)
         if name and isinstance(attached, bytes):
             yield name, attached
 
 
-def mbox(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+def mbox(file: BinaryIO, limits: Limits) -> Iterator[tuple[Draft, EmailMessage]]:
     """A document per mail; what a mail quotes is left out if it answers one before it."""
     known: set[str] = set()
     for number, content in enumerate(_messages(file), 1):
         try:
-            draft = _mail(content, limits, known)
+            draft, message = _mail(content, limits, known)
         except BadFileError as error:
-            yield Draft(line=number, error=str(error))
+            yield Draft(line=number, error=str(error)), EmailMessage()
             continue
         id_ = str(draft.metadata.get("message_id", ""))
         known.add(id_)
-        yield replace(draft, id=id_, line=number)
+        yield replace(draft, id=id_, line=number), message
 
 
 def _messages(file: BinaryIO) -> Iterator[bytes]:
@@ -74,7 +71,7 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
         yield _ESCAPED.sub(rb"\1", mail)
 
 
-def _mail(content: bytes, limits: Limits, known: set[str]) -> Draft:
+def _mail(content: bytes, limits: Limits, known: set[str]) -> tuple[Draft, EmailMessage]:
     message = message_from_bytes(content, policy=policy.default)
     if not message.keys():
         raise BadFileError("is no mail: it has no header, such as `From: jane@example.org`")
@@ -85,7 +82,8 @@ def _mail(content: bytes, limits: Limits, known: set[str]) -> Draft:
     if files:
         metadata["attachments"] = files
         blocks.append((0, f"Attachments: {', '.join(files)}"))
-    return document(blocks, limits, title=metadata.get("subject", "Mail"), metadata=metadata)
+    title = metadata.get("subject", "Mail")
+    return document(blocks, limits, title=title, metadata=metadata), message
 
 
 def _headers(message: EmailMessage) -> dict[str, Any]:

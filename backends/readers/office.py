@@ -212,9 +212,9 @@ def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
     check_archive(file, limits, "EPUB")
     with zipfile.ZipFile(file) as archive:
         names = {*archive.namelist()}
-        roots = _xml(archive, "META-INF/container.xml", names).iterfind(".//{*}rootfile")
+        roots = xml_of(archive, "META-INF/container.xml", names).iterfind(".//{*}rootfile")
         name = next((root.get("full-path", "") for root in roots), "")
-        package = _xml(archive, name, names)
+        package = xml_of(archive, name, names)
         items = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}item")}
         folder = posixpath.dirname(name)
         blocks: list[Block] = []
@@ -233,7 +233,12 @@ def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
     yield document(blocks, limits, title=title, metadata=metadata)
 
 
-def _xml(archive: zipfile.ZipFile, name: str, names: set[str]) -> Any:  # noqa: ANN401
+def xml_of(archive: zipfile.ZipFile, name: str, names: set[str]) -> Any:  # noqa: ANN401
+    """A part of an archive, whose names are `names`, as XML.
+
+    Raises:
+        BadFileError: It is missing.
+    """
     from lxml import etree  # noqa: PLC0415
 
     if name not in names:

@@ -18,10 +18,11 @@ from wye.backends.readers.drafts import (
     Draft,
     Limits,
     Options,
+    in_english,
     one_line,
     scalar,
 )
-from wye.backends.readers.office import check_archive
+from wye.backends.readers.office import check_archive, xml_of
 
 Row = tuple[int, list[str]]
 """Number of a row in its file, from 1, and its cells."""
@@ -51,6 +52,9 @@ _MOST_MERGED = 1_000
 _LONGEST_VALUE = 240
 _YEARS = range(1900, 2101)
 _DIGIT = re.compile("[0-9]")
+_NO_DIGIT = re.compile("[^0-9]")
+# What Excel writes before the comments of a conversation, for former versions of itself.
+_THREADED = re.compile(r"^\[Threaded comment\].*?Comment: ")
 _LEAST_COLUMNS = 2
 
 
@@ -169,16 +173,22 @@ def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator
         width = max(len(row) for _, row in rows)
         rows = [(number, row + [""] * (width - len(row))) for number, row in rows]
         label = {"sheet": sheet.title} if len(sheets) > 1 else {}
-        gaps = [at for at in range(1, len(rows)) if rows[at][0] > rows[at - 1][0] + 1]
-        tables = _tables(rows[a:b] for a, b in pairwise([0, *gaps, len(rows)]))
-        for draft in chain.from_iterable(
-            documents_of_rows(table, options, label) for table in tables
+        comments = _comments(book, sheet)
+        sides = _sides(rows)
+        for side, draft in (
+            (side, draft)
+            for side, rows in enumerate(sides)
+            for table in _tables(_between_gaps(rows))
+            for draft in documents_of_rows(table, options, label)
         ):
             new = "" if draft.note in notes else draft.note  # sheets are often of one form
             notes[draft.note] = None
+            lines = [line for line in comments if line <= draft.line]
+            said = [text for line in sorted(lines) for text in comments.pop(line)]
             yield replace(
                 draft,
-                id=f"{sheet.title}:{draft.id or draft.line}",
+                id=f"{sheet.title}:{draft.id or draft.line}" + (f":{side + 1}" if side else ""),
+                blocks=[*draft.blocks, *((0, f"Comment: {text}") for text in said)],
                 error=f"{draft.error} (sheet {sheet.title})" if draft.error else "",
                 metadata={**draft.metadata, "sheet": sheet.title},
                 note="; ".join(filter(None, (note, new))),
@@ -186,6 +196,45 @@ def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator
             note = ""
     if note:
         raise BadFileError("has no rows in sheets that are shown")
+
+
+def _between_gaps(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Rows of a sheet between those that are empty."""
+    gaps = [at for at in range(1, len(rows)) if rows[at][0] > rows[at - 1][0] + 1]
+    return ([*rows[a:b]] for a, b in pairwise([0, *gaps, len(rows)]))
+
+
+def _sides(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """The tables beside each other in a sheet; else the rows.
+
+    An empty column is between them, and what is right of it is no part of the rows at the left: it
+    goes on below them, or the line with the names of their columns has a single cell of it.
+    """
+    width = len(rows[0][1])
+    empty = [n for n in range(width) if not any(row[n] for _, row in rows)]
+    spans = [(a + 1, b) for a, b in pairwise([-1, *empty, width]) if b > a + 1]
+    sides = [[(line, row[a:b]) for line, row in rows if any(row[a:b])] for a, b in spans]
+    for left, right in pairwise(sides):
+        header = next((line for line, row in left if sum(map(bool, row)) > 1), 0)
+        names = [*filter(None, dict(right).get(header, []))]
+        if len(right[0][1]) < _LEAST_COLUMNS or not (len(names) == 1 or right[-1][0] > left[-1][0]):
+            return [rows]
+    return [*sides] or [rows]
+
+
+def _comments(book: Any, sheet: Any) -> dict[int, list[str]]:  # noqa: ANN401 - without types
+    """Number of a row -> what comments on its cells say."""
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # noqa: PLC0415
+
+    path, names = get_rels_path(sheet._worksheet_path), {*book._archive.namelist()}
+    said = defaultdict[int, list[str]](list)
+    for part in get_dependents(book._archive, path) if path in names else ():
+        if part.Type.endswith("/comments") and part.target in names:
+            for comment in xml_of(book._archive, part.target, names).iterfind(".//{*}comment"):
+                line = int(_NO_DIGIT.sub("", comment.get("ref", "")) or 0)
+                text = one_line("".join(part.text or "" for part in comment.iter("{*}t")))
+                said[line].append(_THREADED.sub("", text))
+    return said
 
 
 def _filled(row: Row) -> int:
@@ -431,7 +480,7 @@ def _document(
     blocks = [(0, cells[n]) for n in columns.text if cells[n]]
     is_alone = len(columns.names) - (columns.id >= 0) == 1
     others = [
-        f"{columns.names[n]}: {cells[n]}" if has_header and not is_alone else cells[n]
+        f"{in_english(columns.names[n])}: {cells[n]}" if has_header and not is_alone else cells[n]
         for n in columns.others
         if cells[n]
     ]

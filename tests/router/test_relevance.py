@@ -200,11 +200,16 @@ def test_what_the_row_that_is_asked_about_does_not_say_is_absent(
     assert (believed(question, [ROW, *others]) < ABSTAIN_BELOW) == is_absent
 
 
-def test_a_row_with_a_name_may_say_who() -> None:
+def test_a_row_with_a_name_may_say_who_when_or_what_it_is() -> None:
     row = ("K-17", "keeper: Amira Holt; mast: 9 m")
     assert believed("Who looks after K-17?", [row]) >= ABSTAIN_BELOW
     assert believed("What does K-17 weigh?", [row]) < ABSTAIN_BELOW
     assert believed("Who looks after K-17?", [("K-17", "keeper: none; mast: 9 m")]) < ABSTAIN_BELOW
+    dated = ("K-17", "ends: 9 May 2031; mast: 9 m")
+    assert believed("When does loan K-17 run out?", [row]) < ABSTAIN_BELOW
+    assert believed("When does loan K-17 run out?", [dated]) >= ABSTAIN_BELOW
+    assert believed("What is on trolley K-17?", [row]) >= ABSTAIN_BELOW
+    assert believed("Price K-17", [row]) < ABSTAIN_BELOW
 
 
 def test_the_name_of_a_file_says_what_its_rows_are() -> None:

@@ -17,8 +17,8 @@ from wye.router.wording import (
     MOST_PASSAGES,
     NEWEST,
     lacks_value,
-    names_somebody,
     question_in,
+    says_who_or_when,
 )
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -266,7 +266,10 @@ def test_a_question_for_anything_else_lacks_no_value(question: str) -> None:
         ("Ilse Ohm", "ext: 2044", "Who manages Ilse Ohm?", False),
         ("K-12", "holder: Ilse Ohm; copies: 2", "Where is K-12?", False),
         ("K-12", "room: B2; copies: 2", "Who has K-12?", False),
+        ("K-12", "room: B2; ends: 9 May 2031", "When does loan K-12 run out?", True),
+        ("K-12", "room: B2; ends: 9 May 2031", "When did K-12 begin, by 9 May 2031?", False),
+        ("Ilse Ohm", "room: B2; joined: 9 May 2031", "When was Ilse Ohm born?", False),
     ],
 )
-def test_who_a_row_names(title: str, text: str, question: str, is_one: bool) -> None:
-    assert names_somebody(title, text, question) is is_one
+def test_who_or_when_a_row_says(title: str, text: str, question: str, is_one: bool) -> None:
+    assert says_who_or_when(title, text, question) is is_one

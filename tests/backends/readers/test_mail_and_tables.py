@@ -10,6 +10,7 @@ from typing import Any
 import openpyxl
 import pptx
 import pytest
+from openpyxl.comments import Comment
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 
@@ -46,7 +47,7 @@ def test_a_mail_says_its_own_before_what_it_quotes() -> None:
     made.add_alternative("<p>Not this one</p>", subtype="html")
     made.add_attachment(b"x", maintype="application", subtype="pdf", filename="plan.pdf")
     made.add_attachment(mail(7, "A forwarded line."))
-    draft = eml(bytes(made), LIMITS)
+    draft, _ = eml(bytes(made), LIMITS)
     text = document_of(draft, "a.eml").text
     order = ["From: Rosa Quill", "cools", "Quoted", "When is it cold?", "forwarded"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
@@ -76,7 +77,7 @@ def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
 ) -> None:
     made = mail(3, stub)
     made.add_alternative(f"<html><body>{page}{quote}</body></html>", subtype="html")
-    draft = eml(bytes(made), LIMITS)
+    draft, _ = eml(bytes(made), LIMITS)
     text = document_of(draft, "a.eml").text
     order = ["The lid comes on 9 May", "Quoted", "When does it come?"]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
@@ -85,7 +86,7 @@ def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
 def test_a_page_that_cannot_be_read_costs_no_mail_its_text() -> None:
     made = mail(3, "The lid comes on 9 May.")
     made.add_alternative("<div>" * 5_000 + "deep", subtype="html")
-    draft = eml(bytes(made), LIMITS)
+    draft, _ = eml(bytes(made), LIMITS)
     assert "The lid comes on 9 May." in document_of(draft, "a.eml").text
 
 
@@ -99,18 +100,18 @@ def test_a_page_that_cannot_be_read_costs_no_mail_its_text() -> None:
     ],
 )
 def test_a_mail_below_a_header_is_quoted(header: str) -> None:
-    draft = eml(bytes(mail(3, f"On 9 May.\n\n{header}\n\nWhen?\n")), LIMITS)
+    draft, _ = eml(bytes(mail(3, f"On 9 May.\n\n{header}\n\nWhen?\n")), LIMITS)
     text = document_of(draft, "a.eml").text
     order = ["On 9 May", "Quoted", "Tam Ober\n", "When?"]
     assert [text.index(part) for part in order[:2]] < [text.rindex(part) for part in order[2:]]
-    plain = eml(bytes(mail(3, "From: Oslo, by rail.\nTo: Bergen.\n")), LIMITS)
+    plain, _ = eml(bytes(mail(3, "From: Oslo, by rail.\nTo: Bergen.\n")), LIMITS)
     assert "Quoted" not in document_of(plain, "a.eml").text
 
 
 def test_a_mailbox_is_its_mails_and_quotes_none_twice() -> None:
     one = bytes(mail(1, "When is it cold?\n>From here it looks hot.\n"))
     box = b"From a\n" + one + b"\nFrom b\n" + bytes(mail(2, REPLY, answers=1))
-    first, second = mbox(io.BytesIO(box), LIMITS)
+    (first, _), (second, _) = mbox(io.BytesIO(box), LIMITS)
     assert (first.id, second.id) == ("1@example.org", "2@example.org")
     assert "From here it looks hot." in first.blocks[-1][1]
     assert "When is it cold?" not in document_of(second, "b.mbox").text
@@ -257,7 +258,66 @@ def test_files_that_a_mail_brings_are_documents(tmp_path: Path) -> None:
     document = document_of(dish, "a.eml")
     assert (document.id, document.title) == ("a.eml:Menu.csv:2", "Mon")
     assert "plaice" in document.text
-    assert cut.error.startswith("cut.pdf cannot be read as a PDF file")
+    assert cut.error.startswith("cut.pdf is no PDF file, or a damaged one")
+
+
+def test_files_that_mails_of_a_mailbox_bring(tmp_path: Path) -> None:
+    made = mail(2, "See the menu.")
+    menu = b"day,dish\nMon,plaice\n"
+    made.add_attachment(menu, maintype="application", subtype="x", filename="Menu.csv")
+    (path := tmp_path / "a.mbox").write_bytes(b"From a\n" + bytes(made))
+    with Sandbox(LIMITS) as sandbox, path.open("rb") as file:
+        _, dish = sandbox.read(file, ".mbox")
+    document = document_of(dish, "a.mbox")
+    assert (document.id, document.text) == ("a.mbox:2@example.org:Menu.csv:2", "dish: plaice")
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("Betrag", "Betrag (amount)"),
+        ("Kundennr.", "Kundennr. (customer number)"),
+        ("Fällig am", "Fällig am (due)"),
+        ("Prénom", "Prénom (first name)"),
+        ("Qty", "Qty (quantity)"),
+        *((label, label) for label in ("amount", "Report", "Stock", "load kW", "Heft")),
+    ],
+)
+def test_labels_say_what_they_mean_in_english(label: str, shown: str) -> None:
+    (draft,) = csv(io.BytesIO(f"name;{label};x\nAda;7;1\n".encode()), LIMITS)
+    assert draft.blocks[0][1].startswith(f"{shown}: 7; ")
+    assert label in draft.metadata
+
+
+@pytest.mark.parametrize(
+    ("right", "is_apart"),
+    [
+        (["fees", "per night,EUR", "long,9"], True),  # with a caption
+        (["short,4", "tall,9", "late,3", "lost,5"], True),  # longer
+        (["mast,oak", "tall,9"], False),
+    ],
+)
+def test_tables_beside_each_other(right: Sequence[str], *, is_apart: bool) -> None:
+    book = openpyxl.Workbook()
+    for lines, left in ((["boat,berth", "Gull,B3", "Tern,B4"], 1), (right, 4)):
+        for number, line in enumerate(lines, 1):
+            for column, value in enumerate(line.split(","), left):
+                book.active.cell(number, column, value)
+    texts = {draft.title: document_of(draft, "a").text for draft in xlsx(saved(book), LIMITS)}
+    assert (texts["Gull"] == "berth: B3") is is_apart
+    assert is_apart or texts["Gull"] == "berth: B3; mast: tall; oak: 9"
+
+
+def test_comments_on_cells_are_said_in_their_row() -> None:
+    book = openpyxl.Workbook()
+    for row in (["boat", "berth"], ["Gull", 3], ["Tern", 4]):
+        book.active.append(row)
+    told = "[Threaded comment]\nThis Excel is old: read more.\nComment:\n    until June"
+    for cell, text in (("B1", "as of May"), ("A3", "sold\nto Ohm"), ("B3", told)):
+        book.active[cell].comment = Comment(text, "Ada")
+    gull, tern = (document_of(draft, "a").text for draft in xlsx(saved(book), LIMITS))
+    assert gull == "berth: 3\n\nComment: as of May"
+    assert tern == "berth: 4\n\nComment: sold to Ohm\n\nComment: until June"
 
 
 def test_a_title_beside_a_date_is_a_caption() -> None:

@@ -66,7 +66,7 @@ def test_each_file_of_an_upload_has_a_result(client: TestClient) -> None:
     a, b, c, d, e, f = reply.json()["files"]
     assert (a["documents"], a["error"], "line 2: not JSON" in a["skipped"][0]) == (1, "", True)
     assert "'b.jsonl' cannot be stored: id '7' is in a.jsonl as well" in b["error"]
-    assert "cannot be read as a PDF file" in c["error"]
+    assert "is no PDF file, or a damaged one" in c["error"]
     assert d == {"name": "d.txt", "documents": 1, "error": "", "skipped": []}
     assert e["skipped"] == ["row 2: has 3 fields, but the header has 2"]
     assert f["error"] == "'f.txt' is empty."
