@@ -124,7 +124,7 @@ release-check: site ## What can be checked of a release here: archives, site, wo
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)
-	$(CHART)/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 pytest pyyaml
+	$(CHART)/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 anyio pytest pyyaml
 	$(CHART)/bin/python -m pytest --noconftest tests/deploy/test_helm.py
 
 notebook: $(stamp) ## Run the notebook of thresholds over the demo, and keep what it prints
