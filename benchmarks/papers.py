@@ -39,9 +39,9 @@ from wye.router.session import ModelCache, Session
 from wye.router.settings import load_settings
 from wye.router.types import Ask, Route
 from wye.training.data import Dataset, contains_any, read_dataset, words
-from wye.training.evaluation_set import MARGIN
 from wye.training.fit.router import PUBLISHED
 from wye.training.fit.trainer import Pool, fit_scorer
+from wye.training.labels import MARGIN
 from wye.training.measures import ALL_EVIDENCE
 
 DEPTH = 10

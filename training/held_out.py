@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.types import Float64, Int64
 from wye.router.policy import Policy, routes
 from wye.router.types import Route
-from wye.training.evaluation_set import SIMPLE_ROUTES, Disagreement, EvaluationSet
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.calibration import Reliability, reliability
+from wye.training.labels import Disagreement
 from wye.training.measures import MEASURES, QUALITY, Interval, compare
 
 AUTO, ORACLE = "auto", "oracle"
@@ -140,7 +141,7 @@ def count_questions(questions: EvaluationSet, better: Int64) -> dict[str, Counte
     """Dataset -> numbers of questions: by split, and on which "simple" or "graph" is better.
 
     Args:
-        better: (n,) as in `wye.training.evaluation_set.Disagreement`.
+        better: (n,) as in `wye.training.labels.Disagreement`.
     """
     counts: dict[str, Counter[str]] = {}
     splits = np.repeat([r.split for r in questions.replays], [len(r) for r in questions.replays])

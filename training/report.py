@@ -17,10 +17,17 @@ from wye.backends.types import Float64, Int64, Mask
 from wye.router.policy import routes
 from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
-from wye.training.evaluation_set import ALL_GOLD, ENOUGH, HELPS, EvaluationSet
+from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.calibration import Reliability, losses
 from wye.training.fit.router import Fitted
-from wye.training.held_out import AUTO, MEASURED, Summary, run_systems, summarise
+from wye.training.held_out import (
+    AUTO,
+    MEASURED,
+    Summary,
+    run_systems,
+    summarise,
+)
+from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import QUALITY, Interval, mean_interval, write_json
 from wye.training.replay import TRAINING_SPLITS

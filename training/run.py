@@ -16,16 +16,10 @@ from wye.router.settings import Settings
 from wye.router.types import Route
 from wye.training.data import QuestionSource, lacking
 from wye.training.errors import FitError
-from wye.training.evaluation_set import (
-    ALL_GOLD,
-    ENOUGH,
-    Disagreement,
-    EvaluationSet,
-    compared,
-    schema_of,
-)
+from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import Summary, run_systems, summarise
+from wye.training.labels import ALL_GOLD, ENOUGH, Disagreement, compared
 from wye.training.measures import QUALITY
 from wye.training.remote import RemoteAnswers
 from wye.training.replay import TRAINING_SPLITS, Replay, Replays

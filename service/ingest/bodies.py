@@ -13,12 +13,12 @@ from fastapi import Request
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
-from wye.backends.documents import clean_metadata, document_of
+from wye.backends.documents import clean_metadata, document_of, parse_record
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Draft, Options
 from wye.backends.readers.records import BadLine, Ids, read_json, read_lines, text_document
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.sources import JSON, LINES, TEXTS
+from wye.backends.sources import JSON, LINES, ROWS, TEXTS
 from wye.backends.types import Passage
 from wye.service.batching import Room
 from wye.service.http.edge import MOST_VALUES, json_values
@@ -264,6 +264,14 @@ async def _form(form: FormData, reader: FileReader) -> SentDocuments:
     reading = UploadForm.of(form)
     texts = (*TEXTS, *reading.as_text)
     results = [FileResult(name=f"{upload.filename or '':.80}") for upload in uploads]
+    id_ = reading.id
+    if id_:
+        if len(results) > 1 or suffix_of(results[0].name) in ROWS:
+            raise Problem(422, "form", "`id` is for a single file that is one document.")
+        try:
+            id_ = parse_record({"id": id_, "text": "any"}).id
+        except SourceError as error:
+            raise bad_file(results[0].name, f"cannot be stored under that id: {error}") from error
     problems: list[Problem] = []
     streams: list[Iterator[Passage]] = []
     for upload, result in zip(uploads, results, strict=True):
@@ -287,11 +295,12 @@ async def _form(form: FormData, reader: FileReader) -> SentDocuments:
             stream = streams.pop(0)
             try:
                 for document in stream:
+                    named = replace(document, id=id_, document=id_) if id_ else document
                     try:
-                        ids.claim(document.id, result.name)
+                        ids.claim(named.id, result.name)
                     except SourceError as error:
                         raise bad_file(result.name, f"cannot be stored: {error}") from error
-                    whole = with_metadata(document, reading.metadata_of(result.name))
+                    whole = with_metadata(named, reading.metadata_of(result.name))
                     result.documents += 1
                     yield whole
             except Problem as error:

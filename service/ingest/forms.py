@@ -154,6 +154,8 @@ _WORDS = WithJsonSchema({"type": "integer", "minimum": 20, "maximum": 2_000})
 class UploadForm(Strict):
     """The fields of a form beside its files, which say how to read these, as in `wye index`."""
 
+    id: str = ""
+    """Id of the document, instead of the file's name."""
     metadata: Annotated[dict[str, Any], BeforeValidator(_metadata), _TEXT] = Field(default={})
     """A JSON object: metadata for every document."""
     collection: str = ""

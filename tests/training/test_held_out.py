@@ -7,8 +7,9 @@ from tests.training.made import replay_of, replayed
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL
 from wye.router.policy import Policy, bands
 from wye.router.types import Route, Thresholds
-from wye.training.evaluation_set import Disagreement, EvaluationSet
+from wye.training.evaluation_set import EvaluationSet
 from wye.training.held_out import AUTO, ORACLE, Summary, SystemOutcomes, run_systems, summarise
+from wye.training.labels import Disagreement
 from wye.training.measures import MEASURES
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS

@@ -14,9 +14,10 @@ from wye.router.policy import Policy, RoutingModel
 from wye.router.session import Session
 from wye.router.settings import RoutingSettings, load_settings
 from wye.router.types import Ask, Decision, Route, Thresholds
-from wye.training.evaluation_set import HELPS, EvaluationSet, compared, schema_of
+from wye.training.evaluation_set import EvaluationSet, schema_of
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import fit_scorer
+from wye.training.labels import HELPS, compared
 from wye.training.replay import replay_demo
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)

@@ -253,7 +253,7 @@ def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
     final = Replay("here", "test", ())
     with pytest.raises(SplitError, match="for the final evaluation only"):
         TrainingReplay(**vars(final))
-    for name in ("wye.training.fit.router", "wye.training.evaluation_set", "wye.training.tuning"):
+    for name in ("wye.training.fit.router", "wye.training.labels", "wye.training.tuning"):
         tree = ast.parse(inspect.getsource(import_module(name)))
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         names |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}

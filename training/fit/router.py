@@ -11,9 +11,10 @@ from wye.router.policy import SURE, Policy
 from wye.router.scorer import Scorer
 from wye.router.types import Route, Thresholds
 from wye.training.data import respell
-from wye.training.evaluation_set import ALL_GOLD, HELPS, SIMPLE_ROUTES, Disagreement, EvaluationSet
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import CrossFit, Pool, crossfit, fit_scorer, leave_datasets_out
+from wye.training.labels import ALL_GOLD, HELPS, Disagreement
 from wye.training.thresholds import (
     FUSION,
     GRAPH,
@@ -46,7 +47,7 @@ class Choices:
     """The options of a training run.
 
     Attributes:
-        success: What counts as success on a question; see `wye.training.evaluation_set`.
+        success: What counts as success on a question; see `wye.training.labels`.
         recipe: The scorer's hyper-parameters.
         simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.

@@ -108,6 +108,13 @@ def test_ids_in_addresses_are_composed(client: TestClient) -> None:
         assert client.request(method, "/v1/documents/cafe\u0301.txt").status_code == 200
 
 
+def test_a_file_can_be_given_an_id(client: TestClient) -> None:
+    assert send(client, "a.txt", b"A bridge.", id="my/own id", chunk_words="50")[0] == 201
+    assert client.get("/v1/documents/my/own id").json()["title"] == "a"
+    assert send(client, "a.txt", b"A bridge.", id=" ")[0] == 422
+    assert send(client, "a.txt", b"A bridge.", id="x" * 600)[0] == 422
+
+
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd.txt", "/etc/passwd.txt", "C:\\x\\passwd.txt", "..\\passwd.txt"]
 )
@@ -169,7 +176,7 @@ def test_a_file_that_stalls_is_given_up_and_searching_goes_on(
 
 
 def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
-    fields_only = {"modified": (None, b"2026-03-01")}
+    fields_only = {"id": (None, b"x")}
     assert "has no file" in client.post("/v1/documents", files=fields_only).json()["detail"]
     file = {"file": ("a.txt", b"A bridge.")}
     for fields, says in [

@@ -13,7 +13,7 @@ from wye.router.policy import SURE
 from wye.router.settings import load_settings
 from wye.router.types import Route
 from wye.training.data import respell
-from wye.training.evaluation_set import ALL_GOLD, SIMPLE_ROUTES, Disagreement, EvaluationSet
+from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.fit.router import (
     LEAST_SHARE,
     STEPS,
@@ -24,6 +24,7 @@ from wye.training.fit.router import (
     solve_steps,
 )
 from wye.training.fit.trainer import crossfit, fit_scorer, leave_datasets_out
+from wye.training.labels import ALL_GOLD, Disagreement
 from wye.training.thresholds import scores_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
