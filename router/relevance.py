@@ -43,14 +43,15 @@ FIRST = 5
 """How many of the first passages are searched for an answer."""
 ASKING_WORDS = frozenset(
     """about again all any anybody anyone away back before being both call called came can come
-    could describe done each either else ever every everyone explain find get give go goes going
-    gone got had happen happened he her here him his i it its just kind let lie lies list many may
-    me mean meaning meant might more most much must my need never no now often one only or other our
-    out own people person please put really said say several she should show since some somebody
-    someone still take taken tell thing through today too took until up us use used very vs want we
-    went whatever whether whoever without would yet you your""".split()  # noqa: SIM905 - words read better as words
+    could current currently describe done each either else ever every everyone explain find get
+    give go goes going gone got had happen happened he her here him his i it its just kind
+    latest let lie lies list many may me mean meaning meant might more most much must my need
+    never newest no now often one only or other our out own people person please put really said
+    say several she should show since some somebody someone still take taken tell thing through
+    today too took until up us use used very vs want we went whatever whether whoever without
+    would yet you your""".split()  # noqa: SIM905 - words read better as words
 )
-"""Words of a request, which an answer need not have."""
+"""Words of a request, which an answer need not have; the newest of versions need not say so."""
 _GIVEN_WITHOUT = re.compile(
     r"\b(?:how \w+|stands? for|wrong|results?|outcome|status|happen(?:ed|s)?|solved|fixed)\b", re.I
 )

@@ -118,6 +118,8 @@ def test_rare_words_count_more_and_words_of_a_request_do_not_count() -> None:
     found = evidence("Please explain E-9140, boiler", [("", "E-9140: no water")], weights=weights)
     assert column(found, "coverage") == pytest.approx([0.9])
     assert of_answer(found, "beside") == 0  # the boiler; the code is a name
+    latest = evidence("the latest remote work rules", [("Rules", "Remote work is allowed.")])
+    assert latest.least == ABSTAIN_BELOW
 
 
 def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
