@@ -411,6 +411,18 @@ def _section(
         yield from _sections(blocks, words, few, above)
 
 
+def whole_documents(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    """Split passages into windows of `size`, or more, so that none ends within a document."""
+    window: list[Passage] = []
+    for passage in passages:
+        if len(window) >= size and passage.document != window[-1].document:
+            yield window
+            window = []
+        window.append(passage)
+    if window:
+        yield window
+
+
 def is_chunk_id(id_: str) -> bool:
     """Whether an id ends like that of a chunk."""
     return _CHUNK_ID.search(id_) is not None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, BinaryIO
@@ -25,6 +28,8 @@ LOCK = "writer.lock"
 """An OS lock on this file of an index's folder is its writer's: `kill -9` leaves none."""
 NOTE = "writer.json"
 """Says who took the lock, for messages only: one that a killed process left does no harm."""
+_IN_LOCAL_STORE = "file-object-store"
+_ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 
 
 @contextmanager
@@ -79,6 +84,24 @@ def open_regular(path: Path) -> BinaryIO:
     require_regular(path)
     # A pipe that has taken its place since then ends at once instead of waiting for a writer.
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+
+
+def address_of(folder: Path) -> str:
+    """The address that a path stands for, such as s3://bucket/index; "" for a folder.
+
+    A `Path` has one slash where the address has two.
+    """
+    match = _ADDRESS.match(str(folder))
+    if not match:
+        return ""
+    root = "/" if match[1] == _IN_LOCAL_STORE else ""
+    return f"{match[1]}://{root}{str(folder)[match.end() :]}"
+
+
+def digest_of(path: Path) -> str:
+    """Digest of a file's content: 128 bits in hex."""
+    with path.open("rb") as file:
+        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()
 
 
 def sync(path: Path) -> None:

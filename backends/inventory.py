@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.files import writing
+from wye.backends.files import address_of, writing
 from wye.backends.store.corpus import changed_since
 from wye.backends.store.derived import DerivedFiles, most_changes
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import COMPACT_FROM
 from wye.backends.store.schema import SCHEMA_VERSION
-from wye.backends.store.versions import address_of, fragments_by_size, sizes_of
+from wye.backends.store.versions import fragments_by_size, sizes_of
 
 
 def take_inventory(folder: Path) -> dict[str, object]:

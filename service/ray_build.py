@@ -39,6 +39,7 @@ from wye.backends.dataset.build import (
     with_columns,
 )
 from wye.backends.dataset.counts import Counts
+from wye.backends.documents import whole_documents
 from wye.backends.files import canonical_json
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
@@ -49,7 +50,6 @@ from wye.backends.store.ingest import (
     Changes,
     Ingest,
     IngestReport,
-    whole_documents,
 )
 from wye.backends.store.schema import has_columns, to_batch, to_passages
 from wye.backends.types import Passage, Progress, Silent

@@ -24,6 +24,7 @@ from wye.backends.dataset.columns import (
     Name,
     NewRow,
     Row,
+    engine_fields,
     hashed,
     spelling,
     spellings,
@@ -45,7 +46,6 @@ from wye.backends.store.schema import (
     SEARCHED,
     TOKENS,
     any_of,
-    engine_fields,
     has_columns,
 )
 from wye.backends.text import entity_key, tokenise

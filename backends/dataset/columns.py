@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from wye.backends.lexical import LexicalSettings
 from wye.backends.notations import notations
-from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, engine_fields
+from wye.backends.store.schema import GRAPH, KEYS, LABELS, SEARCHED, TOKENS
 from wye.backends.text import singular, starts_like_a_name, terms, tokenise
 from wye.backends.trigraph.names import MAX_WORDS
 from wye.backends.types import Float16, Int32, Int64, Metadata, Passage
@@ -34,6 +34,12 @@ LENGTHS = "  "
 MENTIONED, TITLED = "k", "t"
 """Last letters of a key's words: the passage mentions the name, or is titled by it."""
 _INT, _HASH, _HALF = "<i4", "<u8", "<f2"
+
+
+def engine_fields() -> list[pa.Field]:
+    """The columns of the dataset engine, null in a row that was written without it."""
+    types = pa.string(), pa.string(), pa.list_(pa.string()), pa.large_binary()
+    return [pa.field(name, type_) for name, type_ in zip(SEARCHED, types, strict=True)]
 
 
 def hashed(text: str) -> int:

@@ -17,7 +17,7 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
-from wye.backends.files import LOCK, NOTE, uninterrupted, writer_lock
+from wye.backends.files import LOCK, NOTE, address_of, digest_of, uninterrupted, writer_lock
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import DerivedFiles, newest_in
 from wye.backends.store.schema import (
@@ -34,12 +34,10 @@ from wye.backends.store.versions import (
     Opened,
     Record,
     Survey,
-    address_of,
     aside_folder,
     check_files,
     check_indices,
     damaged,
-    digest_of,
     drop_superseded,
     flush,
     flush_files,
@@ -119,7 +117,10 @@ class PassageStore:
 
     @classmethod
     def open(
-        cls, path: str | Path, fingerprint: Mapping[str, str] | None = None, opened: Opened = None
+        cls,
+        path: str | Path,
+        fingerprint: Mapping[str, str] | None = None,
+        opened: Opened = None,
     ) -> "PassageStore":
         """Open the newest version; `fingerprint` is as for `check`, `opened` as for `Survey`.
 

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from wye.backends.dataset.build import fill
+from wye.backends.documents import whole_documents
 from wye.backends.errors import SourceError
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.schema import (
@@ -339,15 +340,3 @@ def _lengths(passages: Iterable[Passage]) -> dict[str, int]:
         is_all = document not in lengths and numbers == [*range(len(numbers))]
         lengths[document] = len(numbers) if is_all else 0
     return {document: length for document, length in lengths.items() if length}
-
-
-def whole_documents(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
-    """Split passages into windows of `size`, or more, so that none ends within a document."""
-    window: list[Passage] = []
-    for passage in passages:
-        if len(window) >= size and passage.document != window[-1].document:
-            yield window
-            window = []
-        window.append(passage)
-    if window:
-        yield window

@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 import lance
 
 from wye.backends.errors import IndexLockedError, IndexNotFoundError, ReadOnlyError, StoreError
+from wye.backends.files import address_of
 from wye.backends.store.index import KEEP_VERSIONS, PassageStore, Writer
 from wye.backends.store.schema import passage_schema
 from wye.backends.store.versions import (
@@ -23,7 +24,6 @@ from wye.backends.store.versions import (
     ROWS_PER_FRAGMENT,
     Opened,
     Record,
-    address_of,
     open_dataset,
     reason_of,
 )
@@ -73,7 +73,10 @@ class RemoteStore(PassageStore):
 
     @classmethod
     def open(
-        cls, path: str | Path, fingerprint: Mapping[str, str] | None = None, opened: Opened = None
+        cls,
+        path: str | Path,
+        fingerprint: Mapping[str, str] | None = None,
+        opened: Opened = None,
     ) -> Self:
         """See `PassageStore`."""
         folder = Path(path)

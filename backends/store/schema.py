@@ -44,12 +44,6 @@ TOKENS, KEYS, LABELS, GRAPH = SEARCHED = "tokens", "keys", "labels", "graph"
 """What the dataset engine searches by; an index without these columns is searched in memory."""
 
 
-def engine_fields() -> list[pa.Field]:
-    """The columns of the dataset engine, null in a row that was written without it."""
-    types = pa.string(), pa.string(), pa.list_(pa.string()), pa.large_binary()
-    return [pa.field(name, type_) for name, type_ in zip(SEARCHED, types, strict=True)]
-
-
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
     """The schema of `passages.lance`: vectors of length `dimension`, pinned to one analyser.
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from errno import EIO
 from functools import partial
-from hashlib import blake2b, file_digest
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,7 +25,7 @@ import pyarrow as pa
 from lance.dataset import Session  # type: ignore[attr-defined]
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.files import sync, write_atomically
+from wye.backends.files import digest_of, sync, write_atomically
 
 PASSAGES = "passages.lance"
 RECORD = "commits.json"
@@ -35,13 +34,10 @@ INDICES = "_indices"
 HINT = f"{VERSIONS}/latest_version_hint.json"
 _NEWEST = 2**64 - 1  # manifest names count down from it, so that newer versions sort first
 _ROARING = 12346  # the first number of a bitmap without runs
-_IN_LOCAL_STORE = "file-object-store"
-_ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 Mark = tuple[int, int, int] | None
 Opened = lance.LanceDataset | None
-Options = dict[str, str] | None
 # Larger fragments are not merged, so that no write waits long. With a million rows, that would make
 # questions no faster, and a write less than 0.1 s faster.
 ROWS_PER_FRAGMENT = 8_192
@@ -164,20 +160,12 @@ class Survey:
         return self._checked[names]
 
 
-def address_of(folder: Path) -> str:
-    """The address that a path stands for, such as s3://bucket/index; "" for a folder.
-
-    A `Path` has one slash where the address has two.
-    """
-    match = _ADDRESS.match(str(folder))
-    if not match:
-        return ""
-    root = "/" if match[1] == _IN_LOCAL_STORE else ""
-    return f"{match[1]}://{root}{str(folder)[match.end() :]}"
-
-
 def open_dataset(
-    uri: str | Path, version: int | None = None, *, opened: Opened = None, options: Options = None
+    uri: str | Path,
+    version: int | None = None,
+    *,
+    opened: Opened = None,
+    options: dict[str, str] | None = None,
 ) -> lance.LanceDataset:
     """Open a dataset with the caches of an opened one, or with new ones; Lance's would be 7 GB."""
     session = opened.session() if opened else Session(_INDEX_BYTES, _METADATA_BYTES)
@@ -384,12 +372,6 @@ def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
         (folder / name).rename(target)
         sync(target.parent)
         sync((folder / name).parent)
-
-
-def digest_of(path: Path) -> str:
-    """Digest of a file's content: 128 bits in hex."""
-    with path.open("rb") as file:
-        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()
 
 
 def reason_of(error: BaseException) -> str:

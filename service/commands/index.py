@@ -100,8 +100,8 @@ def index(
     Unchanged passages cost nothing, so run it again after an interruption or a change. A changed
     document is replaced; one that is not in the sources stays, unless you --prune.
     """
+    from wye.backends.files import address_of
     from wye.backends.readers.drafts import Options
-    from wye.backends.store.versions import address_of
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
@@ -148,8 +148,7 @@ def index(
 def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
     """Have Lance index the settings' index."""
     import wye
-    from wye.backends.files import patient
-    from wye.backends.store.versions import address_of
+    from wye.backends.files import address_of, patient
 
     patience = patient(settings.documents.wait_seconds)
     with wye.open(folder_of(settings), settings=settings) as opened, patience:
@@ -174,10 +173,9 @@ def ingest(
         ServiceError: Nothing can be read; then no index is made.
     """
     import wye
-    from wye.backends.files import patient
+    from wye.backends.files import address_of, patient
     from wye.backends.readers.records import Ids
     from wye.backends.sources import read_files, record_files
-    from wye.backends.store.versions import address_of
 
     # Look at the sources before the models, which take seconds to load.
     ids = Ids(read_files(folder_of(settings)))
@@ -358,8 +356,7 @@ class BadLines:
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
-    from wye.backends.files import rounded_json
-    from wye.backends.store.versions import address_of
+    from wye.backends.files import address_of, rounded_json
 
     if as_json:
         typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))

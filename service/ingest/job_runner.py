@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from filelock import Timeout
 
+from wye.backends.documents import whole_documents
 from wye.backends.errors import BackendError, IndexLockedError, SourceError
-from wye.backends.store.ingest import whole_documents
 from wye.backends.types import Passage
 from wye.featurizer.errors import FeaturizerError
 from wye.service.collections import Collection

@@ -21,9 +21,8 @@ from filelock import FileLock
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from wye.backends.errors import ReadOnlyError
-from wye.backends.files import sync, write_atomically
+from wye.backends.files import address_of, sync, write_atomically
 from wye.backends.filters import Columns, Filter
-from wye.backends.store.versions import address_of
 from wye.backends.types import Passage
 
 FOLDER = "jobs"
