@@ -208,9 +208,6 @@ class Gateway:
                 )
         return replays
 
-    def _is_word(self, word: str) -> bool:
-        return self.models.analyser.is_word(word)
-
     def _pipeline(
         self,
         arms: "Snapshot",
@@ -221,7 +218,8 @@ class Gateway:
     ) -> "_Pipeline":
         texts, fusion = [*map(wording.question_in, questions)], self.fusion
         if Route.LEXICAL in _lists(ask.route, fusion):
-            texts = arms.lexical.respelt(texts, self._is_word)
+            # The analyser is made at the first word that no passage has.
+            texts = arms.lexical.respelt(texts, lambda it: self.models.analyser.is_word(it))  # noqa: PLW0108
         batch = Batch(arms, self.models, texts, fusion, filter=ask.filter, ahead=ahead)
         return _Pipeline(self, batch, ask, questions, start)
 
@@ -244,36 +242,10 @@ class _Pipeline:
 
     @cached_property
     def decisions(self) -> Sequence[Decision]:
-        """The router's decisions; empty if the route was named."""
-        return self._decide() if self.ask.route == Route.AUTO else ()
-
-    @cached_property
-    def routes(self) -> Sequence[Route]:
-        """The route of each question."""
-        routes = [decision.route for decision in self.decisions]
-        routes = routes or [self.ask.route] * len(self.questions)
-        if self.ask.text_only:
-            return [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
-        return routes
-
-    @property
-    def _depth(self) -> int:
-        """Hits that a ranking needs, so that relevance can be judged."""
-        return max(self.ask.k, FIRST) if self.gateway.relevance_model else self.ask.k
-
-    @property
-    def _folds(self) -> bool:
-        return self.ask.duplicates == wording.FOLD
-
-    @property
-    def _width(self) -> int:
-        """Hits that a ranking needs, so that others can take the ranks of near-duplicates."""
-        depth, deepest = self._depth, self.gateway.fusion.depth
-        return wording.width(depth, deepest) if self._folds else depth
-
-    def _decide(self) -> list[Decision]:
-        """Score the questions, compare the scores with the thresholds, and look for plans."""
+        """The router's decisions by scores, thresholds and plans; empty if the route was named."""
         batch, ask = self.batch, self.ask
+        if ask.route != Route.AUTO:
+            return ()
         model, positions = batch.models.router, range(len(self.questions))
         may_step = model.policy.thresholds.steps > 0
         features = batch.columns(model.needs, trees=ask.explain, may_step=may_step)
@@ -303,6 +275,30 @@ class _Pipeline:
             with_explanation(decision, syntaxes[row].trees, batch.plan(row), seeds[row])
             for row, decision in enumerate(decisions)
         ]
+
+    @cached_property
+    def routes(self) -> Sequence[Route]:
+        """The route of each question."""
+        routes = [decision.route for decision in self.decisions]
+        routes = routes or [self.ask.route] * len(self.questions)
+        if self.ask.text_only:
+            return [Route.HYBRID if route in _WITH_GRAPH else route for route in routes]
+        return routes
+
+    @property
+    def _depth(self) -> int:
+        """Hits that a ranking needs, so that relevance can be judged."""
+        return max(self.ask.k, FIRST) if self.gateway.relevance_model else self.ask.k
+
+    @property
+    def _folds(self) -> bool:
+        return self.ask.duplicates == wording.FOLD
+
+    @property
+    def _width(self) -> int:
+        """Hits that a ranking needs, so that others can take the ranks of near-duplicates."""
+        depth, deepest = self._depth, self.gateway.fusion.depth
+        return wording.width(depth, deepest) if self._folds else depth
 
     def rank(self, positions: Sequence[int]) -> dict[int, StepsResult]:
         """Rank for questions that do not go in steps; those of one route together."""

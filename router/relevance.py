@@ -12,16 +12,15 @@ asked: "What is the salary of Amira?" is not answered where nothing beside her n
 The curves hold only for the encoder and the settings of the arms that they were fitted with.
 """
 
-import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain, filterfalse, pairwise
 
 import numpy as np
 
-from wye.backends.files import canonical_json
 from wye.backends.notations import Code
 from wye.backends.numerics import logistic
 from wye.backends.text import (
@@ -35,7 +34,6 @@ from wye.backends.text import (
 from wye.backends.types import Float64, Mask, Ranking
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
-from wye.router.settings import Settings
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
 from wye.router.wording import having, lacks_value, read_wording, says_who_or_when
 
@@ -147,7 +145,7 @@ class RelevanceModel:
     Attributes:
         depth: Hits of each list that were fused. A fused score says how far a passage is above the
             last of them, so it depends on this.
-        made_with: Digest of what the scores depend on; see `fingerprint`.
+        made_with: Digest of what the scores depend on; see `relevance_files.fingerprint`.
         passages: Route, or `FEW` -> curves for the relevance of a passage.
         answers: Route, or `FEW` -> curves for the answerability of a question.
     """
@@ -284,7 +282,7 @@ class Evidence:
         self._whole = whole = [head + body for head, body in zip(heads, bodies, strict=True)]
         self._cells = [cells_of(text) for _, text in texts[:FIRST]]
         forms = [[f" {word} " for word in words_of(term)] for term in terms]
-        rows = [[any(form in text for form in of_term) for of_term in forms] for text in whole]
+        rows = [[any(map(text.__contains__, of_term)) for of_term in forms] for text in whole]
         self._has_term = np.array(rows, bool).reshape(len(texts), len(terms))
         self._codes = read_wording(question).codes
         self._has_code = having(self._codes, texts)
@@ -329,8 +327,10 @@ class Evidence:
     def _first_in_any_form(self) -> Mask:
         """(m, t) which words the first passages have, in other forms or as parts of codes, too."""
         first = self._has_term[:FIRST].copy()
-        for row, column in np.argwhere(~first).tolist():
-            first[row, column] = _has_form(self._terms[column], self._whole[row])
+        for column in np.flatnonzero(~first.all(axis=0)).tolist():
+            term, rows = self._terms[column], np.flatnonzero(~first[:, column]).tolist()
+            if _has_form(term, "".join([self._whole[row] for row in rows])):
+                first[rows, column] = [_has_form(term, self._whole[row]) for row in rows]
         for number, code in enumerate(self._codes):
             of_code = np.isin(self._terms, content_terms(code.text))
             first |= self._has_code[:FIRST, number, None] & of_code
@@ -370,12 +370,12 @@ class Evidence:
         if not is_name.any():
             return math.nan, math.nan
         ranking, texts, has_term = self._ranking, self._ranking.texts[:FIRST], first.copy()
-        for row, (id_, cells) in enumerate(
-            zip(ranking.ranking.ids(FIRST), self._cells, strict=True)
-        ):
+        also = []
+        for id_, cells in zip(ranking.ranking.ids(FIRST), self._cells, strict=True):
             labels = (word for label, _ in cells for word in folded_words(label))
-            of_file, abbreviations = {*content_terms(id_)}, tuple(w for w in labels if len(w) > 2)
-            has_term[row] |= [t in of_file or t.startswith(abbreviations) for t in self._terms]
+            of_file, abbreviations = content_terms(id_), tuple(w for w in labels if len(w) > 2)
+            also.append([t in of_file or t.startswith(abbreviations) for t in self._terms])
+        has_term |= np.array(also)
         holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
         if not holders.any():
             return math.nan, math.nan
@@ -486,13 +486,7 @@ def _named_above(texts: Sequence[tuple[str, str]], bodies: Sequence[str]) -> Flo
     return named
 
 
+@lru_cache(4096)
 def _between_blanks(text: str) -> str:
     """The folded words of a text with single blanks before, between and after them."""
     return " ".join(["", *folded_words(text), ""])
-
-
-def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
-    """Digest of what scores depend on: the index's models and the settings of the arms."""
-    parts = [asdict(part) for part in (settings.lexical, settings.graph, settings.fusion)]
-    content = canonical_json([dict(index), *parts])
-    return hashlib.sha256(content.encode()).hexdigest()[:16]

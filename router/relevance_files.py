@@ -1,7 +1,9 @@
 """Relevance models on disk: one file of JSON, checked when it is read."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from wye.router.relevance import (
     CurveSum,
     RelevanceModel,
 )
+from wye.router.settings import Settings
 from wye.router.types import USUAL, Route
 
 FORMAT = 6
@@ -81,3 +84,10 @@ def _curves_json(curves: CurveSum) -> dict[str, object]:
         for name, curve in curves.curves.items()
     }
     return {"bias": curves.bias, "curves": parts}
+
+
+def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
+    """Digest of what scores depend on: the index's models and the settings of the arms."""
+    parts = [asdict(part) for part in (settings.lexical, settings.graph, settings.fusion)]
+    content = canonical_json([dict(index), *parts])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -23,8 +23,8 @@ from wye.router.explain import with_explanation
 from wye.router.gateway import JUST_DECIDE, Gateway, check
 from wye.router.model_files import load_router, with_thresholds
 from wye.router.policy import Policy, RoutingModel
-from wye.router.relevance import RelevanceModel, fingerprint
-from wye.router.relevance_files import load_relevance
+from wye.router.relevance import RelevanceModel
+from wye.router.relevance_files import fingerprint, load_relevance
 from wye.router.rerank import Reranker
 from wye.router.settings import RelevanceSettings, RoutingSettings, Settings
 from wye.router.snapshot import Snapshot

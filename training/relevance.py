@@ -28,9 +28,8 @@ from wye.router.relevance import (
     PASSAGE_EVIDENCE,
     CurveSum,
     RelevanceModel,
-    fingerprint,
 )
-from wye.router.relevance_files import RELEVANCE, relevance_json
+from wye.router.relevance_files import RELEVANCE, fingerprint, relevance_json
 from wye.router.settings import Settings, load_settings
 from wye.router.types import ABSTAIN_BELOW, SURE_FROM, Route
 from wye.training.data import QuestionSource, parse_source
