@@ -223,6 +223,8 @@ class Collection:
         """
         started = perf_counter()
         try:
+            import scipy.sparse  # noqa: F401, PLC0415 - takes .1 s, of which the first write would wait
+
             session = self._open()
             session.build()
             for route in USUAL:
