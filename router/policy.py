@@ -48,7 +48,7 @@ _NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How scores become routes; `wye tune` writes it, a person reviews it.
+    """How scores become routes; the notebook of thresholds writes it, a person reviews it.
 
     Attributes:
         router: Name and version of the router whose scores it is for, "name/v1"; "" if not known.

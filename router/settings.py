@@ -50,8 +50,8 @@ class RoutingSettings:
     Attributes:
         model: "name/version" of a router in the folder `models` of Wye or of the working folder, or
             the path of a folder that `wye train` wrote.
-        thresholds: A thresholds file that `wye tune` wrote and a person reviewed; empty for those
-            in the router's folder.
+        thresholds: A thresholds file that a person reviewed, such as the notebook of thresholds
+            writes; empty for those in the router's folder.
         route: Route of a question for which none is named; with "auto" the router chooses.
     """
 

@@ -1,4 +1,4 @@
-"""The commands `wye eval`, `wye train` and `wye tune`."""
+"""The commands `wye eval` and `wye train`."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 UNANSWERED = NOT_BETTER = 1
 LATENCY_WEIGHT, MS_PER_PRICE = 0.0001, 100_000.0
-CACHE, THRESHOLDS = Path(".cache/wye"), Path("thresholds.json")
+CACHE = Path(".cache/wye")
 
 
 def option(text: str, *names: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
@@ -48,10 +48,6 @@ _PRESET = (
     "--latency-weight."
 )
 Preset = Annotated[str | None, unset(_PRESET)]
-Elsewhere = Annotated[
-    bool, option("Whether the thresholds must also hold for questions unlike these.")
-]
-Weight = Annotated[float, option("Quality given up for a millisecond less on average.", min=0)]
 
 
 def register(
@@ -64,7 +60,6 @@ def register(
     """
     _add_eval(app, progress)
     _add_train(app, progress, open_arms)
-    _add_tune(app, progress)
     return TrainingError
 
 
@@ -87,12 +82,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ),
         ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, option("Split of the judged questions.")] = "test",
-        k: Annotated[int, option("Passages a question; 10 or more.", "-k", "--top-k", min=1)] = 10,
-        limit: Annotated[int | None, option("Ask only the first N questions.", min=1)] = None,
         batch: Annotated[int, option("Number of questions asked together.", min=1)] = 32,
-        run_dir: Annotated[
-            Path | None, unset("Write ROUTE.trec, metrics.json and latency.json here.")
-        ] = None,
         as_json: Annotated[bool, option("Print all numbers as JSON instead.", "--json")] = False,
         advice: Annotated[
             bool,
@@ -129,7 +119,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from wye.router.settings import load_settings
         from wye.training import answers as answering
         from wye.training.data import lacking, read_dataset, read_unjudged
-        from wye.training.evaluate import advise, as_markdown, latency, metrics, write_runs
+        from wye.training.evaluate import advise, as_markdown, latency, metrics
         from wye.training.evaluate import evaluate as evaluate_routes
         from wye.training.markdown import show
 
@@ -138,16 +128,16 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
         if advice:
-            unjudged = read_unjudged(dataset, limit)
+            unjudged = read_unjudged(dataset)
             with Session.open(settings, settings.index) as session:
                 show(advise(session.gateway, unjudged, progress()))
             return
-        questions = read_dataset(dataset, split, limit)
+        questions = read_dataset(dataset, split)
         if warning := lacking(questions, settings.index):
             typer.echo(f"Warning: {warning}", err=True)
         with Session.open(settings, settings.index) as session:
             result = evaluate_routes(
-                session.gateway, questions, compared, k=k, batch=batch, progress=progress()
+                session.gateway, questions, compared, batch=batch, progress=progress()
             )
             answered = None
             if answers:
@@ -155,15 +145,13 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 judge = answering.judge_of(judge_url, judge_model, cache)
                 texts = session.snapshot.texts
                 answered = answering.evaluate_answers(result, texts, writers, judge, progress())
-        further = {} if answered is None else {"answers": plain(answered)}
         if as_json:
+            further = {} if answered is None else {"answers": plain(answered)}
             typer.echo(rounded_json({**metrics(result), "latency": latency(result), **further}))
         else:
             show(as_markdown(result))
             if answered is not None:
                 show(answering.as_markdown(answered))
-        if run_dir is not None:
-            write_runs(run_dir, result, further)
         if unanswered := sorted({*result.unanswered_by(*result.runs)}):
             ids = ", ".join(unanswered)
             typer.echo(f"{len(unanswered)} questions went unanswered: {ids}", err=True)
@@ -221,8 +209,12 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             Literal["dense", "lexical", "hybrid"] | None,
             unset("Simple route: dense, lexical or hybrid. Default: the best."),
         ] = None,
-        elsewhere: Elsewhere = True,
-        latency_weight: Weight = LATENCY_WEIGHT,
+        elsewhere: Annotated[
+            bool, option("Whether the thresholds must also hold for questions unlike these.")
+        ] = True,
+        latency_weight: Annotated[
+            float, option("Quality given up for a millisecond less on average.", min=0)
+        ] = LATENCY_WEIGHT,
         arms: Annotated[
             Path | None,
             unset(
@@ -376,56 +368,3 @@ def _print_verdict(folder: Path, report: "Report") -> None:
         typer.echo(f"Wrote {folder}, which is not better; its card compares all candidates.")
         raise typer.Exit(NOT_BETTER)
     typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
-
-
-def _add_tune(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
-    @app.command(epilog="Example: wye tune my-questions --index my-index --max-graph-share 0.3")
-    def tune(
-        datasets: Annotated[
-            list[str] | None,
-            typer.Argument(
-                metavar="DATASET",
-                help="Dataset in BEIR's layout, whose dev split is asked; DATASET=INDEX gives it "
-                "an index of its own.",
-                show_default=False,
-            ),
-        ] = None,
-        *,
-        router: Annotated[
-            str, option("Router: name/version or a folder. Default: WYE_ROUTER__MODEL.")
-        ] = "",
-        out: Annotated[
-            Path | None, unset(f"File to write. Default: {THRESHOLDS}, if they change.")
-        ] = None,
-        elsewhere: Elsewhere = True,
-        latency_weight: Weight = LATENCY_WEIGHT,
-        max_latency_ms: Annotated[
-            float | None, unset("Highest mean latency, in milliseconds.")
-        ] = None,
-        max_graph_share: Annotated[
-            float | None,
-            unset("Highest share of questions for which the graph runs.", min=0, max=1),
-        ] = None,
-        index: Index = None,
-        cache: Cache = CACHE,
-    ) -> None:
-        """Solve a router's thresholds again, and write them to a file to review.
-
-        Nothing changes until you name the file in WYE_ROUTER__THRESHOLDS, or put it in place of
-        one that a server uses, which rereads it.
-        """
-        from wye.training.markdown import show
-        from wye.training.thresholds import ThresholdObjective
-        from wye.training.tuning import Tuning, as_markdown, replays_of, retune, save_retuned
-
-        goal = ThresholdObjective(latency_weight, max_latency_ms, max_graph_share)
-        replays = replays_of(datasets or [], index, cache=cache, progress=progress)
-        tuning = Tuning.load(replays, router, cache=cache / "features")
-        retuned = retune(tuning, goal, elsewhere=elsewhere)
-        show(as_markdown(tuning, retuned))
-        if retuned.stays and out is None:
-            typer.echo("Nothing is written; --out FILE writes them.")
-            return
-        path = out or THRESHOLDS
-        save_retuned(path, tuning, retuned, goal)
-        typer.echo(f"Wrote {path}. Review it, then use it with WYE_ROUTER__THRESHOLDS={path}")

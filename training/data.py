@@ -71,13 +71,13 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     if not questions:
         raise DatasetError(
             f"Split '{split}' of '{folder}' has no question with a relevant passage; "
-            "check its qrels, or choose another --split or --limit."
+            "check its qrels, or choose another --split."
         )
     judged = {question.id: judgements[question.id] for question in questions}
     return Dataset(folder.resolve().name, split, tuple(questions), judged, tuple(without_gold))
 
 
-def read_unjudged(path: Path, limit: int | None = None) -> list[Question]:
+def read_unjudged(path: Path) -> list[Question]:
     """The different questions of a file: one in each line, or the `question` or `text` of JSON.
 
     So a request log will do, and the queries of a folder in BEIR's layout.
@@ -100,7 +100,7 @@ def read_unjudged(path: Path, limit: int | None = None) -> list[Question]:
         texts[text] = None
     if not texts:
         raise DatasetError(f"'{path}' has no question; write one in each line.")
-    return [Question(str(n), text) for n, text in enumerate(texts)][:limit]
+    return [Question(str(n), text) for n, text in enumerate(texts)]
 
 
 def respell(text: str) -> str:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +22,6 @@ from wye.training.measures import (
     Means,
     compare,
     score,
-    write_json,
-    write_trec,
 )
 
 PERCENTILES = (50, 95, 99)
@@ -91,7 +88,6 @@ class Evaluation:
 
     dataset: Dataset
     version: int
-    depth: int
     batch: int
     runs: tuple[SystemRun, ...]
     means: Means
@@ -109,7 +105,6 @@ def evaluate(
     dataset: Dataset,
     routes: Sequence[Route],
     *,
-    k: int = DEPTH,
     batch: int = 32,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -117,22 +112,21 @@ def evaluate(
 
     Args:
         routes: At least one, without duplicates.
-        k: Hits to ask for, raised to `DEPTH` if it is less.
 
     Raises:
         EvaluationError: The dataset has no question.
     """
-    depth, progress = max(k, DEPTH), progress or Silent()
+    progress = progress or Silent()
     runs = []
     for route in routes:
-        replies = _ask(endpoint, dataset.questions, Ask(route, depth), batch, progress)
+        replies = _ask(endpoint, dataset.questions, Ask(route, DEPTH), batch, progress)
         values = score(dataset.judgements, {id_: r.ranking.ids() for id_, r in replies.items()})
         runs.append(SystemRun(str(route), replies, values))
     version = next((reply.version for run in runs for reply in run.replies.values()), 0)
     by_name = {run.name: run.values for run in runs}
     pairs = [(later, earlier) for earlier, later in combinations(by_name, 2)]
     means, differences = compare(by_name, pairs, MEASURES)
-    return Evaluation(dataset, version, depth, batch, tuple(runs), means, differences)
+    return Evaluation(dataset, version, batch, tuple(runs), means, differences)
 
 
 def _ask(
@@ -165,7 +159,7 @@ def metrics(result: Evaluation) -> dict[str, Any]:
             "questions": len(questions),
             "without_gold": result.dataset.without_gold,
             "index_version": result.version,
-            "depth": result.depth,
+            "depth": DEPTH,
             "bootstrap": {"seed": 0, "resamples": RESAMPLES},
             "routes": {
                 run.name: {
@@ -198,19 +192,6 @@ def latency(result: Evaluation) -> dict[str, object]:
         "batch": result.batch,
         "milliseconds": {run.name: run.latency(result.batch) for run in result.runs},
     }
-
-
-def write_runs(folder: Path, result: Evaluation, further: Mapping[str, Any]) -> None:
-    """Write a TREC run for each system, and all numbers as JSON.
-
-    Args:
-        further: Name of another file of JSON -> its content.
-    """
-    for run in result.runs:
-        write_trec(folder / f"{run.name}.trec", f"wye-{run.name}", run.answers)
-    numbers = {"metrics": metrics(result), "latency": latency(result), **further}
-    for name, content in numbers.items():
-        write_json(folder / f"{name}.json", content)
 
 
 def _times(result: Evaluation) -> str:

@@ -3,16 +3,13 @@
 The measures are some of ir_measures', and one of our own.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import ir_measures
 import numpy as np
 
-from wye.backends.files import rounded_json
-from wye.backends.types import Float64, RankedHit
+from wye.backends.types import Float64
 from wye.training.data import Judgements, judged_id
 from wye.training.errors import EvaluationError
 
@@ -68,32 +65,6 @@ def score(judgements: Judgements, run: Run) -> Float64:
     # A question of several hops needs all of its evidence; half of it answers nothing.
     values[:, MEASURES.index(ALL_EVIDENCE)] = values[:, MEASURES.index("R@5")] == 1
     return values
-
-
-def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[RankedHit]]) -> None:
-    """Write a TREC run: question, Q0, passage, rank, score, tag.
-
-    trec_eval sorts again by single-precision score. So that it keeps our order, a score that is not
-    below the one before it is lowered by the smallest step.
-
-    Args:
-        path: The file; its folder is created.
-        tag: Name of the run, without blanks.
-        answers: Question id -> hits, best first.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
-        for question, hits in answers.items():
-            last = np.float32(math.inf)
-            for hit in hits:
-                last = min(np.float32(hit.score), np.nextafter(last, np.float32(-math.inf)))
-                file.write(f"{question} Q0 {hit.id} {hit.rank} {last!s} {tag}\n")
-
-
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write JSON; equal content gives equal bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(rounded_json(content) + "\n", encoding="utf-8")
 
 
 RESAMPLES = 10_000

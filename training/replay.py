@@ -1,6 +1,6 @@
 """Replays: what the arms and steps return for every question of a split, through the gateway.
 
-Training, tuning and comparisons are computed from replays, for any thresholds and any fusion. Only
+Training and comparisons are computed from replays, for any thresholds and any fusion. Only
 steps keep the fusion of the settings they were replayed with, since they search by it. Replies are
 kept in a cache, some questions at a time, so after a run that was killed the next one goes on.
 
@@ -87,7 +87,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class TrainingReplay(Replay):
-    """A replay of a training split; tuning accepts no other.
+    """A replay of a training split; what learns accepts no other.
 
     Raises:
         SplitError: The split is not one of `TRAINING_SPLITS`.

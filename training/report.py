@@ -12,7 +12,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from wye.backends.files import plain
+from wye.backends.files import plain, rounded_json
 from wye.backends.types import Float64, Int64, Mask
 from wye.router.policy import routes
 from wye.router.scorer import AttentionMlp
@@ -29,7 +29,7 @@ from wye.training.held_out import (
 )
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
-from wye.training.measures import QUALITY, Interval, mean_interval, write_json
+from wye.training.measures import QUALITY, Interval, mean_interval
 from wye.training.replay import TRAINING_SPLITS
 from wye.training.thresholds import Front, Outcome, front, scores_of
 
@@ -71,7 +71,7 @@ datasets.
 
 ## Limits, and when to retrain
 
-English questions only: the parser is English, and so are the stop words. `wye tune` solves the
+English questions only: the parser is English, and so are the stop words. A notebook solves the
 thresholds again for other questions, passages or arms. Retrain if the index has texts of another
 kind, if the settings of an arm change, if Wye computes other features (it then refuses this
 router), or if you have some hundred judged questions of your own:
@@ -181,7 +181,7 @@ def write_report(folder: Path, report: Report) -> None:
     del numbers["fitted"]
     options = {**asdict(choices), "fusion": fitted.questions.fusion, "quality": QUALITY}
     numbers |= {"choices": options, "policy": fitted.policy, "solutions": fitted.solutions}
-    write_json(folder / "metrics.json", plain(numbers))
+    (folder / "metrics.json").write_text(rounded_json(plain(numbers)) + "\n", "utf-8")
     summaries = {"train and dev, cross-fitted": report.cross_fitted, TEST: report.evaluation}
     curves = {name: s.calibration for name, s in summaries.items() if s and s.calibration}
     best, fixed = front(fitted.outcomes, choices.goal), fitted.questions.fixed(fitted.policy.simple)

@@ -207,12 +207,6 @@ def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Tabl
     return result
 
 
-def keeps(outcome: Outcome, goal: ThresholdObjective) -> bool:
-    """Whether an outcome keeps the bounds on latency and on the graph's share."""
-    bounds = (outcome.mean_ms, goal.max_mean_ms), (sum(outcome.shares[1:]), goal.max_graph_share)
-    return all(most is None or value <= most + SLACK for value, most in bounds)
-
-
 @dataclass(frozen=True, slots=True)
 class Solution:
     """Thresholds to review.

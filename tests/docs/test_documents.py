@@ -31,7 +31,7 @@ def runner_of(block: Block) -> str:
     if block.place.startswith("docs/first-hour.md"):
         return "here"  # it has asked what it tunes on
     # They take judged questions by the hundred, for which tests/training has a small town.
-    offline = {"train", "tune"} & {command.words[1] for command in block.commands}
+    offline = {"train"} & {command.words[1] for command in block.commands}
     return "training" if offline else "here"
 
 
@@ -138,7 +138,7 @@ def served(command: Command, folder: Path, ports: dict[str, str]) -> Live:
 
 
 # They serve, take judged questions by the hundred, or ask others; others test them.
-LONG = {"serve", "mcp", "demo", "eval", "train", "tune"}
+LONG = {"serve", "mcp", "demo", "eval", "train"}
 
 
 def examples_of_help() -> Iterator[Command]:

@@ -19,7 +19,17 @@ from safetensors.numpy import load_file
 from starlette.testclient import TestClient
 
 from tests.golden import product
-from tests.golden.product import COMPRESSED, DEMO, SETTINGS, app, as_if_large, entering, served, wye
+from tests.golden.product import (
+    COMPRESSED,
+    DEMO,
+    SETTINGS,
+    app,
+    as_if_large,
+    entering,
+    served,
+    solve_thresholds,
+    wye,
+)
 from tests.golden.store import write
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
@@ -268,12 +278,11 @@ def evaluation(index: Path) -> Files:
 
 
 def training(index: Path) -> Files:
-    """What `wye tune` writes for the router that ships."""
+    """A thresholds file for the router that ships."""
     with _workplace(index) as name:
         path = Path(name) / "bound.json"
-        words = f"tune demo --index index --cache cache {UNTIMED} --out {path.name}"
-        wye(path.parent, f"{words} --router router-en/v1 --max-graph-share 0.3".split())
-        return {"tune.json": {path.name: masked(_json(path))}}
+        solve_thresholds(path.parent, path.name)
+        return {"thresholds.json": {path.name: masked(_json(path))}}
 
 
 def training_network(index: Path) -> Files:

@@ -13,6 +13,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from types import FrameType
@@ -154,6 +155,20 @@ def features(questions: Sequence[str]) -> tuple[object, list[object]]:
         }
         described.append(json.loads(rounded_json(value)))
     return listed, described
+
+
+def solve_thresholds(folder: Path, name: str) -> None:
+    """Solve thresholds of the shipped router on the dev split of `demo`, as the notebook does."""
+    from wye.router.settings import DEFAULT_ROUTER  # noqa: PLC0415 - imports take seconds
+    from wye.training.thresholds import ThresholdObjective, solve  # noqa: PLC0415
+    from wye.training.tuning import Tuning, replays_of  # noqa: PLC0415
+
+    with patch.dict(os.environ, environment(WYE_INDEX=str(folder / "index")), clear=True):
+        replays = replays_of([str(folder / "demo")], folder)
+        tuning = Tuning.load(replays, DEFAULT_ROUTER, cache=folder)
+    goal, steps = ThresholdObjective(max_graph_share=0.3), tuning.model.policy.thresholds.steps
+    solution = solve(tuning.outcomes, goal, cautious=True)
+    tuning.save(folder / name, replace(solution.thresholds, steps=steps))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tests.golden.store import FOLDER, read, rounded
 FILES = {
     "answers": {"answers.json.gz", "requests.json.gz"},
     "large": {"large.json.gz"},
-    "training": {"tune.json"},
+    "training": {"thresholds.json"},
     "evaluation": {"eval.json.gz"},
     "features": {"features.json.gz"},
     "openapi": {"openapi.json.gz"},

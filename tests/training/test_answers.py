@@ -53,7 +53,7 @@ def found(**answerability: float) -> Evaluation:
         for id_ in ("q1", "q2")
     }
     run = SystemRun("auto", replies, np.zeros((3, 1)))
-    return Evaluation(data, 1, 10, 1, (run,), {}, {})
+    return Evaluation(data, 1, 1, (run,), {}, {})
 
 
 def texts(ids: Sequence[str]) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ class WordAnalyser(ReadingAnalyser):
         self._hash = Bags(64)
 
 
-def test_a_router_is_trained_used_and_tuned(
+def test_a_router_is_trained_and_used(
     tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

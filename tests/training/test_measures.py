@@ -1,16 +1,12 @@
 import math
 from dataclasses import astuple
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import ir_measures
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from wye.backends.types import RankedHit
 from wye.training.errors import EvaluationError
 from wye.training.markdown import (
     by_measure,
@@ -29,7 +25,6 @@ from wye.training.measures import (
     mean_interval,
     resampled_means,
     score,
-    write_trec,
 )
 
 PASSAGES = [f"p{number}" for number in range(14)]
@@ -74,36 +69,6 @@ def test_an_unanswered_question_scores_nothing() -> None:
 def test_passages_judged_irrelevant_are_no_evidence() -> None:
     values = score({"q": {"p1": 1, "p2": 0}}, {"q": ["p2", "p1"]})[0]
     assert (values[MEASURES.index("R@1")], values[MEASURES.index("all-evidence@5")]) == (0, 1)
-
-
-def hits(*scores: float) -> list[RankedHit]:
-    return [RankedHit(f"p{rank}", score_, rank) for rank, score_ in enumerate(scores, start=1)]
-
-
-def test_a_run_reads_back_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "runs" / "dense.trec"
-    write_trec(path, "dense", {"q1": hits(0.9, 0.5), "q2": hits(0.1)})
-    assert path.read_text(encoding="utf-8").splitlines() == [
-        "q1 Q0 p1 1 0.9 dense",
-        "q1 Q0 p2 2 0.5 dense",
-        "q2 Q0 p1 1 0.1 dense",
-    ]
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.integers(0, 11))
-def test_trec_eval_sees_our_order_whatever_the_ties(scores: list[float], gold: int) -> None:
-    ordered = hits(*sorted([*scores, *scores], reverse=True))
-    judgements = {"q": {f"p{gold + 1}": 1}}
-    with TemporaryDirectory() as place:
-        path = Path(place) / "a.trec"
-        write_trec(path, "a", {"q": ordered})
-        found = ir_measures.calc_aggregate(
-            [ir_measures.parse_measure("nDCG@10")],
-            [ir_measures.Qrel("q", f"p{gold + 1}", 1)],
-            list(ir_measures.read_trec_run(str(path))),  # type: ignore[no-untyped-call]
-        )
-    ours = score(judgements, {"q": [hit.id for hit in ordered]})
-    assert next(iter(found.values())) == ours[0, 4]
 
 
 def test_judgements_may_name_documents_and_files() -> None:

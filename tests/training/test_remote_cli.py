@@ -1,4 +1,4 @@
-"""`wye train` and `wye tune` on remote arms: told, asked for, kept, and learned from."""
+"""`wye train` on remote arms: told, asked for, kept, and learned from."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""`wye train`, `wye tune` and what `wye eval` compares with, end to end on a small town."""
+"""`wye train`, a thresholds file, and what `wye eval` compares with, end to end on a small town."""
 
 import json
 import re
@@ -14,7 +14,10 @@ from tests.training.made import write_town
 from wye.router.model_files import read_policy
 from wye.router.types import Route
 from wye.service.cli import run
+from wye.training.errors import FitError
 from wye.training.fit.scorers import RouterRecipe
+from wye.training.thresholds import ThresholdObjective, solve
+from wye.training.tuning import Tuning, replays_of
 
 TOWN = RouterRecipe(
     hidden=(16,), seeds=(0,), pieces=0, taught=0.0, dropout=0.0, epochs=60, batch=16
@@ -42,10 +45,6 @@ class Place:
         """The kept replies, with the time at which each was written."""
         files = (self.cache / "replays").rglob("output.pkl")
         return {path: path.stat().st_mtime_ns for path in files}
-
-    def tune(self, *more: str | Path) -> list[str]:
-        own = ["tune", self.dataset, "--index", self.index, "--cache", self.cache]
-        return [str(argument) for argument in (*own, "--router", self.router, *more)]
 
     def train(self, *more: str | Path, dataset: Path | None = None) -> list[str]:
         own = ["train", "--questions", dataset or self.dataset, "--index", self.index]
@@ -146,17 +145,16 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "thresholds.json"
-    router = trained.router
-    code, printed, _ = wye(*trained.tune("--out", out, "--max-graph-share", "0"))
-    assert code == 0
-    assert "questions change route" in printed
-    assert f"WYE_ROUTER__THRESHOLDS={out}" in printed
-    policy = read_policy(out)
+    replays = replays_of([f"{trained.dataset}={trained.index}"], trained.cache)
+    tuning = Tuning.load(replays, trained.router, cache=trained.cache)
+    solution = solve(tuning.outcomes, ThresholdObjective(max_graph_share=0))
+    policy = tuning.save(out, solution.thresholds)
     notes = json.loads(out.read_text(encoding="utf-8"))["notes"]
     assert notes["shares"]["lexical"] == 1.0
-    assert notes["questions that change route"] > 0
+    with pytest.raises(FitError, match=r"even the fastest route takes \d+\.\d ms on average"):
+        solve(tuning.outcomes, ThresholdObjective(max_mean_ms=0.001))
 
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     monkeypatch.setenv("WYE_INDEX", str(trained.index))
     (own,) = json.loads(wye("route", HOP, "--json")[1])
     monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", str(out))
@@ -167,15 +165,3 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     assert with_thresholds["decision"]["thresholds"]["high"] == policy.thresholds.high
     (reply,) = json.loads(wye("search", HOP, "--route", "auto", "--json")[1])
     assert reply["decision"] == with_thresholds["decision"]
-
-
-def test_nothing_is_written_where_the_thresholds_in_use_stay(
-    trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, printed, _ = wye(*trained.tune())
-    assert (code, "so they stay" in printed, "Nothing is written" in printed) == (0, True, True)
-    assert [*tmp_path.iterdir()] == []
-    code, _, err = wye(*trained.tune("--max-latency-ms", "0.001"))
-    assert code == 2
-    assert re.search(r"even the fastest route takes \d+\.\d ms on average", err)

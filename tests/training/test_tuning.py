@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.training.made import FOUND, one_feature, replay_of, replayed, write_dataset
+from tests.training.made import one_feature, replay_of, replayed, write_dataset
 from wye.backends.numerics import logistic
-from wye.backends.types import Silent
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.model_files import TrainedRouter, read_policy, save_router
@@ -18,8 +17,8 @@ from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.replay import TrainingReplay
-from wye.training.thresholds import ThresholdObjective, outcome
-from wye.training.tuning import Tuning, as_markdown, replays_of, retune
+from wye.training.thresholds import outcome
+from wye.training.tuning import Tuning, replays_of
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
@@ -79,64 +78,7 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
     assert tuning.outcomes.scores == pytest.approx(logistic(np.full(8, 2.0)))
 
 
-def test_without_a_dev_split_nothing_is_tuned(tmp_path: Path) -> None:
+def test_a_dev_split_is_needed(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path / "town", [], [("q", "Who?")], {"test": ["q\ta\t1"]})
-
-    def asked(*datasets: str) -> None:
-        replays_of(datasets, tmp_path / "index", cache=tmp_path, progress=Silent)
-
     with pytest.raises(TrainingError, match="town has no dev split; add qrels"):
-        asked(str(folder))
-    with pytest.raises(TrainingError, match="Tune on what"):
-        asked()
-
-
-@pytest.fixture
-def undecided() -> Tuning:
-    """The graph is needed from a logit of 1 on; the router's own thresholds change at 0."""
-    logits = np.linspace(-3, 3, 60)
-    questions = [
-        replayed(f"q{at}", "a", FOUND[int(logit > 1)]) for at, logit in enumerate(logits.tolist())
-    ]
-    model = RoutingModel("hand/v1", one_feature(), Policy(Thresholds(0.5, 0.5)), None)
-    return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model)
-
-
-def test_new_thresholds_are_better_and_say_how_many_they_move(undecided: Tuning) -> None:
-    found = retune(undecided, ThresholdObjective(), elsewhere=False)
-    assert found.solution.outcome.quality == 1 > found.before.quality
-    logits = undecided.evaluation_set.features[:, 0]
-    assert found.changed >= ((logits > 0) & (logits < 1)).sum()
-    assert found.gain.mean == pytest.approx(found.solution.outcome.quality - found.before.quality)
-    assert 0 < found.gain.low < found.gain.mean < found.gain.high
-    said = as_markdown(undecided, found)
-    assert "hand/v1 on 60 questions" in said
-    assert (
-        f"{found.changed} questions change route. Change in nDCG@10: {found.gain.mean:+.4f}" in said
-    )
-    assert "1.0000" in said
-    for name, one in undecided.fixed.items():
-        assert f"{name} nDCG@10 {one.quality:.4f}, {one.mean_ms:.1f} ms" in said
-
-
-def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(undecided: Tuning) -> None:
-    here, elsewhere = (
-        retune(undecided, ThresholdObjective(), elsewhere=choice) for choice in (False, True)
-    )
-    assert elsewhere.solution.thresholds.high >= here.solution.thresholds.high
-    assert elsewhere.solution.plateau > here.solution.plateau
-
-
-def test_thresholds_in_use_stay_where_those_solved_are_no_better_and_they_keep_the_bounds(
-    undecided: Tuning,
-) -> None:
-    best = retune(undecided, ThresholdObjective(), elsewhere=False).solution.thresholds
-    used = replace(undecided, model=undecided.model.with_policy(Policy(best)))
-    found = retune(used, ThresholdObjective())
-    assert found.stays
-    assert found.solution.thresholds == best
-    assert found.changed == found.gain.mean == 0
-    assert "as good on these questions, so they stay" in as_markdown(used, found)
-    bound = retune(used, ThresholdObjective(max_graph_share=0.1))
-    assert not bound.stays
-    assert sum(bound.solution.outcome.shares[1:]) <= 0.1
+        replays_of([f"{folder}={tmp_path / 'index'}"], tmp_path)
