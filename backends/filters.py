@@ -254,8 +254,8 @@ class Columns:
         order = comparison.type if comparison.type in _ORDERS else "eq"
         satisfied = np.zeros(len(self._metadata), np.bool_)
         satisfied[self.column(comparison.key).rows_with(order, comparison.values)] = True
-        own = ~satisfied if negated else satisfied
-        return own if self._base is None else np.concatenate([self._base.mask(comparison), own])
+        late = ~satisfied if negated else satisfied
+        return late if self._base is None else np.concatenate([self._base.mask(comparison), late])
 
     def keys(self) -> set[str]:
         """Keys that some passage has."""
@@ -318,9 +318,9 @@ class Column:
         kinds = [*map(_kind, values)]
         codes: dict[int, dict[Scalar, int]] = {}  # True and 1 are one key
         for kind in {*kinds}:
-            own: set[Any] = {*compress(values, map(kind.__eq__, kinds))}
-            self.spans[kind] = len(self.distinct), len(self.distinct) + len(own)
-            self.distinct += sorted(own)
+            of_kind: set[Any] = {*compress(values, map(kind.__eq__, kinds))}
+            self.spans[kind] = len(self.distinct), len(self.distinct) + len(of_kind)
+            self.distinct += sorted(of_kind)
             codes[kind] = {self.distinct[code]: code for code in range(*self.spans[kind])}
         pairs = zip(kinds, values, strict=True)
         self.rows: Int32 = np.asarray(rows, np.int32)

@@ -210,8 +210,8 @@ def _with_question(title: str, statement: str, index: int) -> str:
 def marks(question: str, sentence: str) -> list[tuple[int, int]]:
     """Offsets of the words of a sentence that the question has, too, each with its end."""
     terms = _terms(question)
-    found = re.finditer(r"\w+", sentence)
-    return [word.span() for word in found if not terms.isdisjoint(_terms(word[0]))]
+    words = re.finditer(r"\w+", sentence)
+    return [word.span() for word in words if not terms.isdisjoint(_terms(word[0]))]
 
 
 def _bears(question: str, passages: Sequence[tuple[str, str]]) -> bool:

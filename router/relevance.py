@@ -370,27 +370,29 @@ class Evidence:
         if not is_name.any():
             return math.nan, math.nan
         ranking, texts, has_term = self._ranking, self._ranking.texts[:FIRST], first.copy()
-        also = []
+        of_rows = []
         for id_, cells in zip(ranking.ranking.ids(FIRST), self._cells, strict=True):
             labels = (word for label, _ in cells for word in folded_words(label))
             of_file, abbreviations = content_terms(id_), tuple(w for w in labels if len(w) > 2)
-            also.append([t in of_file or t.startswith(abbreviations) for t in self._terms])
-        has_term |= np.array(also)
+            of_rows.append([t in of_file or t.startswith(abbreviations) for t in self._terms])
+        has_term |= np.array(of_rows)
         holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
         if not holders.any():
             return math.nan, math.nan
         without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
-        asked: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
+        is_rest: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
         is_row = bool(holders[0] and self._cells[0])
         of_codes = content_terms(" ".join(code.text for code in self._codes))
         for at, (before, number) in reversed([*enumerate(pairwise(self._order()))] * is_row):
-            if min(before, number) >= 0 and not asked[number]:
+            if min(before, number) >= 0 and not is_rest[number]:
                 is_kind = at and self._terms[number] in of_codes
-                asked[before] &= not (is_kind or (has_term[:, before] & has_term[:, number]).any())
+                is_rest[before] &= not (
+                    is_kind or (has_term[:, before] & has_term[:, number]).any()
+                )
         held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
         holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
         said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
-        share = float(_share(said[None], self._weights * asked)[0])
+        share = float(_share(said[None], self._weights * is_rest)[0])
         return (share, math.nan) if is_row else (math.nan, share)
 
     def _order(self) -> list[int]:

@@ -344,9 +344,9 @@ class _Scores:
             self._raise(passage, HOPS.share * hop.probability * (best - score))
         for hop in hops:
             if hop.has_place:
-                self._place(number_of[hop.passage])
+                self._raise_to_first(number_of[hop.passage])
 
-    def _place(self, passage: int) -> None:
+    def _raise_to_first(self, passage: int) -> None:
         """Raise a passage's score to a place among the first."""
         order = self._order()
         if passage not in order[:FIRST] and len(order) > FIRST:

@@ -241,11 +241,11 @@ def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress
     """
     replies, firsts, expected, times = {}, {}, {}, {}
     for route in USUAL:
-        asked = _ask(endpoint, questions, Ask(route, FIRST), 1, progress)
-        replies[route] = [*asked.values()]
+        replies_by_id = _ask(endpoint, questions, Ask(route, FIRST), 1, progress)
+        replies[route] = [*replies_by_id.values()]
         firsts[route] = [{*reply.ranking.ids()} for reply in replies[route]]
         expected[route] = float(np.mean([sum(r.relevance or [np.nan]) for r in replies[route]]))
-        times[route] = SystemRun(str(route), asked, np.zeros(0)).latency(1)["total"]
+        times[route] = SystemRun(str(route), replies_by_id, np.zeros(0)).latency(1)["total"]
     pairs = {route: zip(firsts[Route.AUTO], firsts[route], strict=True) for route in USUAL}
     differing = {route: np.mean([a != b for a, b in each]) for route, each in pairs.items()}
     rows = [(str(r), f"{times[r]:.1f}", f"{differing[r]:.0%}", share(expected[r])) for r in USUAL]

@@ -210,9 +210,9 @@ def near_misses(
     questions: dict[str, None] = {}
     names = sorted({pattern.name for pattern in patterns})
     for pattern in patterns:
-        own = ((pattern, name) for name in shuffled(names, pattern.before))
-        other = ((one, pattern.name) for one in shuffled(foreign, pattern.name))
-        for pairs in (own, other):
+        with_names = ((pattern, name) for name in shuffled(names, pattern.before))
+        of_foreign = ((one, pattern.name) for one in shuffled(foreign, pattern.name))
+        for pairs in (with_names, of_foreign):
             fits = (pair for pair in islice(pairs, TRIES) if is_near_miss(*pair))
             questions.update((one.with_name(name), None) for one, name in islice(fits, 1))
     return [*questions]
@@ -311,10 +311,10 @@ class _Corpus:
     def whole(self, foreign: Sequence[Pattern], data: Sequence[Questions]) -> Iterator[Example]:
         """Examples from the whole index, with questions of other datasets among them."""
         source = self.source
-        made = near_misses(self.patterns(source.texts), foreign, self.texts)
+        near = near_misses(self.patterns(source.texts), foreign, self.texts)
         with self._open(self.index) as session:
             yield from ask(session, source, source.texts, "own")
-            for kind, texts in (("near", [*made, *source.near]), ("foreign", source.other)):
+            for kind, texts in (("near", [*near, *source.near]), ("foreign", source.other)):
                 yield from ask(session, source, {f"{kind} {text}": text for text in texts}, kind)
             for other in data:
                 if set(other.families.values()).isdisjoint(source.families.values()):
@@ -330,21 +330,21 @@ class _Corpus:
 
     def few(self, foreign: Sequence[Pattern], size: int) -> Iterator[Example]:
         """Examples from a copy with few passages, which answers some questions and others not."""
-        source, kept, own = self.source, set[int](), dict[str, str]()
+        source, kept, questions = self.source, set[int](), dict[str, str]()
         for id_ in sorted(source.texts, key=lambda id_: _hash(f"{size} {id_}")):
             if len(kept | self.relevant[id_]) <= size / 2:
                 kept |= self.relevant[id_]
-                own[id_] = source.texts[id_]
+                questions[id_] = source.texts[id_]
         absent = ((i, text) for i, text in source.texts.items() if not self.relevant[i] & kept)
-        removed = dict(islice(absent, len(own)))
+        removed = dict(islice(absent, len(questions)))
         avoided = {row for id_ in removed for row in self.relevant[id_]}
         others = (row for row in range(len(self.ids)) if row not in kept | avoided)
         by_hash = sorted(others, key=lambda row: _hash(f"{size} {self.ids[row]}"))
         kept.update(by_hash[: size - len(kept)])
         texts = [self.texts[row] for row in sorted(kept)]
-        near = near_misses(self.patterns(own), foreign, texts)
+        near = near_misses(self.patterns(questions), foreign, texts)
         with self._without(set(range(len(self.ids))) - kept) as session:
-            yield from ask(session, source, own, "own")
+            yield from ask(session, source, questions, "own")
             yield from ask(session, source, removed, "removed")
             yield from ask(session, source, {f"near {text}": text for text in near}, "near")
 

@@ -399,6 +399,6 @@ def _names_of(corpus: Corpus, graph: TriGraph, row: int, titles: Sequence[int]) 
     pairs = zip(owners.tolist(), entities.tolist(), strict=True)
     mentions = sorted({(sentence, position[entity]) for sentence, entity in pairs})
     tagged = [corpus.entities.of(sentence) for sentence in range(first, last)]
-    own = corpus.vectors[np.array([row])], corpus.sentence_vectors[sentences]
-    vectors = np.concatenate([np.asarray(each, np.float16) for each in own])
+    stored = corpus.vectors[np.array([row])], corpus.sentence_vectors[sentences]
+    vectors = np.concatenate([np.asarray(each, np.float16) for each in stored])
     return names, mentions, [position[entity] for entity in of_title], tagged, vectors

@@ -148,13 +148,13 @@ class WordTable:
         if len(numbers) > _AT_ONCE:
             several = np.sort(np.array(numbers, np.int64))
             numbers = several[located(several, self._numbers)[1]].tolist()
-        found = {}
+        words = {}
         for first in range(0, len(numbers), _AT_ONCE):
             listed = ", ".join(map(str, numbers[first : first + _AT_ONCE]))
             rows = self._dataset.to_table(["hash", "word"], filter=f"hash IN ({listed})")
             for number, word in zip(*rows.to_pydict().values(), strict=True):
-                found[pair_of[number]] = Word(*json.loads(word))
-        return {pair: word for pair, word in found.items() if word.passages > 0}
+                words[pair_of[number]] = Word(*json.loads(word))
+        return {pair: word for pair, word in words.items() if word.passages > 0}
 
     @cached_property
     def _numbers(self) -> Int64:

@@ -245,10 +245,10 @@ class PassageStore:
     @property
     def newest_derived(self) -> DerivedFiles | None:
         """The derived files that were written last, of whatever version; None if there are none."""
-        if (own := self.derived) is None or (folder := newest_in(self.path)) is None:
+        if (files := self.derived) is None or (folder := newest_in(self.path)) is None:
             return None
-        if folder == own.folder:
-            return own
+        if folder == files.folder:
+            return files
         return DerivedFiles(folder, self.fingerprint, is_persistent=False)
 
     def snapshot(self) -> lance.LanceDataset:

@@ -161,9 +161,9 @@ class DisplayNames:
         tagged = self._tagged, late._tagged, self._surfaces
         titled = self._titled, late._titled, self._titles
         both = []
-        for own, its, strings in (tagged, titled):
-            values = np.pad(own, (0, len(keys) - self._size), constant_values=-1)
-            values[entities[is_new]] = np.where(its < 0, -1, its + len(strings))[is_new]
+        for base, added, strings in (tagged, titled):
+            values = np.pad(base, (0, len(keys) - self._size), constant_values=-1)
+            values[entities[is_new]] = np.where(added < 0, -1, added + len(strings))[is_new]
             both.append(values)
         names._tagged, names._titled = both
         return names
