@@ -380,19 +380,17 @@ class Evidence:
         if not holders.any():
             return math.nan, math.nan
         without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
-        is_rest: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
+        rest: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
         is_row = bool(holders[0] and self._cells[0])
         of_codes = content_terms(" ".join(code.text for code in self._codes))
         for at, (before, number) in reversed([*enumerate(pairwise(self._order()))] * is_row):
-            if min(before, number) >= 0 and not is_rest[number]:
+            if min(before, number) >= 0 and not rest[number]:
                 is_kind = at and self._terms[number] in of_codes
-                is_rest[before] &= not (
-                    is_kind or (has_term[:, before] & has_term[:, number]).any()
-                )
+                rest[before] &= not (is_kind or (has_term[:, before] & has_term[:, number]).any())
         held = [text for (_, text), holds in zip(texts, holders, strict=True) if holds]
         holders |= [bool(title) and any(title in text for text in held) for title, _ in texts]
         said: Mask = np.atleast_1d(has_term[holders].any(axis=0))
-        share = float(_share(said[None], self._weights * is_rest)[0])
+        share = float(_share(said[None], self._weights * rest)[0])
         return (share, math.nan) if is_row else (math.nan, share)
 
     def _order(self) -> list[int]:
