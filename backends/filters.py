@@ -400,7 +400,8 @@ class _Parser:
 
 def _parse_value(value: object, path: str, kind: str) -> Value:
     """A value to compare with."""
-    if not isinstance(value, str | int | float) or not _finite(value):
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if not isinstance(value, str | int | float) or not is_finite:
         raise FilterError(f"{path} must be a string, a number or a boolean, not {value!r:.60}")
     if kind in _ORDERS and isinstance(value, bool):
         raise FilterError(f"{path} must be a string or a number: booleans have no order ({kind})")
@@ -429,11 +430,6 @@ def _comparisons(node: Filter) -> Iterator[Comparison]:
     elif not node.is_fixed:
         for nested in node.filters:
             yield from _comparisons(nested)
-
-
-def _finite(value: Value) -> bool:
-    """Whether a value is neither NaN nor infinite."""
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _kind(value: Scalar) -> int:

@@ -173,7 +173,8 @@ def read_lines(
     parsed = _parsed(utf8_lines(file, options.encoding), on_bad)
     first = next(parsed, None)
     records = chain([] if first is None else [first], parsed)
-    if name and first and _is_export(first[1]):
+    row = first[1] if first else None
+    if name and row and isinstance(row, dict) and row.keys().isdisjoint(("_id", "text")):
         while rows := [*islice(records, _ROWS_AT_ONCE)]:
             for draft in _rows(rows, options):
                 try:
@@ -205,10 +206,6 @@ def _parsed(lines: Iterable[bytes], on_bad: OnBad) -> Iterator[tuple[int, object
             yield number, parse_json(line)
         except SourceError as error:
             on_bad(BadLine("", number, str(error)))
-
-
-def _is_export(record: object) -> bool:
-    return isinstance(record, dict) and bool(record) and record.keys().isdisjoint(("_id", "text"))
 
 
 def read_json(content: bytes, name: str, options: Options = DEFAULT) -> Iterator[Draft]:

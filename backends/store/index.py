@@ -3,6 +3,7 @@
 Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -21,9 +22,9 @@ from wye.backends.files import LOCK, NOTE, address_of, digest_of, uninterrupted,
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import DerivedFiles, newest_in
 from wye.backends.store.schema import (
+    FINGERPRINT_KEY,
     any_of,
     dimension_of,
-    fingerprint_of,
     passage_schema,
     require_ours,
 )
@@ -74,7 +75,7 @@ class PassageStore:
         require_ours(path, dataset.schema)
         self.path, self.fault = path, fault
         self.dimension = dimension_of(dataset.schema)
-        self.fingerprint = fingerprint_of(dataset.schema)
+        self.fingerprint: dict[str, str] = json.loads(dataset.schema.metadata[FINGERPRINT_KEY])
         self._dataset, self._mark = dataset, mark
 
     @classmethod

@@ -99,12 +99,6 @@ def require_ours(folder: Path, schema: pa.Schema) -> None:
         )
 
 
-def fingerprint_of(schema: pa.Schema) -> dict[str, str]:
-    """The analyser that a dataset of ours is pinned to."""
-    fingerprint: dict[str, str] = json.loads(schema.metadata[FINGERPRINT_KEY])
-    return fingerprint
-
-
 def content_hash(passage: Passage) -> str:
     """128-bit hash in hex of everything that a row is computed from; equal hashes need no work."""
     fields = [

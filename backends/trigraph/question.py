@@ -248,8 +248,9 @@ class InMemory:
         """See `PassageSource`; all passages, if `most` is 0."""
         near, values = self._similar
         if near is None:
-            near = self._every()
-            values = values if self._allowed is None else values[near]
+            near = np.arange(len(self._corpus), dtype=np.int64)
+            if self._allowed is not None:
+                near, values = near[self._allowed], values[self._allowed]
         if not most:
             hits = self._corpus.by_id
             hits = hits if self._allowed is None else hits[self._allowed[hits]]
@@ -263,11 +264,6 @@ class InMemory:
             hits = union(self._best(near, values, most), best[lexical[best] > 0])
         self.scale = Scale(*self.scores(hits))
         return hits
-
-    def _every(self) -> Int64:
-        if self._allowed is None:
-            return np.arange(len(self._corpus), dtype=np.int64)
-        return np.flatnonzero(self._allowed)
 
     def mentioning(self, entities: Int64, most: int) -> Int64:
         """See `PassageSource`; entities that many passages mention add none."""
