@@ -162,12 +162,19 @@ def _build_indices(dataset: lance.LanceDataset) -> None:
         if kind == "LABEL_LIST":  # lance-ray 0.5 cannot; labels of filters are few
             dataset.create_scalar_index(column, kind, **options)
             continue
-        lance_ray.create_scalar_index(
-            dataset.uri, column=column, index_type=kind, num_workers=workers, **options
-        )
+        every = {**options, "column": column, "index_type": kind, "num_workers": workers}
+        _on_living_nodes(lance_ray.create_scalar_index, dataset.uri, **every)
     if lists := vector_lists(dataset):
         options = {"metric": "dot", "num_partitions": lists, "num_workers": workers}
-        lance_ray.create_index(dataset.uri, "vector", VECTOR_INDEX, **options)
+        _on_living_nodes(lance_ray.create_index, dataset.uri, "vector", VECTOR_INDEX, **options)
+
+
+def _on_living_nodes(create: Callable[..., object], *args: str, **options: object) -> None:
+    """Call a function of lance-ray, again if Ray placed its pool on a node that was just dying."""
+    try:
+        create(*args, **options)
+    except RayError:
+        create(*args, **options)
 
 
 @contextmanager
