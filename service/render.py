@@ -156,8 +156,7 @@ def show_reply(console: Console, reply: Mapping[str, Any]) -> None:
     """Print a reply of `/v1/retrieve`; a `KeyError` or `TypeError` if it is none."""
     route, chance = reply["route"], reply["answerability"]
     notes = _notes(reply["degraded"], answered(chance), chance, len(reply["passages"]))
-    if searched := reply.get("searched"):
-        notes.append(f"searched for: {searched}")
+    notes += _of_search(reply.get("searched", ""), reply.get("folded", 0))
     facts = f"{route['path']}, {reply['timings_ms']['total']:.1f} ms"
     console.print(Text(reply["question"], style="bold"), _with_notes(facts, notes))
     if route["summary"]:
@@ -201,10 +200,7 @@ _DOUBTS = {"no": "probably not in this corpus", "unsure": "not sure that this is
 def _facts(hits: Hits, *, route: bool = True) -> Text:
     total = f"{1000 * sum(hits.seconds.values()):.1f} ms"
     notes = _notes(hits.degraded, hits.answered, hits.answerability, len(hits))
-    if hits.reply.searched:
-        notes.append(f"searched for: {hits.reply.searched}")
-    if folded := sum(map(len, hits.reply.duplicates.values())):
-        notes.append(f"{folded} near-duplicates were put behind the other passages")
+    notes += _of_search(hits.reply.searched, sum(map(len, hits.reply.duplicates.values())))
     return _with_notes(f"{hits.route}, {total}" if route else total, notes)
 
 
@@ -215,11 +211,13 @@ def _notes(degraded: str, verdict: Answered | None, chance: float | None, count:
     return notes if count else [*notes, "nothing found"]
 
 
+def _of_search(searched: str, folded: int) -> list[str]:
+    said = "near-duplicates were put behind the other passages"
+    return [f"searched for: {searched}"] * bool(searched) + [f"{folded} {said}"] * bool(folded)
+
+
 def _with_notes(facts: str, notes: Iterable[str]) -> Text:
-    text = Text(facts, style="dim")
-    for note in notes:
-        text.append(f"\n  {note}", style="yellow not dim")
-    return text
+    return Text.assemble((facts, "dim"), *((f"\n  {note}", "yellow") for note in notes))
 
 
 def _line_of(hit: Hit, sources: Sequence[Source], *, marked: bool = False) -> Text:

@@ -25,6 +25,7 @@ from wye.service.render import (
     show_chain,
     show_decision,
     show_hits,
+    show_reply,
 )
 
 WHY = (
@@ -103,3 +104,12 @@ def test_what_was_searched_for_instead_is_said_and_its_phrases_are_shown() -> No
     assert f"searched for: {searched}" in out.getvalue()
     assert "the keeper of the lamp  person" in out.getvalue()
     assert json.loads(hits_json([hits], explain=False))[0]["searched"] == searched
+
+
+def test_a_servers_reply_says_what_was_searched_for_and_folded() -> None:
+    rest = {"answerability": None, "degraded": "", "passages": [], "timings_ms": {"total": 1.0}}
+    route, out = {"path": "fusion", "summary": ""}, StringIO()
+    reply = {"question": "Who?", "route": route, "searched": "Whom?", "folded": 2, **rest}
+    show_reply(Console(file=out, width=80), reply)
+    assert "searched for: Whom?" in out.getvalue()
+    assert "2 near-duplicates were put behind the other passages" in out.getvalue()
