@@ -22,6 +22,11 @@ _NAMES = (
 _MONTHS = {
     spelling: number for number, name in enumerate(_NAMES, start=1) for spelling in (name, name[:3])
 } | {"sept": 9}
+_GERMAN = {
+    **{"januar": 1, "februar": 2, "märz": 3, "maerz": 3, "mrz": 3, "mai": 5, "juni": 6, "juli": 7},
+    **{"oktober": 10, "okt": 10, "dezember": 12, "dez": 12},
+}
+_MONTHS |= _GERMAN
 _TEENS = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"),
     *("tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth"),
@@ -62,7 +67,9 @@ def _any_of(words: Iterable[str]) -> str:
 
 
 _SIGNS = "€$£"
-_ORDINAL = "(?:st|nd|rd|th|ST|ND|RD|TH)"
+_ORDINAL = (
+    rf"(?:st|nd|rd|th|ST|ND|RD|TH|\.(?= (?:{_any_of(_GERMAN)}|{_any_of(_NAMES)} [12][0-9]{{3}})\b))"
+)
 _UNIT = _any_of([*_UNITS, "kWh", "kW", "MWh"])
 _AFTER = _any_of([*_MONTHS, *_SCALES, *_UNITS, "kWh", "kW", "MWh", "am", "pm", "a.m", "p.m"])
 _MONTH = rf"(?P<name>{_any_of(_MONTHS)})\b"

@@ -51,7 +51,7 @@ ASKING_WORDS = frozenset(
 )
 """Words of a request, which an answer need not have; the newest of versions need not say so."""
 _GIVEN_WITHOUT = re.compile(
-    r"\b(?:how \w+|stands? for|wrong|results?|outcome|status|happen(?:ed|s)?|solved|fixed)\b", re.I
+    r"\b(?i:how \w+|stands? for|wrong|results?|outcome|status|happen\w*|solved|fixed|paid|left)\b"
 )
 """Finds words that ask for a measure, a meaning or a state, which an answer gives without them."""
 _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
@@ -254,8 +254,8 @@ class Evidence:
         answer: (d,), as in `ANSWER_EVIDENCE`.
         has_codes: (n,) whether the question is codes alone and a passage has them all.
         least: Answerability at least, whatever the curves say: a question is never called absent
-            while one of the first passages has all of its words, and is answered where it is codes
-            alone and one has them.
+            while one of the first passages has all of its words, or the first has the code that it
+            asks who or when of, and is answered where it is codes alone and one has them.
         most: Answerability at most: a question is called absent where the first passages have none
             of its codes, which the wording would have put there, lack a year that it names, or are
             led by a row with its names of which nothing else that it says is said, unless it asks
@@ -306,8 +306,9 @@ class Evidence:
             _share(together[None], self._weights * [not term.isalpha() for term in terms])[0],
         ]
         self.answer: Float64 = np.array(answer)
-        has_all = bool(terms and self._has_term[:FIRST].all(axis=1).any())
-        self.least = SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW * has_all
+        is_there = bool(terms and self._has_term[:FIRST].all(axis=1).any())
+        is_there |= bool(self._has_code[:1].any() and says_who_or_when(*texts[0], question))
+        self.least = SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW * is_there
         self.most = self._most(row_says_nothing=of_row == 0)
 
     def _on_passages(self, scores: Float64, cosines: Float64, named: Float64) -> Float64:

@@ -489,6 +489,5 @@ def says_who_or_when(title: str, text: str, question: str) -> bool:
     """Whether a question asks who, or when of a number, and a row has a full name, or a day."""
     if _WHEN.search(question) and any(map(str.isdigit, question)):
         return any(map(IS_DAY.fullmatch, {*notations(text)}.difference(notations(question))))
-    values = [title, *(value for _, value in cells_of(text))]
-    names = [value for value in values if _FULL_NAME.fullmatch(value)]
+    names = filter(_FULL_NAME.fullmatch, [title, *(value for _, value in cells_of(text))])
     return bool(_WHO.search(question)) and any(name not in question for name in names)

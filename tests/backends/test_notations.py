@@ -17,7 +17,7 @@ from wye.backends.notations import (
 
 PIECES = (
     "5 March march 2040 , - . / : 05 12 31 pm a.m. 0 125 000 1.25 million k € $ mm % E-9 QX77 Öl",
-    "loadTideTable st th of Sept. Jan. 14:30 may the x 's _ 2040-03-05 05.03.2040 JUNE",
+    "März 5. Dez loadTideTable st th of Sept. Jan. 14:30 may the x 's _ 2040-03-05 05.03.2040 JUNE",
 )
 PIECES_AND_SPACES = ["\n", "\u00a0", *" ".join(PIECES).split()]
 
@@ -55,6 +55,8 @@ def test_they_are_those_that_a_search_at_every_character_finds(text: str) -> Non
         ("7 Aug 2034", "7/8/2034", "8/7/2034", "2034/08/07", "7.8.34", "7-Aug-2034"),
         ("31 August 2034", "thirty-first of August 2034", "Thirty-first August, 2034"),
         ("August 2034", "Aug. 2034", "7 August 2034", "2034-08-07"),
+        ("7. Oktober 2034", "7. Okt. 2034", "7 October 2034", "Dienstag, 7. OKTOBER 2034"),
+        ("7. April 2034", "7 April 2034"),
         ("7 August", "August 7th", "2034-08-07", "on 07.08.2034"),
         ("15:45", "3.45 pm", "3:45 PM", "3:45 p.m."),
         ("9 pm", "21:00", "9pm"),

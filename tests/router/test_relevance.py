@@ -120,6 +120,9 @@ def test_rare_words_count_more_and_words_of_a_request_do_not_count() -> None:
     assert of_answer(found, "beside") == 0  # the boiler; the code is a name
     latest = evidence("the latest remote work rules", [("Rules", "Remote work is allowed.")])
     assert latest.least == ABSTAIN_BELOW
+    ordered = evidence("When was S-207 ordered?", [("S-207", "Datum: 03.05.2031; Menge: 4")])
+    assert ordered.least == ABSTAIN_BELOW  # the code's row has a day, in whatever words
+    assert evidence("When was S-207 ordered?", [("S-207", "Menge: 4")]).least == 0
 
 
 def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
@@ -233,7 +236,7 @@ def test_what_is_said_of_the_names_counts_apart_for_rows_and_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["What is wrong with {}?", "{}: how was it solved", "{} result"]
+    "question", ["What is wrong with {}?", "{}: how was it solved", "{} result", "Is {} paid?"]
 )
 def test_a_row_answers_what_the_state_of_its_name_is(question: str) -> None:
     row = ("K-17", "Kind: ketch; Mast: split; Sail: red")
