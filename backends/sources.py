@@ -148,7 +148,8 @@ class DocumentSource:
         self._is_folder, listed = _listed_here(source) if source else _listed_there(str(path))
         names = [*listed]
         if self._is_folder:
-            names = [name for name in names if not _is_hidden(name) and self._is_read(name)]
+            shown = (n for n in names if not any(p.startswith(_HIDDEN) for p in n.split("/")))
+            names = [name for name in shown if self._is_read(name)]
         elif not self._is_read(names[0]):
             raise SourceError(
                 f"{names[0]} has an unsupported type. Give a file that ends in {KINDS}, a folder "
@@ -377,10 +378,6 @@ def in_words(left_out: Mapping[str, int]) -> str:
     """Skipped files by extension, most first, as in "25 .xyz, 1 .png"."""
     most = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(_HIDDEN) for part in name.split("/"))
 
 
 def _listed_here(source: Path) -> tuple[bool, dict[str, str]]:

@@ -15,14 +15,7 @@ from wye.backends.arrays import distinct, located, ranges
 from wye.backends.dataset.arms import DEPTH, POOL, Match, Narrowed
 from wye.backends.dataset.columns import MENTIONED, TITLED, Name, Row, hashed
 from wye.backends.numerics import products_of
-from wye.backends.trigraph.question import (
-    MOST_NAMING,
-    Edges,
-    Scale,
-    Sentences,
-    consecutive,
-    union,
-)
+from wye.backends.trigraph.question import MOST_NAMING, Edges, Scale, Sentences, consecutive, union
 from wye.backends.types import Float32, Int32, Int64, Mask, Query, WordCoverage
 
 if TYPE_CHECKING:

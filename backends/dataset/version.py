@@ -15,15 +15,7 @@ from wye.backends.errors import IndexMismatchError
 from wye.backends.filters import Columns, Combination, Filter, check
 from wye.backends.filters import _comparisons as comparisons_of
 from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import (
-    GRAPH,
-    KEYS,
-    LABELS,
-    TOKENS,
-    any_of,
-    dimension_of,
-    has_columns,
-)
+from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, any_of, dimension_of, has_columns
 from wye.backends.text import tokenise
 from wye.backends.types import Float32, Passage
 

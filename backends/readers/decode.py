@@ -24,6 +24,7 @@ _SURE = 0.5
 _PUNCTUATION = frozenset("“”‘’„‚«»–—…•€£§°©®™·½¼¾×±²³µ¿¡\u00a0")  # noqa: RUF001 - of many texts
 _ACCENTED = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile(r"[^\W\d_]+")
+_BEFORE_LATIN = re.compile(rb"[\x80-\x9f]")
 
 
 def known_encoding(name: str) -> str:
@@ -86,7 +87,9 @@ def _guessed(content: bytes) -> tuple[str, bool]:
     is_western = 0 < len(accented) < 0.2 * letters and all(
         letter.isalpha() or letter in _PUNCTUATION for letter in accented
     )
-    is_tie = any(
+    # In those of DOS, letters come before 0xa0, and frames of tables after.
+    is_windows = guess.startswith(("cp4", "cp7", "cp8")) and not _BEFORE_LATIN.search(content)
+    is_tie = is_windows or any(
         match.encoding == _WESTERN and match.coherence >= best.coherence for match in matches
     )
     if is_western and (is_tie or _WESTERN in best.could_be_from_charset or not is_sure):

@@ -23,10 +23,11 @@ from pathlib import PurePath
 from select import select
 from typing import BinaryIO
 
-from wye.backends.readers import mail, markup, office, tables
+from wye.backends.readers import mail, markup, office, opendocument, tables
 from wye.backends.readers.drafts import BadFileError, Draft, Limits, Options
 
 Reader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
+"""A `BadFileError` of it says why: it is no such file, damaged, encrypted or beyond the limits."""
 
 
 def eml(file: BinaryIO, limits: Limits, options: Options) -> Iterator[Draft]:
@@ -70,10 +71,13 @@ READERS: Mapping[str, tuple[Reader, str]] = {
     ".srt": (markup.subtitles, "html"),
     ".csv": (tables.csv, "csv"),
     ".tsv": (tables.csv, "csv"),
-    ".xlsx": (tables.xlsx, "openpyxl"),
+    ".xlsx": (office.xlsx, "openpyxl"),
+    ".ods": (opendocument.ods, "lxml.etree"),
     ".pdf": (office.pdf, "pypdf"),
     ".docx": (office.docx, "docx"),
     ".pptx": (office.pptx, "pptx"),
+    ".odt": (opendocument.odt, "lxml.etree"),
+    ".rtf": (office.rtf, "striprtf.striprtf"),
     ".epub": (office.epub, "lxml.etree"),
     ".eml": (eml, "email.parser"),
     ".mbox": (mbox, "email.parser"),

@@ -1,7 +1,7 @@
 """Readers of mails: a single one (.eml), and a mailbox of many (.mbox)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from email import message_from_bytes, policy
@@ -9,14 +9,7 @@ from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any, BinaryIO, cast
 
-from wye.backends.readers.drafts import (
-    BadFileError,
-    Block,
-    Draft,
-    Limits,
-    document,
-    one_line,
-)
+from wye.backends.readers.drafts import BadFileError, Block, Draft, Limits, document, one_line
 from wye.backends.readers.markup import html_blocks
 
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
@@ -35,11 +28,6 @@ _DEEPEST = 20
 _MOST_PEOPLE = 64
 
 
-def eml(content: bytes, limits: Limits) -> tuple[Draft, EmailMessage]:
-    """One mail: its text, then what it quotes under a heading of its own."""
-    return _mail(content, limits, set())
-
-
 def attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file that is attached to a mail, but for mails that it forwards."""
     for part in message.iter_attachments() if message.is_multipart() else ():
@@ -53,7 +41,7 @@ def mbox(file: BinaryIO, limits: Limits) -> Iterator[tuple[Draft, EmailMessage]]
     known: set[str] = set()
     for number, content in enumerate(_messages(file), 1):
         try:
-            draft, message = _mail(content, limits, known)
+            draft, message = eml(content, limits, known)
         except BadFileError as error:
             yield Draft(line=number, error=str(error)), EmailMessage()
             continue
@@ -71,7 +59,8 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
         yield _ESCAPED.sub(rb"\1", mail)
 
 
-def _mail(content: bytes, limits: Limits, known: set[str]) -> tuple[Draft, EmailMessage]:
+def eml(content: bytes, limits: Limits, known: Collection[str] = ()) -> tuple[Draft, EmailMessage]:
+    """One mail: its text, then, under a heading of its own, what it quotes but of known mails."""
     message = message_from_bytes(content, policy=policy.default)
     if not message.keys():
         raise BadFileError("is no mail: it has no header, such as `From: jane@example.org`")
@@ -108,12 +97,9 @@ def _headers(message: EmailMessage) -> dict[str, Any]:
 
 def _from_and_to(metadata: dict[str, Any]) -> str:
     """Who wrote to whom and when, as a text that can be searched."""
-    people = {
-        "From": [metadata.get("from", "")],
-        "To": metadata.get("to"),
-        "Cc": metadata.get("cc"),
-    }
-    lines = [f"{name}: {', '.join(people[name] or ())}" for name in people]
+    people = {"From": [metadata.get("from", "")]}
+    people |= {name: metadata.get(name.lower(), []) for name in ("To", "Cc")}
+    lines = [f"{name}: {', '.join(each)}" for name, each in people.items()]
     lines.append(f"Date: {metadata.get('date', '')[:10]}")
     return "\n".join(line for line in lines if not line.endswith(": "))
 

@@ -65,16 +65,13 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 def _metadata(entry: object) -> object:
     """A value, or the values in a list; None for anything else."""
     if isinstance(entry, list):
-        return [_plain(item) for item in entry if _is_value(item)]
-    return _plain(entry) if _is_value(entry) else None
-
-
-def _is_value(value: object) -> bool:
-    return isinstance(value, str | int | float | datetime.date)
+        return [value for value in map(_plain, entry) if value is not None]
+    return _plain(entry)
 
 
 def _plain(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime.date) else value
+    value = value.isoformat() if isinstance(value, datetime.date) else value
+    return value if isinstance(value, str | int | float) else None
 
 
 def _said(value: object) -> str:
@@ -84,12 +81,9 @@ def _said(value: object) -> str:
 def _with_front_matter(
     metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits, note: str = ""
 ) -> Draft:
-    title = metadata.get("title")
-    if isinstance(title, str) and title.strip():
+    stated = metadata.get("title")
+    if title := one_line(stated) if isinstance(stated, str) else "":
         del metadata["title"]
-        title = one_line(title)
-    else:
-        title = ""
     return replace(document(blocks, limits, title=title, metadata=metadata), note=note)
 
 
@@ -342,11 +336,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def subtitles(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
-    """What is said in a transcript with times (WebVTT or SubRip), a line for each cue.
-
-    Raises:
-        BadFileError: It has no cue, or is too long.
-    """
+    """What is said in a transcript with times (WebVTT or SubRip), a line for each cue."""
     text, note = decoded(file.read(), options.encoding)
     lines: list[str] = []
     for block in re.split(r"\n\s*\n", "\n".join(text.splitlines())):

@@ -1,11 +1,12 @@
-"""Readers of PDF, Word and PowerPoint files and e-books."""
+"""Readers of PDF, Word, RTF, Excel and PowerPoint files and e-books."""
 
 import posixpath
+import re
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ from wye.backends.readers.drafts import (
     one_line,
 )
 from wye.backends.readers.markup import html_blocks
+from wye.backends.readers.tables import MOST_MERGED, Row, as_text, documents_of_sheets
 
 # Parts of an archive; a real one has dozens.
 _MOST_FILES = 10_000
@@ -56,10 +58,6 @@ def docx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
     """A DOCX file in the order of the document, as if all tracked changes were accepted.
 
     Notes and comments follow what refers to them; the headers and footers of pages come last.
-
-    Raises:
-        BadFileError: It is not a DOCX file, too large when decompressed, or has a document type
-            declaration, whose entities would silently be missing from the text.
     """
     check_archive(file, limits, "DOCX")
     from docx import Document  # noqa: PLC0415
@@ -154,11 +152,7 @@ def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
 
 
 def pptx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
-    """A PowerPoint file, of which each slide that is shown is a passage, with its notes.
-
-    Raises:
-        BadFileError: It is not such a file, or too large when decompressed.
-    """
+    """A PowerPoint file, of which each slide that is shown is a passage, with its notes."""
     check_archive(file, limits, "PPTX")
     from pptx import Presentation  # noqa: PLC0415
 
@@ -203,12 +197,72 @@ def _shape(shape: Any, title_id: int | None, depth: int = 0) -> Iterator[Block]:
         yield 0, shape.text_frame.text.replace("\x0b", "\n")
 
 
-def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
-    """An e-book in the order in which it is read.
+_MERGED = re.compile(rb'<mergeCell [^<>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
+_NO_DIGIT = re.compile("[^0-9]")
+# What Excel writes before the comments of a conversation, for former versions of itself.
+_THREADED = re.compile(r"^\[Threaded comment\].*?Comment: ")
 
-    Raises:
-        BadFileError: It is not such a file, or too large when decompressed.
+
+def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
+    """An Excel file with one document per row of its sheets; see `documents_of_sheets`.
+
+    The value of a formula is the one that Excel computed last.
     """
+    check_archive(file, limits, "XLSX")
+    from openpyxl import load_workbook  # noqa: PLC0415
+
+    book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+    hidden = [sheet.title for sheet in book.worksheets if sheet.sheet_state != "visible"]
+    shown = [sheet for sheet in book.worksheets if sheet.title not in hidden]
+    sheets = ((sheet.title, _cells(sheet), _comments(book, sheet)) for sheet in shown)
+    yield from documents_of_sheets(sheets, hidden, options, are_several=len(shown) > 1)
+
+
+def _comments(book: Any, sheet: Any) -> dict[int, list[str]]:  # noqa: ANN401 - without types
+    """Number of a row -> what comments on its cells say."""
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # noqa: PLC0415
+
+    path, names = get_rels_path(sheet._worksheet_path), {*book._archive.namelist()}
+    said = defaultdict[int, list[str]](list)
+    for part in get_dependents(book._archive, path) if path in names else ():
+        if part.Type.endswith("/comments") and part.target in names:
+            for comment in xml_of(book._archive, part.target, names).iterfind(".//{*}comment"):
+                line = int(_NO_DIGIT.sub("", comment.get("ref", "")) or 0)
+                text = one_line("".join(part.text or "" for part in comment.iter("{*}t")))
+                said[line].append(_THREADED.sub("", text))
+    return said
+
+
+def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
+    """The rows of a sheet that are not empty, without empty columns at the end."""
+    from openpyxl.utils.cell import range_boundaries  # noqa: PLC0415
+
+    sheet.reset_dimensions()  # they may be stated wrongly
+    with sheet._get_source() as content:
+        names = _MERGED.findall(content.read())
+    merged: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for left, top, right, bottom in map(range_boundaries, map(bytes.decode, names[:MOST_MERGED])):
+        for number in range(top, min(bottom, top + MOST_MERGED) + 1):
+            merged[number].append((left - 1, min(right, left + MOST_MERGED), top))
+    values: dict[tuple[int, int], str] = {}  # of the first cells of merged ones
+    rows = []
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        cells = [as_text(value) for value in row]
+        for left, right, top in merged.get(number, ()):
+            cells += [""] * (right - len(cells))
+            value = values.setdefault((top, left), cells[left])
+            cells[left:right] = [value] * (right - left)
+        if number in merged and len({*filter(None, cells)}) == 1:  # a heading across the sheet
+            cells = [next(filter(None, cells))]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            rows.append((number, cells))
+    return rows
+
+
+def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """An e-book in the order in which it is read."""
     check_archive(file, limits, "EPUB")
     with zipfile.ZipFile(file) as archive:
         names = {*archive.namelist()}
@@ -233,7 +287,7 @@ def epub(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
     yield document(blocks, limits, title=title, metadata=metadata)
 
 
-def xml_of(archive: zipfile.ZipFile, name: str, names: set[str]) -> Any:  # noqa: ANN401
+def xml_of(archive: zipfile.ZipFile, name: str, names: set[str], kind: str = "EPUB") -> Any:  # noqa: ANN401
     """A part of an archive, whose names are `names`, as XML.
 
     Raises:
@@ -242,9 +296,26 @@ def xml_of(archive: zipfile.ZipFile, name: str, names: set[str]) -> Any:  # noqa
     from lxml import etree  # noqa: PLC0415
 
     if name not in names:
-        raise BadFileError(f"is no EPUB file: {name or 'its list of parts'} is missing")
+        raise BadFileError(f"is no {kind} file: {name or 'its list of parts'} is missing")
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     return etree.fromstring(archive.read(name), parser)
+
+
+def rtf(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """A text of WordPad or Word with its tables, without notes, headers and pictures."""
+    from striprtf.striprtf import rtf_to_text  # noqa: PLC0415
+
+    content = file.read().decode("cp1252", "replace")
+    if not content.startswith("{\\rtf"):
+        raise BadFileError("is no RTF file")
+    text = rtf_to_text(content, errors="replace")  # type: ignore[no-untyped-call]
+    lines = text.replace("\xad", "").split("\n")
+    blocks: list[Block] = []
+    for is_table, group in groupby(lines, lambda line: line.endswith("|")):
+        cells = (map(one_line, line.split("|")) for line in group)
+        rows = (" | ".join(filter(None, row)) for row in cells)
+        blocks += table_blocks(rows) if is_table else ((0, row) for row in rows)
+    yield document(blocks, limits)
 
 
 _DRAWS_TEXT = frozenset([b"Tj", b"TJ", b"'", b'"'])
@@ -257,11 +328,7 @@ _FEWEST_LETTERS = 15
 
 
 def pdf(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
-    """A PDF file, page by page; an encrypted file is read if the empty password opens it.
-
-    Raises:
-        BadFileError: It needs a password, or is too long.
-    """
+    """A PDF file, page by page; an encrypted file is read if the empty password opens it."""
     from pypdf import PdfReader  # noqa: PLC0415
 
     reader = PdfReader(file)

@@ -326,7 +326,10 @@ def parse_json(line: bytes) -> object:
         SourceError: It is no JSON; says why.
     """
     try:
-        return json.loads(_decode(line), parse_constant=_not_json)
+        return json.loads(line.decode(), parse_constant=_not_json)
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is 0x{line[error.start]:02x}"
+        raise SourceError(f"is not UTF-8: {reason}") from error
     except json.JSONDecodeError as error:
         raise SourceError(f"not JSON: {error.msg} at column {error.colno}") from error
     except ValueError as error:  # a number of thousands of digits
@@ -337,14 +340,6 @@ def parse_json(line: bytes) -> object:
 
 def _not_json(name: str) -> NoReturn:
     raise SourceError(f"not JSON: {name} is not a number")
-
-
-def _decode(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        reason = f"not UTF-8: byte {error.start} is 0x{content[error.start]:02x}"
-        raise SourceError(f"is {reason}") from error
 
 
 def text_document(name: str, content: bytes, encoding: str = "") -> tuple[Passage, str]:

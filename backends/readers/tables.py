@@ -1,15 +1,15 @@
-"""Readers of tables, in which each row is a document: CSV files and Excel's sheets."""
+"""Tables, in which each row is a document: what is a table and a row, and a reader of CSV."""
 
 import csv as csv_module
 import datetime
 import io
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise, zip_longest
-from typing import Any, BinaryIO
+from itertools import chain, groupby, pairwise, zip_longest
+from typing import BinaryIO
 
 from wye.backends.readers.decode import decoded
 from wye.backends.readers.drafts import (
@@ -22,10 +22,11 @@ from wye.backends.readers.drafts import (
     one_line,
     scalar,
 )
-from wye.backends.readers.office import check_archive, xml_of
 
 Row = tuple[int, list[str]]
 """Number of a row in its file, from 1, and its cells."""
+Sheet = tuple[str, Sequence[Row], Mapping[int, Sequence[str]]]
+"""Name of a sheet that is shown, its rows that are not empty, and comments by their row."""
 
 # A line after the last one, to notice a quote that is still open there.
 _END = "\0end\0"
@@ -46,24 +47,17 @@ _DECIMAL = re.compile(r"(?<=\d),(?=\d)")
 # What Excel writes above a table, and hides.
 _STATED = re.compile(r"sep=(.)(?=\r?\n)")
 _REGULAR = 0.8
-_MERGED = re.compile(rb'<mergeCell [^<>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
-_MOST_MERGED = 1_000
-"""Merged cells of a sheet, and rows or columns of one, beyond which they stay as stored."""
 _LONGEST_VALUE = 240
 _YEARS = range(1900, 2101)
 _DIGIT = re.compile("[0-9]")
-_NO_DIGIT = re.compile("[^0-9]")
-# What Excel writes before the comments of a conversation, for former versions of itself.
-_THREADED = re.compile(r"^\[Threaded comment\].*?Comment: ")
 _LEAST_COLUMNS = 2
+_MOST_OF_FORM = 4
+MOST_MERGED = 1_000
+"""Merged cells of a sheet, and rows or columns of one, beyond which they stay as stored."""
 
 
 def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
-    """A CSV file with one document per row; see `documents_of_rows`.
-
-    Raises:
-        BadFileError: It has no rows, a field is too long, or a quote is never closed.
-    """
+    """A CSV file with one document per row; see `documents_of_rows`."""
     text, note = decoded(file.read(), options.encoding)
     csv_module.field_size_limit(limits.characters)
     stated = _STATED.match(text)
@@ -98,15 +92,17 @@ def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
     """The tables of a sheet whose parts are what is between empty lines.
 
     A part is a table of its own if it begins with names of columns; a line of one cell before an
-    empty line, or the first line, is above what follows. Other parts go on with the table above.
+    empty line, the first line, and a form are above what follows. Others go on with what is above.
     """
     tables: list[list[Row]] = []
     caption: list[Row] = []
     header: Sequence[str] = ()
-    for part in filter(None, parts):
+    filled = [*filter(None, parts), []]
+    for part, below in pairwise(filled):
         rows, caption = caption + part, []
-        if len(rows) == 1 and (_filled(rows[0]) == 1 or not tables):
-            caption = rows
+        form = "" if tables else _form(rows, below)
+        if form or (len(rows) == 1 and (_filled(rows[0]) == 1 or not tables)):
+            caption = [(rows[0][0], [form])] if form else rows
             continue
         (_, first), *body = rows[_caption_lines(rows) :]
         if not tables or (body and (first == header or _names_columns(first, body))):
@@ -117,6 +113,16 @@ def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
     if caption:
         tables[-1:] = [[*chain(*tables[-1:], caption)]]
     return tables
+
+
+def _form(rows: Sequence[Row], below: Sequence[Row]) -> str:
+    """What labels with their values say above a table, as in "counted by Ada"; "" for a table."""
+    groups = (groupby(row, bool) for _, row in rows)
+    pairs = [[*dict.fromkeys(pair)] for row in groups for is_filled, pair in row if is_filled]
+    is_short = len(rows) <= _MOST_OF_FORM and all(len(pair) <= 2 for pair in pairs)
+    is_form = len(pairs) > len(rows) or not _names_columns(rows[0][1], rows[1:])  # with gaps
+    is_above = len(below) > 1 and _filled(below[0]) > max(map(len, pairs), default=0)
+    return ", ".join(map(" ".join, pairs)) if is_short and is_form and is_above else ""
 
 
 def _names_columns(header: Sequence[str], rows: Sequence[Row]) -> bool:
@@ -149,51 +155,49 @@ def _delimiter(head: Sequence[str]) -> str:
     return best if is_caption else first
 
 
-def xlsx(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
-    """An Excel file with one document per row of its sheets that are not hidden.
+def documents_of_sheets(
+    sheets: Iterable[Sheet], hidden: Sequence[str], options: Options, *, are_several: bool
+) -> Iterator[Draft]:
+    """A document for each row of sheets, and for each comment below the last row.
 
-    The value of a formula is the one that Excel computed last. A merged cell's value is in each of
-    its cells. Rows say their sheet if others are shown.
+    A merged cell's value is in each of its cells. Rows say their sheet if there are several.
+
+    Args:
+        hidden: Names of sheets that are left out.
 
     Raises:
-        BadFileError: It is no such file, or too large when decompressed.
+        BadFileError: There are no rows.
     """
-    check_archive(file, limits, "XLSX")
-    from openpyxl import load_workbook  # noqa: PLC0415
-
-    book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-    hidden = [sheet.title for sheet in book.worksheets if sheet.sheet_state != "visible"]
     note = f"left out: {', '.join(hidden)}, hidden" if hidden else ""
-    sheets = [sheet for sheet in book.worksheets if sheet.title not in hidden]
     notes: dict[str, None] = {}
-    for sheet in sheets:
-        rows = _cells(sheet)
-        if not rows:
-            continue
-        width = max(len(row) for _, row in rows)
-        rows = [(number, row + [""] * (width - len(row))) for number, row in rows]
-        label = {"sheet": sheet.title} if len(sheets) > 1 else {}
-        comments = _comments(book, sheet)
-        sides = _sides(rows)
-        for side, draft in (
+    for name, unequal, by_row in sheets:
+        width = max((len(row) for _, row in unequal), default=0)
+        rows = [(number, row + [""] * (width - len(row))) for number, row in unequal]
+        label = {"sheet": name} if are_several else {}
+        comments = dict(by_row)
+        drafts = (
             (side, draft)
-            for side, rows in enumerate(sides)
+            for side, rows in enumerate(_sides(rows) if rows else [])
             for table in _tables(_between_gaps(rows))
             for draft in documents_of_rows(table, options, label)
-        ):
+        )
+        for side, draft in drafts:
             new = "" if draft.note in notes else draft.note  # sheets are often of one form
             notes[draft.note] = None
             lines = [line for line in comments if line <= draft.line]
             said = [text for line in sorted(lines) for text in comments.pop(line)]
             yield replace(
                 draft,
-                id=f"{sheet.title}:{draft.id or draft.line}" + (f":{side + 1}" if side else ""),
+                id=f"{name}:{draft.id or draft.line}" + (f":{side + 1}" if side else ""),
                 blocks=[*draft.blocks, *((0, f"Comment: {text}") for text in said)],
-                error=f"{draft.error} (sheet {sheet.title})" if draft.error else "",
-                metadata={**draft.metadata, "sheet": sheet.title},
+                error=f"{draft.error} (sheet {name})" if draft.error else "",
+                metadata={**draft.metadata, "sheet": name},
                 note="; ".join(filter(None, (note, new))),
             )
             note = ""
+        for line, texts in comments.items():
+            blocks = [(0, f"{name}: {text}") for text in texts]
+            yield Draft("", blocks, {"sheet": name}, id=f"{name}:{line}", line=line)
     if note:
         raise BadFileError("has no rows in sheets that are shown")
 
@@ -222,52 +226,9 @@ def _sides(rows: Sequence[Row]) -> list[Sequence[Row]]:
     return [*sides] or [rows]
 
 
-def _comments(book: Any, sheet: Any) -> dict[int, list[str]]:  # noqa: ANN401 - without types
-    """Number of a row -> what comments on its cells say."""
-    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # noqa: PLC0415
-
-    path, names = get_rels_path(sheet._worksheet_path), {*book._archive.namelist()}
-    said = defaultdict[int, list[str]](list)
-    for part in get_dependents(book._archive, path) if path in names else ():
-        if part.Type.endswith("/comments") and part.target in names:
-            for comment in xml_of(book._archive, part.target, names).iterfind(".//{*}comment"):
-                line = int(_NO_DIGIT.sub("", comment.get("ref", "")) or 0)
-                text = one_line("".join(part.text or "" for part in comment.iter("{*}t")))
-                said[line].append(_THREADED.sub("", text))
-    return said
-
-
 def _filled(row: Row) -> int:
     """How many different values the cells of a row have; those of a merged cell are one."""
     return len({*filter(None, row[1])})
-
-
-def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
-    """The rows of a sheet that are not empty, without empty columns at the end."""
-    from openpyxl.utils.cell import range_boundaries  # noqa: PLC0415
-
-    sheet.reset_dimensions()  # they may be stated wrongly
-    with sheet._get_source() as content:
-        names = _MERGED.findall(content.read())
-    merged: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for left, top, right, bottom in map(range_boundaries, map(bytes.decode, names[:_MOST_MERGED])):
-        for number in range(top, min(bottom, top + _MOST_MERGED) + 1):
-            merged[number].append((left - 1, min(right, left + _MOST_MERGED), top))
-    values: dict[tuple[int, int], str] = {}  # of the first cells of merged ones
-    rows = []
-    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        cells = [as_text(value) for value in row]
-        for left, right, top in merged.get(number, ()):
-            cells += [""] * (right - len(cells))
-            value = values.setdefault((top, left), cells[left])
-            cells[left:right] = [value] * (right - left)
-        if number in merged and len({*filter(None, cells)}) == 1:  # a heading across the sheet
-            cells = [next(filter(None, cells))]
-        while cells and not cells[-1]:
-            cells.pop()
-        if cells:
-            rows.append((number, cells))
-    return rows
 
 
 def as_text(value: object) -> str:

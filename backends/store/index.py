@@ -118,10 +118,7 @@ class PassageStore:
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        fingerprint: Mapping[str, str] | None = None,
-        opened: Opened = None,
+        cls, path: str | Path, fingerprint: Mapping[str, str] | None = None, opened: Opened = None
     ) -> "PassageStore":
         """Open the newest version; `fingerprint` is as for `check`, `opened` as for `Survey`.
 

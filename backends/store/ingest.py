@@ -131,12 +131,7 @@ class Ingest:
     """The state of a running ingest, such as the ids so far."""
 
     def __init__(
-        self,
-        writer: Writer,
-        analyser: PassageAnalyser,
-        progress: Progress,
-        *,
-        entity_vectors: bool,
+        self, writer: Writer, analyser: PassageAnalyser, progress: Progress, *, entity_vectors: bool
     ) -> None:
         self.report = IngestReport()
         self.seconds = {"read": 0.0, "write": 0.0}

@@ -73,10 +73,7 @@ class RemoteStore(PassageStore):
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        fingerprint: Mapping[str, str] | None = None,
-        opened: Opened = None,
+        cls, path: str | Path, fingerprint: Mapping[str, str] | None = None, opened: Opened = None
     ) -> Self:
         """See `PassageStore`."""
         folder = Path(path)

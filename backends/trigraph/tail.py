@@ -43,8 +43,7 @@ def with_late(corpus: Corpus, base: TriGraph, settings: AssemblySettings) -> Tri
     def by_entity(first: Lists, lists: Lists) -> Lists:
         entity, row = lists.pairs(np.argsort(entities))
         return replace(
-            first,
-            late=Lists.from_owners(np.sort(entities)[entity], row + size, len(keys)),
+            first, late=Lists.from_owners(np.sort(entities)[entity], row + size, len(keys))
         )
 
     def by_row(first: Lists, lists: Lists) -> Lists:

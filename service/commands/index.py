@@ -41,9 +41,9 @@ def index(
         list[str] | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Folders or files: .txt, .md, .rst, .html, .csv, .xlsx, .pdf, .docx, .pptx, "
-            ".epub, .eml, .mbox, .ipynb, .jsonl, .parquet, .log, .yaml, .json, source code; or "
-            "their addresses in an object store, as in s3://bucket/folder. Of a folder in BEIR's "
+            help="Folders or files: .txt, .md, .rst, .html, .csv, .xlsx, .ods, .pdf, .docx, .odt, "
+            ".rtf, .pptx, .epub, .eml, .mbox, .ipynb, .jsonl, .parquet, .log, .yaml, .json, source "
+            "code; or addresses in object stores, as in s3://bucket/folder. Of a folder in BEIR's "
             "layout, only corpus.jsonl is read. Another index, with its chunks as they are; what "
             "the same models computed of them is kept.",
         ),

@@ -68,9 +68,7 @@ def test_with_the_same_models_nothing_is_computed_again(
 
 
 @pytest.mark.parametrize(
-    "other",
-    [Counting(12, name="other"), Counting(parser="split-2")],
-    ids=["encoder", "parser"],
+    "other", [Counting(12, name="other"), Counting(parser="split-2")], ids=["encoder", "parser"]
 )
 def test_with_other_models_all_is_computed_once(
     old: PassageStore, tmp_path: Path, other: Counting

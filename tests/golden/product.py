@@ -28,10 +28,7 @@ SETTINGS = ROOT / "docs" / "reference" / "settings.md"
 
 # The default takes bfloat16 on some processors and float32 on others; this is float32 on all. The
 # long deadline is there because a slow machine must not change an answer.
-ENVIRONMENT = {
-    "WYE_ANALYSER__ENCODER__DTYPE": "float32",
-    "WYE_SERVE__DEADLINE_MS": "60000",
-}
+ENVIRONMENT = {"WYE_ANALYSER__ENCODER__DTYPE": "float32", "WYE_SERVE__DEADLINE_MS": "60000"}
 
 # With these, an index of the demo corpus is searched as one of a million passages is.
 AS_IF_LARGE: Mapping[str, object] = {

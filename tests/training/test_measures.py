@@ -18,14 +18,7 @@ from wye.training.markdown import (
     spread,
     table,
 )
-from wye.training.measures import (
-    MEASURES,
-    Interval,
-    compare,
-    mean_interval,
-    resampled_means,
-    score,
-)
+from wye.training.measures import MEASURES, Interval, compare, mean_interval, resampled_means, score
 
 PASSAGES = [f"p{number}" for number in range(14)]
 judged = st.dictionaries(st.sampled_from(PASSAGES), st.just(1), min_size=1, max_size=5)

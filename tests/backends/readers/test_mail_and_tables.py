@@ -20,8 +20,9 @@ from wye.backends.readers.drafts import DEFAULT, HEADER, ROW, BadFileError, Draf
 from wye.backends.readers.extract import READERS, Reader
 from wye.backends.readers.mail import eml, mbox
 from wye.backends.readers.office import pptx as slides
+from wye.backends.readers.office import xlsx
 from wye.backends.readers.sandbox import Sandbox
-from wye.backends.readers.tables import csv, xlsx
+from wye.backends.readers.tables import csv
 
 LIMITS = Limits(characters=10_000, unpacked_bytes=1 << 20)
 
@@ -181,8 +182,7 @@ def test_merged_cells_are_in_each_of_their_rows_and_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    "captions",
-    ["Museum of Clocks;;\n", "Museum of Clocks\nBy month\n", "Museum of Clocks, Vell\n"],
+    "captions", ["Museum of Clocks;;\n", "Museum of Clocks\nBy month\n", "Museum of Clocks, Vell\n"]
 )
 def test_lines_above_a_table_are_its_caption(captions: str) -> None:
     table = f"{captions}month;adults;children\nMay;812;240\nJune;765;311\nJuly;3;4\n"
@@ -318,6 +318,9 @@ def test_comments_on_cells_are_said_in_their_row() -> None:
     gull, tern = (document_of(draft, "a").text for draft in xlsx(saved(book), LIMITS))
     assert gull == "berth: 3\n\nComment: as of May"
     assert tern == "berth: 4\n\nComment: sold to Ohm\n\nComment: until June"
+    book.active["B9"].comment = Comment("Ask Ohm.", "Ada")
+    *_, below = xlsx(saved(book), LIMITS)
+    assert (below.id, below.blocks) == ("Sheet:9", [(0, "Sheet: Ask Ohm.")])
 
 
 def test_a_title_beside_a_date_is_a_caption() -> None:
@@ -331,6 +334,26 @@ def test_a_title_beside_a_date_is_a_caption() -> None:
     drafts = [*csv(io.BytesIO(table.encode()), LIMITS)]
     assert [draft.title for draft in drafts] == ["Ada", "Cy", "Di"]
     assert drafts[0].metadata["caption"] == "Staff as of Feb 2031"
+
+
+FORM = ["Hives checked,,,", "by,Ada,,on 9 May", ",,,"]
+HIVES = ["hive,site,frames,queen", "H-1,lee,9,blue", "H-2,moor,7,red"]
+
+
+@pytest.mark.parametrize(
+    "form", [FORM, [FORM[1], ",,,"], ["by,Ada,,", "on,9 May,,", "in,mist,,", ",,,"]]
+)
+def test_a_form_above_a_table_is_its_caption(form: Sequence[str]) -> None:
+    first, second = csv(io.BytesIO("\n".join([*form, *HIVES]).encode()), LIMITS)
+    assert (first.title, second.title) == ("H-1", "H-2")
+    assert second.metadata["frames"] == 7
+    assert all(part in str(first.metadata["caption"]) for part in ("by Ada", "on", "9 May"))
+
+
+@pytest.mark.parametrize("table", [["site,hives", "lee,9"], ["a,b,c", "d,e,f"], ["x,y"] * 5])
+def test_a_table_above_a_table_is_no_form(table: Sequence[str]) -> None:
+    drafts = [*csv(io.BytesIO("\n".join([*table, ",,,", *HIVES]).encode()), LIMITS)]
+    assert not any("caption" in draft.metadata for draft in drafts)
 
 
 def test_one_column_of_texts_has_no_caption() -> None:
@@ -412,6 +435,8 @@ def test_a_text_is_decoded_by_its_mark_or_by_what_is_certain(encoding: str) -> N
     # Which of two encodings fit alike is told by which one programs write.
     table = "Nummer;Bezeichnung;Lieferung\nT-1;Ofenrohr Ø 24;Montag\nT-2;Kachel weiß;Dienstag\n"
     assert decoded(table.encode("cp1252")) == (table, "read as cp1252, since it is not UTF-8")
+    units = "Probe;Wert;Einheit\n1;38;µmol/l\n2;21;µmol/l\n3;92;µmol/l\n4;17;µmol/l\n"
+    assert decoded(units.encode("latin-1"))[0] == units
     with pytest.raises(BadFileError, match="is not UTF-8: byte 3"):
         decoded(b"caf\xe9")
     assert decoded(b"caf\xe9", "latin-1") == ("café", "")

@@ -208,8 +208,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, mom
     die = "os.kill(os.getpid(), signal.SIGKILL)"
     patch = {"fsync": "os.fsync", "replace": "Path.replace"}[moment]
     killed = in_a_process(
-        tmp_path,
-        f"{patch} = lambda *_: {die}\nfiles(index).write('part', some_arrays())",
+        tmp_path, f"{patch} = lambda *_: {die}\nfiles(index).write('part', some_arrays())"
     )
     assert killed.wait() == -signal.SIGKILL
     assert [*files(tmp_path).folder.iterdir()]

@@ -20,12 +20,7 @@ from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.store.schema import (
-    content_hash,
-    passage_schema,
-    to_batch,
-    to_passages,
-)
+from wye.backends.store.schema import content_hash, passage_schema, to_batch, to_passages
 from wye.backends.store.versions import PASSAGES, check_deletions
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis

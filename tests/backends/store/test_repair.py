@@ -139,9 +139,7 @@ def test_a_damaged_data_file_costs_what_it_held(
     assert len(read_corpus(PassageStore.open(index)).ids) == len(stored(index))
 
 
-def test_what_is_whole_of_a_version_is_kept_where_the_last_whole_one_is_empty(
-    index: Path,
-) -> None:
+def test_what_is_whole_of_a_version_is_kept_where_the_last_whole_one_is_empty(index: Path) -> None:
     with PassageStore.open(index).writer() as writer:
         first = min(writer.dataset.get_fragments(), key=lambda each: int(each.fragment_id))
     [file] = first.metadata.files

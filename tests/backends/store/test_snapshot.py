@@ -19,12 +19,7 @@ from tests.backends.store.conftest import ANALYSER, new_index
 from tests.stored import fetch
 from wye.backends.arrays import ranges
 from wye.backends.numerics import products_of, products_of_all
-from wye.backends.store.corpus import (
-    Corpus,
-    Mentions,
-    read_corpus,
-    stored_corpus,
-)
+from wye.backends.store.corpus import Corpus, Mentions, read_corpus, stored_corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage

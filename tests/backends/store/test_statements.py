@@ -56,10 +56,7 @@ def test_they_are_the_sentences_and_those_without_a_mention_are_left_out(
     index: PassageStore,
 ) -> None:
     stored = sentences(index)
-    assert stored["a"] == [
-        ("Anna met Bob.", ("Anna", "Bob")),
-        ("Bob paints Carl", ("Bob", "Carl")),
-    ]
+    assert stored["a"] == [("Anna met Bob.", ("Anna", "Bob")), ("Bob paints Carl", ("Bob", "Carl"))]
     assert [text for text, _ in stored["b"]] == ["Bob met Dora."]
     assert not repair(index.path, dry_run=True).damage
 

@@ -182,10 +182,7 @@ uvicorn.run(build(settings.model_copy(update={"documents": small})), port=0, log
 
 def serve(folder: Path) -> tuple[Live, httpx.Client]:
     """A server in a process of its own, ready."""
-    settings = {
-        "WYE_SERVE__INDEXES": str(folder),
-        "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
-    }
+    settings = {"WYE_SERVE__INDEXES": str(folder), "WYE_DOCUMENTS__DIRECT_PASSAGES": "4"}
     server = Live([], settings, program=SERVER)
     return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
 
