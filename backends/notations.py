@@ -451,6 +451,8 @@ def codes_in(question: str) -> list[Code]:
                 codes.append(Code(compound, (compound, *further)))
         elif _is_code(compound, parts) and not (shouts and not _DIGIT.search(compound)):
             key = _joined(compound, parts) or "".join(parts)
+            if "_" in (setting := compound.rpartition(".")[2]) != compound:  # named by its path
+                further = (*further, "".join(_PART.findall(folded(setting))))
             humps = _HUMP.findall(compound) if _is_camel(compound) else []
             runs = [folded(hump) for hump in humps] or _RUN.findall(" ".join(parts))
             codes.append(Code(compound, (key, *further), tuple(runs)))

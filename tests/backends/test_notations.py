@@ -139,6 +139,11 @@ def test_codes_of_a_question_are_no_years_counts_or_ordinary_words(
     assert sorted(code.text for code in codes_in(question)) == sorted(codes)
 
 
+def test_a_setting_named_by_its_path_is_found_in_the_file_that_nests_it() -> None:
+    (code,) = codes_in("What is heron.flush_after_ms set to?")
+    assert set(code.keys) & {*notations("heron:\n  flush_after_ms: 15")} == {"flushafterms"}
+
+
 @pytest.mark.parametrize(
     ("question", "keys"),
     [

@@ -107,9 +107,10 @@ def test_what_was_searched_for_instead_is_said_and_its_phrases_are_shown() -> No
 
 
 def test_a_servers_reply_says_what_was_searched_for_and_folded() -> None:
-    rest = {"answerability": None, "degraded": "", "passages": [], "timings_ms": {"total": 1.0}}
-    route, out = {"path": "fusion", "summary": ""}, StringIO()
-    reply = {"question": "Who?", "route": route, "searched": "Whom?", "folded": 2, **rest}
+    out = StringIO()
+    reply: dict[str, object] = {"question": "Who?", "route": {"path": "fusion", "summary": ""}}
+    reply |= {"answerability": None, "degraded": "", "passages": [], "timings_ms": {"total": 1.0}}
+    reply |= {"searched": "Whom?", "folded": 2}
     show_reply(Console(file=out, width=80), reply)
     assert "searched for: Whom?" in out.getvalue()
     assert "2 near-duplicates were put behind the other passages" in out.getvalue()
