@@ -42,7 +42,7 @@ def check_archive(file: BinaryIO, limits: Limits, kind: str) -> None:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
     except zipfile.BadZipFile as error:
-        raise BadFileError(f"is not {'an' if kind[0] in 'EX' else 'a'} {kind} file") from error
+        raise BadFileError(f"is no {kind} file") from error
     if any(entry.flag_bits & 1 for entry in entries):
         raise BadFileError("is encrypted; save it without a password")
     unpacked = sum(entry.file_size for entry in entries)
