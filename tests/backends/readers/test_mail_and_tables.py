@@ -389,7 +389,7 @@ def test_each_slide_is_a_passage_with_its_notes() -> None:
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".pptx", ".docx"])
 def test_archives_that_are_none_or_too_large(suffix: str, tmp_path: Path) -> None:
-    for content, reason in ((b"PK no", "is not a"), (b"", "is not a"), (None, "unpacks to")):
+    for content, reason in ((b"PK no", "is no [A-Z]+ f"), (b"", "is no "), (None, "unpacks to")):
         with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("xl/sharedStrings.xml", b"\0" * (2 << 20))
         if content is not None:
