@@ -151,11 +151,11 @@ def read_policy(path: Path, router: str = "") -> Policy:
     Raises:
         ModelFileError: The file is missing, is not valid, or names another router.
     """
-    policy = _parse_policy(_read(path, "give one of notebooks/threshold_tuning.ipynb"), path)
+    policy = _parse_policy(_read(path, "give a thresholds.json, as a router's folder has one"), path)
     if router and policy.router and policy.router != router:
         raise ModelFileError(
             f"'{path}' has thresholds for the router '{policy.router}', not '{router}'. Use that "
-            f"router, or solve others with ROUTER = {router!r} in notebooks/threshold_tuning.ipynb."
+            f"router, or solve others for it as the guide 'Route and tune' does."
         )
     return policy
 

@@ -57,6 +57,7 @@ from wye.featurizer.analyser import Analyser
 from wye.router.session import Session
 from wye.router.settings import Settings
 from wye.service.errors import ServiceError
+from wye.service.logs import LOG
 from wye.service.terminal import folder_of
 
 ROWS_PER_TASK = 64
@@ -173,7 +174,8 @@ def _on_living_nodes(create: Callable[..., object], *args: str, **options: objec
     """Call a function of lance-ray, again if Ray placed its pool on a node that was just dying."""
     try:
         create(*args, **options)
-    except RayError:
+    except RayError as error:
+        LOG.warning("An index is built again, since Ray failed: %s", error)
         create(*args, **options)
 
 
