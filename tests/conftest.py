@@ -28,7 +28,6 @@ settings.load_profile("wye")
 
 @pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
-    """Undo what a test changes about logging, so that later tests do not log to its output."""
     loggers = [logging.getLogger(name) for name in ("wye", "uvicorn", "mcp")]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     yield
@@ -95,7 +94,6 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
 @pytest.fixture
 def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Runs a command; returns its exit code, standard output and standard error."""
-
     def call(*arguments: str | Path) -> tuple[int, str, str]:
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
@@ -106,7 +104,6 @@ def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 @pytest.fixture
 def remote() -> Iterator[Remote]:
-    """A search service of others."""
     with closing(Remote()) as made:
         yield made
 

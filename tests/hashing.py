@@ -32,29 +32,19 @@ class HashAnalyser:
     """Vectors from a hash of the text; capitalised words are entities, long words are phrases."""
 
     def __init__(self, dimension: int = 8, *, name: str = "hash", delay: float = 0.0) -> None:
-        """Configure the analyser.
-
-        Args:
-            dimension: Length d of the vectors.
-            name: Part of the fingerprint.
-            delay: Seconds to sleep for each passage.
-        """
         self._dimension = dimension
         self._name = name
         self._delay = delay
 
     @property
     def dimension(self) -> int:
-        """Length d of every vector."""
         return self._dimension
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Differs for analysers with different names."""
         return {"encoder": self._name, "parser": "split-1"}
 
     def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
-        """One result per passage, in order."""
         results = []
         for passage in passages:
             time.sleep(self._delay)
@@ -62,7 +52,6 @@ class HashAnalyser:
         return results
 
     def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
-        """`analyse`, one passage per step."""
         results = []
         for passage in passages:
             yield
@@ -70,12 +59,10 @@ class HashAnalyser:
         return results
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) unit vectors, in order."""
         vectors = [self._vector(surface) for surface in surfaces]
         return np.array(vectors, np.float32).reshape(-1, self._dimension)
 
     def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
-        """`encode_surfaces` in one step."""
         yield
         return self.encode_surfaces(surfaces)
 
@@ -101,7 +88,6 @@ class FakeAnalyser(HashAnalyser):
     """A stand-in for the models: hashes as vectors, capitalised words as entities."""
 
     def __init__(self, settings: AnalyserSettings, *, delay: float = 0.0) -> None:
-        """Load nothing; sleep `delay` seconds for each passage."""
         super().__init__(delay=delay)
         self._sentence_vectors = settings.sentence_vectors
         self.seconds = {"parsing": 0.0, "encoding": 0.0}
@@ -109,38 +95,30 @@ class FakeAnalyser(HashAnalyser):
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Differs for analysers that store different rows."""
         return {**super().fingerprint, "sentence_vectors": self._sentence_vectors}
 
     @property
     def syntax_fingerprint(self) -> dict[str, str]:
-        """A fingerprint without a parser."""
         return {"tree": "none"}
 
     def encode_passages_in_steps(self, passages: Sequence[Passage]) -> Steps[Float32]:
-        """(n, d) unit vectors of passages, as in an index."""
         return self.encode_surfaces_in_steps([f"{p.title}\n{p.text}" for p in passages])
 
     def encode_questions(self, texts: Sequence[str]) -> Float32:
-        """(n, d) unit vectors, in order."""
         return self.encode_surfaces(texts)
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
-        """Encoded texts, in order, without tokens."""
         none = np.zeros((0, self.dimension), np.float32)
         vectors = self.encode_questions(texts)
         return [EncodedText(text, own, none, ()) for text, own in zip(texts, vectors, strict=True)]
 
     def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
-        """(n, d) unit vectors of spans of a text, each encoded by itself."""
         return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
     def is_word(self, _word: str) -> bool:
-        """Every word is one."""
         return True
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """One parse per text, in order, without tokens."""
         found = []
         for text in texts:
             names = [EntityMention(name, "", (0, 0)) for name in _CAPITALISED.findall(text)]
@@ -152,7 +130,6 @@ class FakeAnalyser(HashAnalyser):
         return [Syntax((), ()) for _ in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:
-        """Do the work at once, in this thread."""
         done: Future[T] = Future()
         done.set_result(work())
         return done

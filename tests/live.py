@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T]) -> T:
-    """Wait until a condition holds; returns its value."""
     end = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < end, found
@@ -50,7 +49,6 @@ def is_running(process: int) -> bool:
 
 
 def children(process: int) -> list[int]:
-    """Child processes of a process."""
     asked = ["ps", "-o", "pid=", "--ppid", str(process)]
     listed = subprocess.run(asked, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return [int(line) for line in listed.stdout.split()]
@@ -114,21 +112,17 @@ class Live:
 
     @property
     def said(self) -> str:
-        """Its log so far."""
         return "\n".join(self._lines)
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The JSON events in its log so far."""
         return [json.loads(line) for line in self._lines if line.startswith("{")]
 
     def stop(self) -> int:
-        """Terminate it and wait; returns its exit code."""
         self.process.terminate()
         return self._ended()
 
     def kill(self) -> None:
-        """Kill it and wait."""
         self.process.kill()
         self._ended()
 
@@ -184,7 +178,6 @@ class LocalServer:
 
 
 def send(to: BaseHTTPRequestHandler, status: int, body: bytes, **headers: str) -> None:
-    """Reply to a request of a `LocalServer`."""
     to.send_response(status)
     for name, value in {**headers, "content-length": str(len(body))}.items():
         to.send_header(name, value)
@@ -202,7 +195,6 @@ def inside(app: FastAPI) -> Iterator[TestClient]:
 
 @contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
-    """The address of a server in a thread of its own, once it is ready."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -54,7 +54,6 @@ def budget(router: str = "files = 1, lines = 20, code = 10", console: int = 5) -
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A repository with a module, a file of the console, and a budget for both."""
     root = tmp_path / "made"
     (root / "router").mkdir(parents=True)
     (root / "service" / "ui").mkdir(parents=True)

@@ -12,7 +12,6 @@ SKIPS = {"skip", "skipif", "importorskip", "xfail"}
 
 
 def sentences(document: str) -> list[str]:
-    """Those of the section "What always holds"."""
     section = document.partition("## What always holds\n")[2].partition("\n## ")[0]
     bullets = (" ".join(bullet.split()) for bullet in section.split("\n- ")[1:])
     return [each for bullet in bullets for each in re.split(r"(?<=\.) (?=[A-Z`])", bullet)]
@@ -42,7 +41,6 @@ def fault_of(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def guarded() -> dict[str, list[str]]:
-    """Words of a sentence -> its tests."""
     return tomllib.loads((ROOT / "tests" / "guarantees.toml").read_text("utf-8"))
 
 

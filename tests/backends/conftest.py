@@ -124,12 +124,10 @@ def counts_of(graph: TriGraph, corpus: Corpus, allowed: Mask | None = None) -> F
 
 
 def trace_of(batch: TriGraphBatch, position: int = 0) -> Trace:
-    """What the walk for a question of a batch began with."""
     batch.search([position], 1)
     return batch._walked[position][1]
 
 
 def shares_of(counts: Float64) -> Float64:
-    """Each count as a share of all in its row."""
     totals = counts.sum(axis=1, keepdims=True)
     return np.asarray(counts / np.where(totals > 0, totals, 1), np.float64)

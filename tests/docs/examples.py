@@ -82,13 +82,11 @@ class Command:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Environment variables that are set in front of the command."""
         split = shlex.split(self._line)
         return dict(word.split("=", 1) for word in split[: len(split) - len(self.words)])
 
     @property
     def words(self) -> list[str]:
-        """The program and its arguments."""
         words = shlex.split(self._line)
         while words and _VARIABLE.match(words[0]):
             words.pop(0)
@@ -99,7 +97,6 @@ class Command:
         return self.text.replace("\\\n", " ")
 
     def expanded(self, folder: Path) -> list[str]:
-        """`words`, with `*` expanded as by a shell in a folder."""
         found: list[str] = []
         for word in self.words:
             matches = folder.glob(word) if "*" in word else ()
@@ -108,7 +105,6 @@ class Command:
 
 
 def blocks(place: str, text: str) -> list[Block]:
-    """The fenced blocks of a document, or of a docstring."""
     text = inspect.cleandoc(text) + "\n"
     return [
         Block(f"{place}:{text.count(chr(10), 0, found.start()) + 1}", found[1], found[2])

@@ -46,12 +46,10 @@ class Claim:
 
 
 def recorded(name: str) -> str:
-    """The place of a recorded output."""
     return f"benchmarks/recorded/{name}.txt"
 
 
 def spread(name: str) -> str:
-    """A mean with its interval."""
     return f"{{{name}}} [{{{name} low}} {{{name} high}}]"
 
 
@@ -73,7 +71,6 @@ def cards() -> Iterator[Claim]:
 
 
 def routers() -> Iterator[Claim]:
-    """The routers that ship, on test questions."""
     card, shares = f"{ROUTER}/CARD.md", " | {without graph} | {in steps}"
     for label, name, taken in (
         ("always hybrid", "hybrid", " | 1.00 | "),
@@ -133,7 +130,6 @@ def routers() -> Iterator[Claim]:
 
 
 def datasets() -> Iterator[Claim]:
-    """Routes on public datasets, each over its own corpus."""
     for name, label, first in (
         ("2wiki", "2WikiMultiHopQA, 2 to 4 hops | 490", "graph"),
         ("popqa", "PopQA, rare entities | 498", "fusion"),
@@ -194,7 +190,6 @@ def company() -> Iterator[Claim]:
 
 
 def papers() -> Iterator[Claim]:
-    """The published systems beside every route."""
     lexical, graph = {"BM25": "BM25"}, "EA-GraphRAG's graph arm"
     routes = ("graph", "hybrid", "fusion", "steps", "zoom", "auto")
     presets = ("ea-graphrag", "clue-rag", "zoom-rag")
@@ -254,7 +249,6 @@ def variants() -> Iterator[Claim]:
 
 
 def relevance() -> Iterator[Claim]:
-    """How far probabilities of relevance are off."""
     card, measured = f"{RELEVANCE}/CARD.md", ("passages", "answers")
     for family, label in zip(FAMILIES, LABELS, strict=True):
         cells = [f"{kind}, {what}" for what in measured for kind in ("AUC", "ECE")]

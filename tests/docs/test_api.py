@@ -26,7 +26,6 @@ JSON = "application/json"
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Live]:
-    """Of the demo corpus, with a request log."""
     shutil.copytree(folder / "demo-index", folder / "served-index")
     log = {"WYE_SERVE__REQUEST_LOG": str(folder / "requests.jsonl")}
     made = Live(["serve", "--index", "served-index"], log, folder=folder)
@@ -41,7 +40,6 @@ def schema(server: Live) -> Node:
 
 
 def nodes(value: object) -> Iterator[Node]:
-    """Every object in a JSON value."""
     if isinstance(value, dict):
         yield value
         value = [*value.values()]
@@ -50,7 +48,6 @@ def nodes(value: object) -> Iterator[Node]:
 
 
 def described(schema: Node) -> list[Block]:
-    """The blocks of every description."""
     texts = [node["description"] for node in nodes(schema) if "description" in node]
     return [block for text in texts if isinstance(text, str) for block in blocks("openapi", text)]
 

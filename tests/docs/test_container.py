@@ -66,7 +66,6 @@ def test_it_is_given_time_to_finish_and_reached_from_this_machine_only() -> None
 
 
 def environment() -> dict[str, str]:
-    """What the image sets, with what the compose file sets on top."""
     (block,) = re.findall(r"^ENV ((?:.+\\\n)*.+)$", DOCKERFILE.rpartition("FROM ")[2], re.MULTILINE)
     pairs = dict(pair.split("=", 1) for pair in shlex.split(block.replace("\\\n", " ")))
     return {**pairs, **COMPOSE["services"]["wye"].get("environment", {})}
@@ -117,7 +116,6 @@ class Shipped:
         return self.servers[-1]
 
     def found(self, server: Live) -> list[str]:
-        """Ids of what a server finds of the bridge."""
         question = {"question": "Old Bridge", "route": "lexical"}
         url = f"{server.url}/v1/retrieve"
         reply = httpx.post(url, json=question, headers=self.key, timeout=PATIENCE)

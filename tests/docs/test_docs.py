@@ -32,7 +32,6 @@ def read(name: str) -> str:
 
 
 def paths_in(text: str) -> list[str]:
-    """Code spans that are paths of this repository."""
     spans = (span.strip() for span in _CODE.findall(text))
     shape = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(md|toml|txt)|Makefile|LICENSE|NOTICE")
     return [span for span in spans if shape.fullmatch(span)]
@@ -165,7 +164,6 @@ def test_layers_hold() -> None:
 
 
 def _imported(folder: str) -> set[str]:
-    """Distributions that the modules of a package import."""
     owners = packages_distributions()
     modules = {
         name.partition(".")[0]

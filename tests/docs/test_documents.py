@@ -21,7 +21,6 @@ from wye.service.cli import build, run
 
 
 def runner_of(block: Block) -> str:
-    """Which test runs a block of commands."""
     programs = {command.words[0] for command in block.commands}
     if programs == {"make"}:
         return "make"
@@ -196,7 +195,6 @@ def script(command: Command, folder: Path) -> None:
 
 
 def python(block: Block, url: str, folder: Path) -> str:
-    """Run a program, which may ask a server; what it prints."""
     program = block.text.replace(f"http://{ADDRESS}", url)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

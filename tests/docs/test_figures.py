@@ -63,7 +63,6 @@ def tables(text: str) -> Iterator[tuple[str, float]]:
 
 
 def number_of(text: str) -> float:
-    """A number, with or without thousands separators."""
     return float(text.replace(",", ""))
 
 
@@ -85,7 +84,6 @@ def sentences(text: str, *templates: str) -> Iterator[tuple[str, float]]:
 
 
 def pattern(template: str) -> re.Pattern[str]:
-    """A template with a group for each slot."""
     literal = (re.escape(part) for part in _SLOT.split(flat(template))[::2])
     return re.compile(f"({_NUMBER})".join(literal))
 
@@ -98,7 +96,6 @@ def flat(text: str) -> str:
 
 @cache
 def printed(source: str) -> Printed:
-    """What a command wrote into a file: a card, JSON, or a recorded output."""
     text = (ROOT / source).read_text("utf-8")
     if source.endswith(".json"):
         content = json.loads(text)

@@ -29,7 +29,6 @@ def in_documents() -> Iterator[Command]:
 
 
 def in_strings() -> Iterator[Command]:
-    """In docstrings and messages."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -38,7 +37,6 @@ def in_strings() -> Iterator[Command]:
 
 
 def of(program: str) -> list[Command]:
-    """Distinct commands of a program."""
     commands = (*in_documents(), *in_strings())
     return list({c.text: c for c in commands if c.words[0] == program}.values())
 

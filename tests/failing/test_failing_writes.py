@@ -17,7 +17,6 @@ ROOT = HERE.parents[1]
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`failing.c`, compiled."""
     if sys.platform != "linux":
         pytest.skip("replaces functions of Linux")
     compiler = shutil.which("cc")

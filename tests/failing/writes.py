@@ -135,8 +135,6 @@ def job(client: TestClient) -> None:
 
 
 def settle(client: TestClient) -> None:
-    """Wait until no job is left; all must have been done."""
-
     def jobs() -> list[dict[str, str]]:
         listed: list[dict[str, str]] = client.get("/v1/jobs").raise_for_status().json()["data"]
         return listed

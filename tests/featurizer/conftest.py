@@ -26,13 +26,11 @@ Maker = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
-    """The default encoder in float32, whatever the processor."""
     return Encoder(EncoderSettings(dtype="float32", threads=2))
 
 
 @pytest.fixture(scope="session")
 def parser() -> Iterator[SpacyParser]:
-    """The default pipeline, in this process."""
     parser = SpacyParser()
     yield parser
     parser.close()
@@ -40,32 +38,26 @@ def parser() -> Iterator[SpacyParser]:
 
 @pytest.fixture(scope="session")
 def plain() -> Language:
-    """The default pipeline as spaCy loads it."""
     return load_pipeline(DEFAULT_PIPELINE)
 
 
 @pytest.fixture(scope="session")
 def fast() -> Pipeline:
-    """The same with its faster parts."""
     return Pipeline(DEFAULT_PIPELINE)
 
 
 @pytest.fixture(scope="session")
 def trees() -> Decoder:
-    """The shipped constituency model."""
     return open_decoder(ConstituencySettings())
 
 
 @pytest.fixture(scope="session")
 def questions(parser: SpacyParser, trees: Decoder) -> SyntaxParser:
-    """What turns questions into syntax, with the packaged models."""
     return SyntaxParser(parser, trees)
 
 
 @pytest.fixture
 def make_model(tmp_path: Path) -> Maker:
-    """Writes a model; keyword arguments replace entries of its configuration."""
-
     def make(seed: int = 0, **config: object) -> Path:
         path = tmp_path / f"model-{seed}.safetensors"
         words = ["<PAD>", "<UNK>", "<EMPTY>", "<ROOT>", "boat", "the", "of\xa0course"]

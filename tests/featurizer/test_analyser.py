@@ -74,7 +74,6 @@ def spy(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> Spy:
 
 @pytest.fixture
 def make(parser: SpacyParser, encoder: Encoder) -> Make:
-    """Makes an analyser of the packaged models; keyword arguments are its settings."""
     return lambda **settings: Analyser(AnalyserSettings(**settings), parser=parser, encoder=encoder)
 
 

@@ -66,12 +66,10 @@ Files = Mapping[str, object]
 
 
 def read_questions() -> list[dict[str, str]]:
-    """The questions, each with its id, text and source."""
     return [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
 
 
 def index_demo(folder: Path) -> Path:
-    """Index the demo corpus in a folder."""
     wye(folder, ("index", str(DEMO / "corpus.jsonl"), "--index", "index"))
     return folder / "index"
 
@@ -106,11 +104,9 @@ class Asked:
         self._client = client
 
     def post(self, path: str, body: object) -> dict[str, Any]:
-        """Status and body of the reply."""
         return self.send("POST", path, body)
 
     def send(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Status and body of the reply to a request of any method."""
         reply = self._client.request(method, path, json=body)
         value = masked(reply.json())
         own = reply.headers.get("x-request-id", "")
@@ -192,7 +188,6 @@ def _filtered(number: int) -> dict[str, Any]:
 
 
 def _about(writes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """A question about each write that has one."""
     return [
         {"id": f"{row['method']} {row['path']}", "text": row["question"]}
         for row in writes
@@ -264,13 +259,11 @@ def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dic
 
 
 def openapi(index: Path) -> Files:
-    """The description of the API as served."""
     reply = TestClient(app(index), base_url="http://localhost").get("/openapi.json")
     return {"openapi.json.gz": reply.json()}
 
 
 def evaluation(index: Path) -> Files:
-    """The numbers of `wye eval` over every route."""
     with _workplace(index) as folder:
         words = f"eval demo --index index --routes {','.join(ROUTES)} --json"
         (printed,) = wye(Path(folder), words.split())
@@ -304,7 +297,6 @@ def features(index: Path) -> Files:
 
 
 def settings(index: Path) -> Files:
-    """Every setting with its default, from docs/reference/settings.md."""
     del index
     rows = re.findall(r"^\| `(WYE_\w+)` \| (.*?) \| ", SETTINGS.read_text("utf-8"), re.MULTILINE)
     return {"settings.json": dict(rows)}
@@ -377,7 +369,6 @@ def _json(path: Path) -> Any:  # noqa: ANN401
 
 
 def main(collector: str, index: str, folder: str) -> None:
-    """Write the files of one collector to a folder."""
     for name, value in COLLECTORS[collector](Path(index)).items():
         write(name, value, Path(folder))
 

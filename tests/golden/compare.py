@@ -26,7 +26,6 @@ class Tolerance:
     absolute: float = 2e-5
 
     def allows(self, was: float, now: float) -> bool:
-        """Whether two numbers count as equal."""
         return math.isclose(was, now, rel_tol=self.relative, abs_tol=self.absolute)
 
 
@@ -64,7 +63,6 @@ def differences(
 
 
 def report(name: str, found: Sequence[str], most: int = 40) -> str:
-    """The differences of one file as a text for people."""
     lines = [f"{name} differs from what was frozen in {len(found)} places:", *found[:most]]
     if len(found) > most:
         lines.append(f"... and {len(found) - most} more")

@@ -28,7 +28,6 @@ for name in sys.argv[2:] or COLLECTORS:
 
 
 def freeze(collectors: list[str]) -> int:
-    """Collect and write; returns the exit code."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, folder, *collectors],

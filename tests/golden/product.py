@@ -89,11 +89,6 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
-    """Run `wye` commands in a folder; returns what each printed.
-
-    Raises:
-        RuntimeError: One of them failed.
-    """
     script = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     module, function = script["wye"].split(":")
     done = subprocess.run(
@@ -112,7 +107,6 @@ def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
 
 
 def app(index: Path, **more: str) -> FastAPI:
-    """The app over one index, as `wye serve` runs it, with more settings."""
     with patch.dict(os.environ, environment(WYE_INDEX=str(index), **more), clear=True):
         from wye.service.app import build  # noqa: PLC0415 - imports take seconds
         from wye.service.settings import load_settings  # noqa: PLC0415
@@ -170,7 +164,6 @@ def solve_thresholds(folder: Path, name: str) -> None:
 
 @contextmanager
 def served(index: Path, **more: str) -> Iterator[TestClient]:
-    """A client of the app, once it is ready."""
     with TestClient(app(index, **more), base_url="http://localhost") as client:
         give_up = time.monotonic() + _PATIENCE
         while client.get("/ready").status_code != 200:

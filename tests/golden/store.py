@@ -27,7 +27,6 @@ def write(name: str, value: object, folder: Path = FOLDER) -> None:
 
 
 def read(name: str, folder: Path = FOLDER) -> object:
-    """What was written under a name."""
     data = (folder / name).read_bytes()
     value: object = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)
     return value

@@ -140,7 +140,6 @@ class FakeArms:
 
     @property
     def snapshot(self) -> Snapshot:
-        """This, for what takes a snapshot."""
         return cast("Snapshot", self)
 
     def __len__(self) -> int:
@@ -185,7 +184,6 @@ class FakeArms:
 
     @property
     def asked(self) -> list[tuple[str, int, int]]:
-        """The log with the number of questions instead of the questions."""
         return [(name, len(texts), k) for name, texts, k in self.log]
 
 

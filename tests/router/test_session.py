@@ -107,8 +107,6 @@ def test_fusion_is_no_single_arm(folder: Path) -> None:
 def routed(
     tmp_path: Path, handmade_router: Router, reading_models: None
 ) -> Callable[..., Settings]:
-    """Settings with a router that looks at one feature."""
-
     def settings(feature: str, thresholds: Path | str = "") -> Settings:
         folder = handmade_router(tmp_path / "models", feature, 8.0)
         return load_settings(router=RoutingSettings(str(folder), str(thresholds)))
@@ -118,7 +116,6 @@ def routed(
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Thresholds beside the index."""
     path = tmp_path / "thresholds.json"
     write(path, 0.4, 0.6)
     return path
@@ -237,8 +234,6 @@ def test_a_router_of_other_features_is_refused(
 
 
 class Counted(Analyser):
-    """Loads nothing, and counts how often it is closed."""
-
     def __init__(self, settings: AnalyserSettings) -> None:
         self.settings = settings
         self.closed = 0

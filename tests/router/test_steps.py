@@ -127,7 +127,6 @@ def _answer(
 
 
 def _asked(search: MadeUp) -> list[tuple[str, str]]:
-    """Each text with its kind."""
     rounds = zip(search.asked, search.kinds, strict=True)
     return [pair for texts, kinds in rounds for pair in zip(texts, kinds, strict=True)]
 

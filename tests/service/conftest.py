@@ -74,19 +74,16 @@ def client(serve: Serve, library: Library) -> TestClient:
 
 @pytest.fixture
 def ai(client: TestClient) -> OpenAI:
-    """OpenAI's own client of the server."""
     return official(client)
 
 
 @pytest.fixture
 def writing(serve: Serve, library: Library, with_model: GeneratorSettings) -> TestClient:
-    """A client of a server where a language model writes the answers."""
     return serve(library, generator=with_model)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, fake_models: None) -> Path:
-    """An index with two documents."""
     target = Session.create(ServiceSettings(), tmp_path / "index")
     ingest(target.index, BRIDGES, target.analyser)
     return tmp_path / "index"
@@ -122,7 +119,6 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def with_model(endpoint: Endpoint) -> GeneratorSettings:
-    """Settings of a generator that asks `endpoint`."""
     return GeneratorSettings(
         url=endpoint.url, model="tiny", key=SecretStr("sk-secret"), timeout_seconds=5, retries=2
     )

@@ -55,14 +55,12 @@ Serve = Callable[..., TestClient]
 
 
 def official(client: TestClient, key: str = "none") -> OpenAI:
-    """OpenAI's own client of a server."""
     return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
 
 
 def retrieve(
     client: TestClient, question: str, headers: Mapping[str, str] | None = None, **fields: object
 ) -> dict[str, Any]:
-    """The reply to a question, which is an answer."""
     body = {"question": question, **fields}
     reply = client.post("/v1/retrieve", json=body, headers=headers)
     assert reply.status_code == 200, reply.text
@@ -149,7 +147,6 @@ class Library(Session, Gateway):
         return self._folder
 
     def store_in(self, folder: Path) -> None:
-        """Has documents listed as well, which are read from an index."""
         self._folder = stored(folder, [*self._passages.values()])
 
     @property
@@ -347,7 +344,6 @@ def _explained(reply: Reply) -> Reply:
 
 
 def stored(folder: Path, passages: Sequence[Passage] = LIBRARY) -> Path:
-    """A real index of passages, without models."""
     analyser = HashAnalyser()
     ingest(
         PassageStore.create(folder, analyser.dimension, analyser.fingerprint), passages, analyser
@@ -369,7 +365,6 @@ class Shelf(Library):
 
 
 def piece(text: object, ending: object = None) -> dict[str, Any]:
-    """An event of a stream of OpenAI's protocol."""
     return {"choices": [{"delta": {"content": text}, "finish_reason": ending}]}
 
 

@@ -109,7 +109,6 @@ def slides(source: Path) -> bytes:
 
 
 def document(source: Path) -> bytes:
-    """A text with headings and tables; each line is a paragraph."""
     text = docx.Document()
     table = None
     for line in source.read_text("utf-8").splitlines():

@@ -59,7 +59,6 @@ def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noq
 def settings(
     tmp_path: Path, life: Life, handmade_router: Callable[[Path, str, float], Path]
 ) -> ServiceSettings:
-    """Two collections with a router and its thresholds."""
     for name in "ab":
         target = Session.create(load_settings(), tmp_path / name)
         ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.analyser)

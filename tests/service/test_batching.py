@@ -31,7 +31,6 @@ class Desk:
     async def wait(
         self, *items: str, key: str = "k", owner: str = "", weight: int = 1
     ) -> "list[asyncio.Task[Any]]":
-        """Questions that stand in the queue."""
         waiting = (self.batcher.submit(key, item, 60, owner=owner, weight=weight) for item in items)
         tasks = [asyncio.create_task(each) for each in waiting]
         await asyncio.sleep(0)

@@ -44,7 +44,6 @@ from wye.service.settings import ServeSettings
 
 @pytest.fixture
 def collection(library: Library) -> Collection:
-    """Of `library`, loaded."""
     made = Collection("c", lambda: library)
     made.load()
     return made
@@ -95,8 +94,6 @@ Add = Callable[..., None]
 
 @pytest.fixture
 def add(tmp_path: Path, fake_models: None) -> Add:
-    """Write passages to an index, as another process would."""
-
     def write(*passages: Passage) -> None:
         target = Session.create(load_settings(), tmp_path / "index")
         ingest(target.index, passages, target.analyser)
@@ -107,7 +104,6 @@ def add(tmp_path: Path, fake_models: None) -> Add:
 
 @pytest.fixture
 def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
-    """Of that index."""
     made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
     yield made
     made.close()

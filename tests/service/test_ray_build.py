@@ -48,7 +48,6 @@ Row = Mapping[str, object]
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of a local build."""
     folder = tmp_path_factory.mktemp("local") / "index"
     with Session.create(small(load_settings(index=folder)), folder) as session:
         session.ingest(DocumentSource(DEMO).passages())

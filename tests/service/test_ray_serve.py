@@ -51,7 +51,6 @@ def url(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def replicas() -> list[int]:
-    """Processes of the replicas."""
     return [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")

@@ -16,7 +16,6 @@ from wye.service.terminal import Bar
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What a terminal would show."""
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=120, color_system=None)
     monkeypatch.setattr(terminal, "messages", lambda: console)

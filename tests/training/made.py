@@ -65,7 +65,6 @@ def replay_of(*questions: Replayed, split: str = "train", dataset: str = "here")
 
 
 def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
-    """The logit is one feature."""
     return Scorer(
         names=(name,),
         columns=np.array([column]),
@@ -157,8 +156,6 @@ def write_town(folder: Path, streets: int = 48) -> Path:
 
 
 class CountingProgress:
-    """Progress that remembers."""
-
     def __init__(self) -> None:
         self.total: int | None = None
         self.steps = 0

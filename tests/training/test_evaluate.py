@@ -27,8 +27,6 @@ DATASET = Dataset(
 
 
 class Canned:
-    """Answers from a table; counts how it was asked."""
-
     def __init__(self) -> None:
         self.batches: list[int] = []
 

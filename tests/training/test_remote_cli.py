@@ -54,7 +54,6 @@ def write_arms(folder: Path, remote: Remote, *, price: float = 0.02) -> Path:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Passages, and questions with judgements for train, dev and test."""
     found = [one(number) for number in range(BRIDGES) for one in (bridge, maker)]
     wanted = {"train": {0, 1, 2}, "dev": {3}, "test": {4}}
     judged = {

@@ -137,7 +137,6 @@ def test_steps_of_a_replay_are_those_that_serve(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts of all questions that are asked."""
     texts: list[str] = []
     retrieve_all = Gateway.retrieve_all
 

@@ -95,7 +95,6 @@ def test_the_best_pair_is_the_best_of_all_pairs(
 
 
 def counts(replay: RouteOutcomes, pair: Thresholds) -> tuple[int, int]:
-    """How many scores lie below each threshold."""
     return int((replay.scores <= pair.low).sum()), int((replay.scores < pair.high).sum())
 
 

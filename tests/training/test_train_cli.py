@@ -28,8 +28,6 @@ Wye = Callable[..., tuple[int, str, str]]
 
 @dataclass
 class Place:
-    """Where things are: a dataset, its index, and what was learned from it."""
-
     folder: Path
 
     def __post_init__(self) -> None:

@@ -47,7 +47,6 @@ QUESTIONS = [str(line["text"]) for line in lines("queries.jsonl")][:40]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo corpus, indexed by Lance."""
     folder = tmp_path_factory.mktemp("dataset") / "index"
     passages = [
         Passage(str(row["_id"]), str(row["title"]), str(row["text"]), row["metadata"])  # type: ignore[arg-type]
@@ -63,7 +62,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(prepared: Path, tmp_path: Path) -> Path:
-    """A copy to write to."""
     return Path(shutil.copytree(prepared, tmp_path / "index"))
 
 

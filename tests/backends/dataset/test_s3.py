@@ -62,7 +62,6 @@ class Store:
         return key["AccessKeyId"], key["SecretAccessKey"]
 
     def publish(self, folder: Path) -> None:
-        """Copy an index, the versions last."""
         client = self.client("s3", self.writer)
         files = [path for path in folder.rglob("*") if path.is_file()]
         for path in sorted(files, key=lambda path: "_versions" in path.parts):

@@ -26,8 +26,6 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True)
 class Weighing:
-    """Settings of a part."""
-
     k1: float = 0.9
     words: tuple[str, ...] = ("a", "the")
 

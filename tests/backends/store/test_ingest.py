@@ -30,8 +30,6 @@ from wye.backends.types import Passage
 
 
 class Recorder:
-    """Progress as a list of what was said."""
-
     def __init__(self) -> None:
         self.said: list[object] = []
 

@@ -44,7 +44,6 @@ def stored(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of a few versions, the last of which deletes."""
     folder = tmp_path_factory.mktemp("made") / "index"
     new_index(folder)
     store(folder, "a", "b", "c")

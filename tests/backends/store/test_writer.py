@@ -101,7 +101,6 @@ Synced = Callable[[], set[Path]]
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
-    """Files and folders synced since the last call."""
     found: set[Path] = set()
     fsync = os.fsync
 

@@ -34,7 +34,6 @@ def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
 
 
 def mentions(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
-    """The keys that each sentence mentions, by its text."""
     every = range(len(corpus.sentence_passage))
     return {
         text: [graph.keys[e] for e in graph.mentions.one(sentence)]

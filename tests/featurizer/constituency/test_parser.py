@@ -57,8 +57,6 @@ ODD = {
 
 
 class Nothing(Decoder):
-    """A tree parser that finds none."""
-
     def __init__(self) -> None:
         self.digest = "none"
 

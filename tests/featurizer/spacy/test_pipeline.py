@@ -54,7 +54,6 @@ def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing 
 
 
 def annotations(doc: Doc) -> list[object]:
-    """All that is read of a document."""
     return [
         *[(t.text, t.tag_, t.pos_, t.lemma_, t.dep_, t.head.i) for t in doc],
         *[(t.ent_type_, t.ent_iob_, t.is_sent_start) for t in doc],

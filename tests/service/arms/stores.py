@@ -39,7 +39,6 @@ def recipes() -> dict[str, dict[str, Any]]:
 
 
 def recipe(name: str, server: str, **changes: object) -> dict[str, Any]:
-    """A recipe, for a server elsewhere."""
     keys = recipes()[name]
     return {**keys, "url": server + urlsplit(keys["url"]).path, **changes}
 
@@ -66,7 +65,6 @@ def ask(arm: RemoteArm, question: str, filter_: object | None = None, k: int = 4
 
 
 def passing(filter_: object) -> set[str]:
-    """What a filter lets through, as our own arms have it."""
     mask = parse_filter(filter_).mask(Columns([row[3] for row in ROWS]))
     return {row[0] for row, passes in zip(ROWS, mask, strict=True) if passes}
 

@@ -30,8 +30,6 @@ Open = Callable[..., RemoteArm]
 
 @pytest.fixture
 def opened(remote: Remote, tmp_path: Path) -> Open:
-    """The arm far, as a file would declare it."""
-
     def one(**changes: Any) -> RemoteArm:  # noqa: ANN401
         path = arms_file(tmp_path, table(remote.url, **changes))
         return read_arms(path, ["docs"], 5.0)["docs"][0]
@@ -162,8 +160,6 @@ async def test_what_a_filter_keeps_out_is_dropped_whoever_sent_it(
 
 
 class Made(Kind):
-    """Gives what it is told to."""
-
     _gives: Sequence[RemoteHit] | Exception
 
     def __init__(self, gives: Sequence[RemoteHit] | Exception) -> None:

@@ -93,7 +93,6 @@ def test_a_vector_store_of_openai_has_no_ids_of_passages(
 
 
 def of_lightrag(*chunks: dict[str, str]) -> dict[str, Any]:
-    """As its server replies, by its own description of /query/data."""
     numbered = [{**chunk, "chunk_id": f"chunk-{i}"} for i, chunk in enumerate(chunks)]
     data = {"entities": [], "relationships": [], "chunks": numbered, "references": []}
     return {"status": "success", "message": "", "data": data, "metadata": {"query_mode": "mix"}}

@@ -81,7 +81,6 @@ Wye = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a server with options; it ends with the test."""
     with ExitStack() as ends:
         yield lambda *options: ends.enter_context(closing(Running(tmp_path, *options)))
 

@@ -37,7 +37,6 @@ async def connected(url: str, form: str, secret: str = "") -> Any:  # noqa: ANN4
 
 
 async def page(client: Client, **arguments: object) -> dict[str, Any]:
-    """A page of a document; its text is sent once."""
     result = await client.call_tool("fetch", arguments)
     assert not result.is_error, result.content
     assert result.structured_content is None

@@ -22,7 +22,6 @@ def client(start: Serve) -> TestClient:
 
 
 def read(client: TestClient) -> Callable[..., float]:
-    """The value of a sample by name and labels, 0 where there is none."""
     text = client.get("/metrics").text
     samples = {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -37,7 +36,6 @@ def read(client: TestClient) -> Callable[..., float]:
 
 
 def waiting(value: Callable[..., float]) -> list[float]:
-    """Jobs queued and running."""
     return [value("wye_jobs", state=state) for state in ("queued", "running")]
 
 

@@ -23,7 +23,6 @@ def bearer(secret: str) -> dict[str, str]:
 
 @pytest.fixture
 def lines() -> Any:  # noqa: ANN401
-    """What is logged, as lines of JSON."""
     events: list[str] = []
 
     class Keep(logging.Handler):

@@ -22,7 +22,6 @@ LAST_ASK = ASK + b"connection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 async def echo(_: Scope, receive: Receive, send: Send) -> None:
-    """Reply with how many bytes the body has."""
     size, more = 0, True
     while more:
         message = await receive()

@@ -13,7 +13,6 @@ NDJSON = {"content-type": "application/x-ndjson"}
 
 
 def make_lines(count: int, start: int = 0) -> str:
-    """Documents as JSON lines."""
     rows = (
         f'{{"_id": "d{n:05d}", "text": "Bridge number {n} is in Town{n}."}}\n'
         for n in range(start, start + count)
@@ -22,7 +21,6 @@ def make_lines(count: int, start: int = 0) -> str:
 
 
 def make_pdf(*pages: str) -> bytes:
-    """A PDF file with a line of text on each page."""
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
     bodies = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -49,7 +47,6 @@ def make_pdf(*pages: str) -> bytes:
 
 
 def make_word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str = "") -> bytes:
-    """A DOCX file."""
     document = docx.Document()
     document.core_properties.title = title
     for text in paragraphs:
@@ -64,8 +61,6 @@ def make_word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str =
 
 
 def wait_for(client: TestClient, job: str) -> dict[str, Any]:
-    """A job when it has ended."""
-
     def ended() -> dict[str, Any] | None:
         status: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
         return status if status["state"] in ("done", "failed", "cancelled") else None

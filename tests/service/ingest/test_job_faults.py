@@ -118,7 +118,6 @@ def send(client: TestClient, count: int, start: int = 0) -> str:
 
 
 def reason(client: TestClient, job: str) -> str:
-    """Why a job waits."""
     return str(client.get(f"/v1/jobs/{job}").json()["waits_for"])
 
 

@@ -28,7 +28,6 @@ from wye.service.ingest.jobs import JobStore
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models that take a while for each slice."""
     quick = FakeAnalyser.analyse_in_steps
 
     def analyse(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
@@ -181,7 +180,6 @@ uvicorn.run(build(settings.model_copy(update={"documents": small})), port=0, log
 
 
 def serve(folder: Path) -> tuple[Live, httpx.Client]:
-    """A server in a process of its own, ready."""
     settings = {"WYE_SERVE__INDEXES": str(folder), "WYE_DOCUMENTS__DIRECT_PASSAGES": "4"}
     server = Live([], settings, program=SERVER)
     return server, httpx.Client(base_url=server.url, timeout=PATIENCE)

@@ -203,7 +203,6 @@ def test_jobs_are_done_in_the_order_in_which_they_were_accepted(
         accepted.append(store.submit(PASSAGES).id)
 
     def slow() -> Iterator[Passage]:
-        """An upload that begins first, and ends last."""
         yield PASSAGES[0]
         accepted.append(store.submit(PASSAGES).id)
         yield PASSAGES[1]

@@ -95,7 +95,6 @@ class Page:
             self.browser.switch_to.active_element.send_keys(key)
 
     def unfold(self) -> None:
-        """Opens all that is folded."""
         self.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
     def ask(self, question: str) -> None:
@@ -167,5 +166,4 @@ def visit(chromium: webdriver.Chrome, tmp_path: Path) -> Iterator[Visit]:
 
 @pytest.fixture
 def page(visit: Visit) -> Page:
-    """Of a library in which one passage is hostile."""
     return visit(Library((*LIBRARY, HOSTILE)))
