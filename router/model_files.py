@@ -151,7 +151,7 @@ def read_policy(path: Path, router: str = "") -> Policy:
     Raises:
         ModelFileError: The file is missing, is not valid, or names another router.
     """
-    policy = _parse_policy(_read(path, "give a thresholds.json, as a router's folder has one"), path)
+    policy = _parse_policy(_read(path, "give a thresholds.json, as a router's folder has"), path)
     if router and policy.router and policy.router != router:
         raise ModelFileError(
             f"'{path}' has thresholds for the router '{policy.router}', not '{router}'. Use that "

@@ -94,6 +94,7 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
 @pytest.fixture
 def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Runs a command; returns its exit code, standard output and standard error."""
+
     def call(*arguments: str | Path) -> tuple[int, str, str]:
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
