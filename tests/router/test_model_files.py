@@ -124,7 +124,7 @@ def test_thresholds_are_for_one_router_or_nobody_said(tmp_path: Path) -> None:
     mine = replace(SAVED_POLICY, router="a/v1")
     save_policy(path, mine, {})
     assert read_policy(path, "a/v1") == read_policy(path) == mine
-    with pytest.raises(ModelFileError, match=r"'a/v1', not 'b/v2'.*ROUTER = 'b/v2' in notebooks"):
+    with pytest.raises(ModelFileError, match=r"'a/v1', not 'b/v2'.*the guide 'Route and tune'"):
         read_policy(path, "b/v2")
 
 
