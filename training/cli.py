@@ -92,21 +92,6 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 "--advise",
             ),
         ] = False,
-        answers: Annotated[
-            bool,
-            option(
-                "Also answer each question from the first five passages, and compare with the "
-                "right answers: contained, exact match, F1 of words.",
-                "--answers",
-            ),
-        ] = False,
-        generator_url: GeneratorUrl = "",
-        generator_model: GeneratorModel = "",
-        judge_url: Annotated[
-            str, option("Base URL of an OpenAI-compatible API that judges; key in JUDGE_API_KEY.")
-        ] = "",
-        judge_model: Annotated[str, option("Its model.")] = "",
-        cache: Cache = CACHE,
         preset: Preset = None,
     ) -> None:
         """Ask every judged question by each route, and score the results.
@@ -114,10 +99,9 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only if every question was answered.
         """
-        from wye.backends.files import plain, rounded_json
+        from wye.backends.files import rounded_json
         from wye.router.session import Session
         from wye.router.settings import load_settings
-        from wye.training import answers as answering
         from wye.training.data import lacking, read_dataset, read_unjudged
         from wye.training.evaluate import advise, as_markdown, latency, metrics
         from wye.training.evaluate import evaluate as evaluate_routes
@@ -139,19 +123,10 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             result = evaluate_routes(
                 session.gateway, questions, compared, batch=batch, progress=progress()
             )
-            answered = None
-            if answers:
-                writers = answering.writers_of(generator_url, generator_model, cache)
-                judge = answering.judge_of(judge_url, judge_model, cache)
-                texts = session.snapshot.texts
-                answered = answering.evaluate_answers(result, texts, writers, judge, progress())
         if as_json:
-            further = {} if answered is None else {"answers": plain(answered)}
-            typer.echo(rounded_json({**metrics(result), "latency": latency(result), **further}))
+            typer.echo(rounded_json({**metrics(result), "latency": latency(result)}))
         else:
             show(as_markdown(result))
-            if answered is not None:
-                show(answering.as_markdown(answered))
         if unanswered := sorted({*result.unanswered_by(*result.runs)}):
             ids = ", ".join(unanswered)
             typer.echo(f"{len(unanswered)} questions went unanswered: {ids}", err=True)
@@ -299,13 +274,12 @@ def _write_questions(
     progress: "Progress",
 ) -> None:
     from wye.router.session import Session
-    from wye.training.judge import JudgeClient
-    from wye.training.questions import ANSWER_TOKENS, QuestionWriter
+    from wye.training.questions import ChatClient, QuestionWriter
 
     if settings.index is None or len(folders) != 1:
         raise TrainingError("Name one index with --index, and one folder with --questions.")
     key = os.environ.get("WYE_GENERATOR__KEY", "")
-    model = JudgeClient(*endpoint, key, longest=ANSWER_TOKENS)
+    model = ChatClient(*endpoint, key)
     with Session.open(settings, settings.index) as session, model:
         writer = QuestionWriter(Path(folders[0]), session.snapshot, model)
         writer.write(count, progress)

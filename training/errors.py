@@ -21,5 +21,5 @@ class SplitError(TrainingError):
     """A split may not be read here."""
 
 
-class JudgeError(TrainingError):
-    """An endpoint does not answer, or cannot be compared on the questions."""
+class EndpointError(TrainingError):
+    """An endpoint does not answer."""

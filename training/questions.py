@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openai
 
 from wye.backends.files import write_atomically
 from wye.backends.types import Progress
 from wye.router.snapshot import Snapshot
 from wye.training.data import contains_any, json_line, keep_line, read_objects, words
-from wye.training.errors import DatasetError, TrainingError
-from wye.training.judge import JudgeClient
+from wye.training.errors import DatasetError, EndpointError, TrainingError
 
 REPLIES, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
 SINGLE, BRIDGE = "single", "bridge"
@@ -126,10 +126,91 @@ def fault_of(question: str, answer: str, name: str, passage: str) -> str:
     return next((why for why, holds in faults.items() if holds), "")
 
 
+class ChatClient:
+    """Client of an endpoint with OpenAI's chat completions, to be used in a `with` block.
+
+    Attributes:
+        tokens: Tokens used, as the endpoint reports them; 0 if it does not.
+    """
+
+    def __init__(
+        self, url: str, model: str, key: str = "", *, seconds: float = 60.0, tries: int = 3
+    ) -> None:
+        """Create the client, without connecting.
+
+        Args:
+            url: Base of the API, such as http://localhost:8000/v1.
+            key: Sent as a bearer token; "" for none.
+            seconds: Longest wait for the endpoint.
+            tries: Most requests for one reply.
+
+        Raises:
+            EndpointError: The url is none.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise EndpointError(f"The model's url is '{url}'; give an http(s) url.")
+        self._url, self._model, self.tokens = url, model, 0
+        # The client would send any endpoint the OpenAI account that the environment names.
+        unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
+        self._headers = dict.fromkeys(unsaid, openai.omit)
+        self._client = openai.OpenAI(
+            base_url=url,
+            api_key=key or "none",
+            timeout=seconds,
+            max_retries=tries - 1,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
+
+    def __enter__(self) -> "ChatClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def complete(self, instructions: str, message: str) -> str:
+        """The endpoint's reply to a message; passing failures are tried again.
+
+        Raises:
+            EndpointError: It cannot be reached, refuses, or replies in another form.
+        """
+        text = ""
+        try:
+            text = self._client.chat.completions.with_raw_response.create(
+                model=self._model,
+                temperature=0,
+                max_tokens=ANSWER_TOKENS,
+                messages=[
+                    {"role": "system", "content": instructions},
+                    {"role": "user", "content": message},
+                ],
+                extra_headers=self._headers,
+            ).text
+            # The client's own types would require more of an endpoint than is used.
+            reply = json.loads(text)
+            content = reply["choices"][0]["message"]["content"]
+            if not isinstance(content, str):
+                raise TypeError
+            self.tokens += (reply.get("usage") or {}).get("total_tokens", 0)
+        except openai.APIStatusError as error:
+            failure = f"did not answer (status {error.status_code}: {_short(error.response.text)})"
+        except openai.APIConnectionError as error:
+            failure = f"did not answer ({str(error.__cause__ or error) or type(error).__name__})"
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            failure = f"answered {_short(text)!r}, which is not a chat completion"
+        else:
+            return content
+        raise EndpointError(f"{self._url} {failure}; check the url, the model's name and the key.")
+
+
+def _short(text: str) -> str:
+    """The beginning of a reply, on one line."""
+    return " ".join(text.split())[:80]
+
+
 class QuestionWriter:
     """Has a model write questions, and keeps them in a folder."""
 
-    def __init__(self, folder: Path, snapshot: Snapshot, model: JudgeClient) -> None:
+    def __init__(self, folder: Path, snapshot: Snapshot, model: ChatClient) -> None:
         """Read what earlier runs left in the folder.
 
         Raises:
@@ -158,7 +239,7 @@ class QuestionWriter:
         """Write questions until the folder has `count`; each is saved at once.
 
         Raises:
-            JudgeError: The endpoint does not answer.
+            EndpointError: The endpoint does not answer.
             TrainingError: No passages are left, or too many replies in a row were useless.
         """
         self._folder.mkdir(parents=True, exist_ok=True)

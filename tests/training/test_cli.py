@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import speaking
 from tests.training.made import write_dataset
 from wye.router.types import Route
 from wye.training.cli import parse_routes
@@ -57,24 +56,6 @@ def test_it_prints_all_numbers_as_json(evaluate: Eval) -> None:
     assert numbers["questions"] == 2
     assert "graph - dense" in numbers["differences"]
     assert numbers["latency"]["milliseconds"]["dense"]["total"] > 0
-
-
-def test_answers_are_judged_by_an_endpoint_as_well(
-    evaluate: Eval, dataset: Path, tmp_path: Path
-) -> None:
-    lines = map(json.loads, (dataset / "queries.jsonl").read_text().splitlines())
-    answered = [row | {"metadata": {"answers": ["Ada"]}} for row in lines]
-    (dataset / "queries.jsonl").write_text("\n".join(map(json.dumps, answered)))
-    endpoints = "--generator-model", "m", "--judge-model", "m"
-    with speaking(lambda *messages: "yes, Ada") as model:
-        asked = ("--generator-url", model.url, "--judge-url", model.url, *endpoints)
-        kept = ("--cache", tmp_path / "cache")
-        code, out, _ = evaluate("--answers", "--routes", "dense", "--json", *asked, *kept)
-    assert code == 0
-    systems = json.loads(out)["answers"]["systems"]
-    assert {*systems} == {"dense, quotes", "dense, m"}
-    assert systems["dense, m"]["means"]["GPT-Acc"]["mean"] == 1
-    assert systems["dense, m"]["means"]["Acc"]["mean"] == 1
 
 
 def test_the_same_questions_give_the_same_numbers(evaluate: Eval) -> None:

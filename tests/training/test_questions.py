@@ -14,15 +14,14 @@ from wye.backends.types import Silent
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.training.data import read_dataset
-from wye.training.errors import DatasetError, JudgeError, TrainingError
-from wye.training.judge import JudgeClient
+from wye.training.errors import DatasetError, EndpointError, TrainingError
 from wye.training.questions import (
-    ANSWER_TOKENS,
     BRIDGE,
     LONGEST,
     QUERIES,
     REPLIES,
     SINGLE,
+    ChatClient,
     QuestionWriter,
     candidates,
     fault_of,
@@ -77,8 +76,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def client(endpoint: LanguageModel) -> Iterator[JudgeClient]:
-    with JudgeClient(endpoint.url, "writer", seconds=0.3, tries=1, longest=ANSWER_TOKENS) as opened:
+def client(endpoint: LanguageModel) -> Iterator[ChatClient]:
+    with ChatClient(endpoint.url, "writer", seconds=0.3, tries=1) as opened:
         yield opened
 
 
@@ -86,7 +85,7 @@ Writer = Callable[[], QuestionWriter]
 
 
 @pytest.fixture
-def writer(session: Session, folder: Path, client: JudgeClient) -> Writer:
+def writer(session: Session, folder: Path, client: ChatClient) -> Writer:
     """As it is begun anew by each run of the command."""
     return lambda: QuestionWriter(folder, session.snapshot, client)
 
@@ -123,7 +122,7 @@ def test_questions_are_judged_by_what_they_were_written_from(
     assert {line["_id"] for line in kept} >= {id_ for g in train.judgements.values() for id_ in g}
     assert all(line["text"].startswith(line["title"]) for line in kept)
     assert len(endpoint.requests) == 9
-    assert endpoint.requests[0]["max_tokens"] == ANSWER_TOKENS
+    assert endpoint.requests[0]["max_tokens"] == 200
     assert endpoint.requests[0]["key"] is None
     assert "9 questions of 9 replies, which took 63 tokens" in str(written)
 
@@ -219,7 +218,7 @@ def test_an_endpoint_that_fails_is_told_and_loses_nothing(
 
     endpoint.say = say
     start = time.monotonic()
-    with pytest.raises(JudgeError, match=says):
+    with pytest.raises(EndpointError, match=says):
         writer().write(9, Silent())
     assert time.monotonic() - start < 60
     assert len(read_dataset(folder, "train").questions) == 2
@@ -290,3 +289,22 @@ def test_the_command(
     command[2] = "6"
     assert wye(*command)[0] == 0
     assert endpoint.requests[-1]["model"] == "other"
+
+
+ASKED = "[1] Como is a lake in Lombardy.\n\nQuestion: Where lies Como?"
+
+
+def test_an_endpoint_is_asked_and_what_may_pass_is_tried_again(endpoint: LanguageModel) -> None:
+    said: list[int | str] = ["In Lombardy.", 503, 429, "In Italy."]
+    endpoint.say = lambda *_: said.pop(0)
+    with ChatClient(endpoint.url, "reader", key="secret") as client:
+        assert client.complete("Answer.", ASKED) == "In Lombardy."
+    (body,) = endpoint.requests
+    expected = {"path": "/v1/chat/completions", "key": "Bearer secret", "model": "reader"}
+    assert body.items() >= {**expected, "temperature": 0}.items()
+    messages = body["messages"]
+    assert isinstance(messages, list)
+    assert [message["content"] for message in messages] == ["Answer.", ASKED]
+    with ChatClient(endpoint.url, "reader") as client:
+        assert client.complete("Answer.", ASKED) == "In Italy."
+    assert [request["key"] for request in endpoint.requests[1:]] == [None] * 3
