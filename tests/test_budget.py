@@ -87,9 +87,7 @@ def test_lines_and_code_stand_beside_what_is_allowed(made: Path) -> None:
         ("service/ui/a.js", "a()\n" * 6, "console has 6 lines, 1 more than"),
     ],
 )
-def test_what_is_over_it_is_told_with_what_to_do(
-    made: Path, name: str, text: str, says: str
-) -> None:
+def test_what_is_over_is_told_with_what_to_do(made: Path, name: str, text: str, says: str) -> None:
     (made / name).parent.mkdir(exist_ok=True, parents=True)
     (made / name).write_text(text)
     code, said = check(made)

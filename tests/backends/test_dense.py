@@ -64,9 +64,7 @@ def assert_equals_slow(
 
 @pytest.mark.parametrize("length", [1.0, 37.5, 1e-3])
 @pytest.mark.parametrize("k", [1, 10, 200, 900])
-def test_values_and_order_equal_a_slow_scan_for_questions_of_any_length(
-    k: int, length: float
-) -> None:
+def test_values_and_order_equal_a_slow_scan_at_any_length(k: int, length: float) -> None:
     generator = np.random.default_rng(0)
     vectors = unit(generator, 500, 32)
     queries = questions(unit(generator, 5, 32) * np.float32(length))
@@ -161,9 +159,7 @@ def clustered(generator: np.random.Generator, n: int, d: int) -> Float32:
 
 @pytest.mark.parametrize("d", [64, 63])
 @pytest.mark.parametrize("share", [1.0, 0.6])
-def test_codes_find_what_a_scan_does_with_true_scores_and_the_same_each_time(
-    d: int, share: float
-) -> None:
+def test_codes_find_as_a_scan_with_true_scores_and_the_same_each_time(d: int, share: float) -> None:
     generator = np.random.default_rng(3)
     vectors = clustered(generator, 8000, d)
     allowed = generator.random(8000) < share

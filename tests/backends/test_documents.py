@@ -110,9 +110,7 @@ def test_chunks_hold_all_the_text_and_no_more_than_they_may(text: str, words: in
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(9, 20))
-def test_a_chunk_is_cut_only_where_the_next_sentence_does_not_fit(
-    lengths: list[int], words: int
-) -> None:
+def test_a_chunk_ends_only_where_no_next_sentence_fits(lengths: list[int], words: int) -> None:
     sentences = [" ".join(["Word"] * length) + "." for length in lengths]
     chunks = chunk_text(" ".join(sentences), words)
     assert all(chunk.endswith(".") for chunk in chunks)

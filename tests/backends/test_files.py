@@ -46,9 +46,7 @@ def test_content_and_name_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
 @given(value)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_json_gives_back_what_went_in_whatever_the_order_of_keys(
-    indent: int | None, value: object
-) -> None:
+def test_json_gives_back_whatever_the_order_of_keys(indent: int | None, value: object) -> None:
     text = canonical_json(value, indent=indent)
     assert json.loads(text) == value
     if isinstance(value, dict):

@@ -149,9 +149,7 @@ def test_what_nobody_would_notice_is_refused(
         ),
     ],
 )
-def test_a_value_of_a_kind_that_a_key_lacks_is_refused(
-    stored: Json, value: Json, says: str
-) -> None:
+def test_a_value_of_a_kind_a_key_lacks_is_refused(stored: Json, value: Json, says: str) -> None:
     columns = Columns([{"k": stored}, {"k": None}, {}])
     with pytest.raises(FilterError, match=re.escape(says)):
         columns.passing(parse_filter({**EQ, "value": value}))

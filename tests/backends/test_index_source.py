@@ -70,9 +70,7 @@ def test_with_the_same_models_nothing_is_computed_again(
 @pytest.mark.parametrize(
     "other", [Counting(12, name="other"), Counting(parser="split-2")], ids=["encoder", "parser"]
 )
-def test_with_other_models_all_is_computed_once(
-    old: PassageStore, tmp_path: Path, other: Counting
-) -> None:
+def test_other_models_compute_all_once(old: PassageStore, tmp_path: Path, other: Counting) -> None:
     take(old.path, tmp_path / "new", other, names=True)
     assert sorted(other.analysed) == sorted(passage.id for passage in corpus())
     expected = PassageStore.create(tmp_path / "files", other.dimension, other.fingerprint)

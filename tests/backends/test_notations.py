@@ -100,9 +100,7 @@ def test_ways_to_write_one_thing_share_a_key(forms: tuple[str, ...]) -> None:
         ("0 1 2 3 4 5 6 7 8 9; 0.5 0.75 0.25 0.125", set()),
     ],
 )
-def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
-    text: str, keys: set[str]
-) -> None:
+def test_codes_have_a_joined_form_and_parts_and_plain_words_none(text: str, keys: set[str]) -> None:
     assert set(notations(text)) == keys
 
 
@@ -133,9 +131,7 @@ def test_codes_have_a_joined_form_and_parts_and_ordinary_words_none(
         ("What fell between 2019 2020 and 2021?", []),
     ],
 )
-def test_codes_of_a_question_are_no_years_counts_or_ordinary_words(
-    question: str, codes: list[str]
-) -> None:
+def test_codes_of_questions_are_no_years_counts_or_words(question: str, codes: list[str]) -> None:
     assert sorted(code.text for code in codes_in(question)) == sorted(codes)
 
 

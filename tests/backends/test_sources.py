@@ -107,9 +107,7 @@ def test_lines_without_an_id_are_named_by_file_and_line(tmp_path: Path) -> None:
         ('{"_id": ' + "9" * 5000 + ', "text": "y"}', "not readable as JSON"),
     ],
 )
-def test_a_bad_line_is_reported_and_passed_over(
-    tmp_path: Path, bad_line: str | bytes, reason: str
-) -> None:
+def test_a_bad_line_is_told_and_passed(tmp_path: Path, bad_line: str | bytes, reason: str) -> None:
     path = write(tmp_path / "x.jsonl", line(_id="ok"), bad_line, line(_id="z"))
     passages, bad = read(path)
     assert [passage.id for passage in passages] == ["ok", "z"]

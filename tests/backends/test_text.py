@@ -283,9 +283,7 @@ def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
         ("Who can explain it?", "Who can explain it?"),
     ],
 )
-def test_the_request_at_the_start_of_a_question_is_none_of_its_words(
-    question: str, rest: str
-) -> None:
+def test_a_request_that_starts_a_question_is_none_of_its_words(question: str, rest: str) -> None:
     assert without_request(question) == rest
 
 

@@ -37,9 +37,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
-def test_what_is_installed_answers_and_is_light(
-    archives: Path, pattern: str, tmp_path: Path
-) -> None:
+def test_what_is_installed_works_and_is_light(archives: Path, pattern: str, tmp_path: Path) -> None:
     [archive] = archives.glob(pattern)
     for name in ("router", "service"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user')")

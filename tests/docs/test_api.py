@@ -103,9 +103,7 @@ def test_every_example_of_a_request_is_answered(server: Live, schema: Node) -> N
     assert unused == []
 
 
-def test_every_block_of_a_description_runs(
-    server: Live, schema: Node, folder: Path, curl: Curl
-) -> None:
+def test_every_block_described_runs(server: Live, schema: Node, folder: Path, curl: Curl) -> None:
     found = described(schema)
     assert {block.language for block in found} == {"bash", "python"}
     for block in found:

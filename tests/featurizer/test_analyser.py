@@ -455,9 +455,7 @@ def test_every_second_processor_parses_unless_told_otherwise(
 
 @settings(max_examples=30)
 @given(text=st.text(max_size=60) | st.text("ab'-.,\"( ", max_size=60))
-def test_about_how_many_tokens_a_question_has_is_known_before(
-    parser: SpacyParser, text: str
-) -> None:
+def test_about_how_many_tokens_a_question_has_is_known(parser: SpacyParser, text: str) -> None:
     (parse,) = parser.parse_questions([text], tokens=True)
     assert len(parse.tokens) <= 2 * token_count(text)
     assert token_count(100 * f"{text} ") <= QUESTION_TOKENS

@@ -268,9 +268,7 @@ def test_what_it_cannot_compute_it_refuses_with_the_reason(
         Bert(folder, 1, exact=True)
 
 
-def test_without_pytorch_it_says_what_to_install(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_torch_it_says_what_to_install(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make("mpnet")
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelError, match=r"needs PyTorch .*pip install -e '\.\[torch\]'"):

@@ -141,9 +141,7 @@ def test_what_is_compared_is_a_name_or_a_description(questions: SyntaxParser) ->
         ("Which actor starred in both {Titanic} and {Inception}?", "intersection", "person"),
     ],
 )
-def test_parts_stand_side_by_side(
-    questions: SyntaxParser, text: str, kind: str, wanted: str
-) -> None:
+def test_parts_are_side_by_side(questions: SyntaxParser, text: str, kind: str, wanted: str) -> None:
     plain = text.replace("{", "").replace("}", "")
     (syntax,) = questions.parse([plain])
     found = parallel_parts(ParsedSentence(syntax.tokens, dependency_nodes(syntax.tokens, 0)))
@@ -237,9 +235,7 @@ BOTH = ["the Drying of a Lake", "The Keeper's Song (Novel)"]
         (["older, the Drying of a Lake", BOTH[1]], ["older, the Drying of a Lake", BOTH[1]]),
     ],
 )
-def test_two_known_names_with_or_between_them_are_compared(
-    parts: list[str], found: list[str]
-) -> None:
+def test_two_known_names_with_or_between_are_compared(parts: list[str], found: list[str]) -> None:
     assert fitted(EITHER, parts, NAMES) == found
 
 
@@ -296,9 +292,7 @@ def test_names_are_never_cut(data: st.DataObject) -> None:
     deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(TEXTS)
-def test_steps_lie_within_each_other_and_within_the_question(
-    questions: SyntaxParser, text: str
-) -> None:
+def test_steps_lie_within_each_other_and_the_question(questions: SyntaxParser, text: str) -> None:
     (syntax,) = questions.parse([text])
     found = plan_of(syntax)
     assert len(found.levels()) <= LEVELS

@@ -78,9 +78,7 @@ def test_only_what_is_wanted_is_computed(chain: Syntax, choice: Syntax) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(TEXTS, min_size=1, max_size=3))
-def test_features_that_are_not_of_trees_need_none(
-    questions: SyntaxParser, texts: list[str]
-) -> None:
+def test_features_not_of_trees_need_none(questions: SyntaxParser, texts: list[str]) -> None:
     whole = [*questions.parse(texts), *questions.parse(["Who built the bridge that fell?"])]
     without = [replace(syntax, trees=()) for syntax in whole]
     same = (syntax_matrix(whole) == syntax_matrix(without)).all(axis=0)

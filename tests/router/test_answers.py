@@ -172,9 +172,7 @@ def test_a_blank_line_ends_a_sentence() -> None:
     st.sampled_from([1, 700, 3_000]),
     st.sampled_from([" ", "", "\n", ". "]),
 )
-def test_a_long_one_is_cut_between_words_if_it_has_any(
-    words: list[str], times: int, blank: str
-) -> None:
+def test_a_long_one_is_cut_between_words_if_any(words: list[str], times: int, blank: str) -> None:
     text = blank.join(words * times)
     found, end = sentences_of(text), 0
     assert all(0 < len(one) <= LONGEST for one in found)

@@ -61,9 +61,7 @@ def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch:
     assert batch.search(Route.DENSE, [], 9) == []
 
 
-def test_a_forecast_walks_no_graph_and_its_dense_list_serves_again(
-    arms: FakeArms, batch: Batch
-) -> None:
+def test_a_forecast_walks_no_graph_and_its_list_serves_again(arms: FakeArms, batch: Batch) -> None:
     found = batch.results([Route.DENSE], [2, 0], 6, seeds=True)
     assert [one.query.text for one in found] == ["three", "one"]
     assert [{*one.rankings} for one in found] == [{Route.DENSE}] * 2
@@ -263,7 +261,7 @@ def test_a_question_that_may_have_a_plan_is_parsed_while_the_encoder_is_at_work(
 
 
 @pytest.mark.parametrize("questions", [["who"], [f"{NESTED} {'again ' * 40}"], [NESTED] * 2])
-def test_what_has_no_plan_or_is_one_of_several_is_not_parsed_in_advance(
+def test_what_has_no_plan_or_is_one_of_several_is_not_parsed_ahead(
     questions: list[str],
 ) -> None:
     assert models_run(questions, Encoding()) == [("encode", len(questions))]

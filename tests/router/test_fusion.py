@@ -382,7 +382,7 @@ MASSES = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6).map(lambda x: so
 
 
 @given(LETTERS.filter(bool), MASSES, st.sampled_from([0.5, 1.0]))
-def test_scores_of_a_known_meaning_are_added(
+def test_scores_with_a_meaning_are_added(
     ours: list[str], masses: list[float], weight: float
 ) -> None:
     cosines = {id_: 0.9 - 0.1 * place for place, id_ in enumerate(ours)}

@@ -144,9 +144,7 @@ def test_what_was_written_is_what_is_read(
     assert (other.scorer.scores(features[:, shuffled]) == scorer.scores(features)).all()
 
 
-def test_the_files_are_plain_and_the_same_bytes_every_time(
-    draft: TrainedRouter, tmp_path: Path
-) -> None:
+def test_files_are_plain_and_the_same_bytes_each_time(draft: TrainedRouter, tmp_path: Path) -> None:
     one, other = (save_router(tmp_path / home, "tiny", draft) for home in "ab")
     assert sorted(path.name for path in one.iterdir()) == FILES
     for file in FILES:
@@ -171,9 +169,7 @@ def test_versions_count_up_and_none_is_overwritten(draft: TrainedRouter, tmp_pat
             save_router(tmp_path, name, draft)
 
 
-def test_writers_at_the_same_time_take_different_versions(
-    draft: TrainedRouter, tmp_path: Path
-) -> None:
+def test_writers_at_one_time_take_different_versions(draft: TrainedRouter, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         folders = [*pool.map(lambda _: save_router(tmp_path, "tiny", draft), range(8))]
     assert sorted(int(folder.name[1:]) for folder in folders) == list(range(1, 9))

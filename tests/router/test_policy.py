@@ -164,9 +164,7 @@ def model(scorer: Scorer) -> RoutingModel:
     return RoutingModel("test/v1", scorer, POLICY, None)
 
 
-def test_a_decision_is_the_same_alone_and_in_a_batch(
-    model: RoutingModel, features: Float64
-) -> None:
+def test_a_decision_is_the_same_alone_or_in_a_batch(model: RoutingModel, features: Float64) -> None:
     together = model.decide(features, explain=True)
     assert len({decision.route for decision in together}) > 1
     for row, decision in enumerate(together):
@@ -193,9 +191,7 @@ def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64
     assert {decision.route for decision in after} == {Route.GRAPH}
 
 
-def test_an_unfamiliar_question_goes_to_fusion_and_says_so(
-    scorer: Scorer, features: Float64
-) -> None:
+def test_an_unfamiliar_question_is_fused_and_says_so(scorer: Scorer, features: Float64) -> None:
     none = Familiarity(np.eye(len(scorer.names)), -1.0)
     lost = RoutingModel("lost/v1", replace(scorer, familiarity=none), POLICY, None)
     for decision in lost.decide(features, explain=True):

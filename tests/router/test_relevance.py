@@ -403,9 +403,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path: Path) -> None:
         (lambda text: text.replace(" 2.0", " -1.0"), "never fall"),
     ],
 )
-def test_a_damaged_model_is_refused(
-    tmp_path: Path, spoil: Callable[[str], str], message: str
-) -> None:
+def test_a_bad_model_is_refused(tmp_path: Path, spoil: Callable[[str], str], message: str) -> None:
     with pytest.raises(ModelFileError, match="cannot be read"):
         load_relevance(tmp_path)
     (tmp_path / RELEVANCE).write_text(spoil(relevance_json(model())))

@@ -51,9 +51,7 @@ def by_an_index(reranker: Reranker, question: str, passages: list[Passage]) -> R
 
 @given(texts=st.lists(text, min_size=1, max_size=12), question=text)
 @settings(max_examples=200, deadline=None)
-def test_the_order_is_that_of_hybrid_over_an_index_of_the_texts(
-    texts: list[str], question: str
-) -> None:
+def test_the_order_is_of_hybrid_over_an_index_of_the_texts(texts: list[str], question: str) -> None:
     passages = [Passage(f"p{n:02}", f"Title {n % 3}", own) for n, own in enumerate(texts)]
     reranker = reranker_of(passages)
     expected = by_an_index(reranker, question, passages)

@@ -97,9 +97,7 @@ def test_far_from_the_origin_nothing_overflows(tensors: Tensors) -> None:
     assert np.isfinite(network.gradients(points)).all()
 
 
-def test_a_question_scores_the_same_bits_alone_and_in_any_batch(
-    scorer: Scorer, features: Float64
-) -> None:
+def test_scores_have_the_same_bits_in_any_batch(scorer: Scorer, features: Float64) -> None:
     together = scorer.scores(features)
     for layout in (features, np.asfortranarray(features)):
         alone = [scorer.scores(layout[row : row + 1])[0] for row in range(len(features))]

@@ -44,9 +44,7 @@ def test_a_version_stays_when_there_is_a_newer_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("route", [Route.DENSE, Route.LEXICAL])
-def test_a_route_builds_its_own_arm_alone_and_words_load_no_models(
-    folder: Path, route: Route
-) -> None:
+def test_a_route_builds_its_arm_alone_and_words_load_no_models(folder: Path, route: Route) -> None:
     with Session.open(load_settings(), folder) as session:
         session.gateway.search(["Ada"], Ask(route, 1))
         built = [arm for arm in ARMS if vars(session.snapshot)[f"_{arm}"] is not None]
@@ -205,9 +203,7 @@ def test_thresholds_that_cannot_be_used_are_refused(
     assert session.policy.thresholds == Thresholds(0.4, 0.6)
 
 
-def test_indexes_share_their_models(
-    folder: Path, file: Path, routed: Callable[..., Settings]
-) -> None:
+def test_indexes_share_models(folder: Path, file: Path, routed: Callable[..., Settings]) -> None:
     write(file, 1.0, 1.0)
     settings = routed("words")
     router = replace(settings.router, thresholds=str(file))

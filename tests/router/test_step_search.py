@@ -73,9 +73,7 @@ def test_a_phrase_takes_no_pass_of_a_model(search: StepSearch, words: ByWord) ->
     assert len(found.ranking.hits) == 3
 
 
-def test_the_whole_question_is_sought_while_names_are_encoded(
-    search: StepSearch, words: ByWord
-) -> None:
+def test_the_question_is_sought_while_names_are_encoded(search: StepSearch, words: ByWord) -> None:
     asked: list[int] = []
 
     def whole() -> Mapping[str, InnerResult]:
@@ -158,9 +156,7 @@ def test_what_is_asked_beside_it_changes_nothing(search: StepSearch) -> None:
             assert alone.ranking == found.ranking
 
 
-def test_what_stands_behind_a_question_is_encoded_with_it(
-    search: StepSearch, words: ByWord
-) -> None:
+def test_what_stands_behind_a_question_is_read_with_it(search: StepSearch, words: ByWord) -> None:
     end = len(QUESTION)
     (found,) = search([_with((end, end), "Ann", "Cyrus", kind="joint")])
     (whole,) = words.encode_with_states([QUESTION + " Ann, Cyrus"])

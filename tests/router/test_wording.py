@@ -80,9 +80,7 @@ def session(tmp_path: Path, passages: list[Passage]) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_the_passage_with_a_rare_code_is_first_on_every_route(
-    session: Session, route: Route
-) -> None:
+def test_a_passage_with_a_rare_code_is_first_on_every_route(session: Session, route: Route) -> None:
     questions = [f"What should one do about {code}?" for code in CODES]
     replies = session.gateway.search(questions, Ask(route, 3))
     assert [reply.ranking.hits[0].id for reply in replies] == [f"p{n:03}" for n in range(200)]
@@ -163,9 +161,7 @@ def test_the_newest_version_comes_before_the_others_if_it_is_asked_for(
         ("Where did Ida Brandt, the pilot, live?", "p"),
     ],
 )
-def test_a_description_decides_between_bearers_of_a_name(
-    tmp_path: Path, question: str, first: str
-) -> None:
+def test_a_description_decides_between_namesakes(tmp_path: Path, question: str, first: str) -> None:
     rows = [
         Passage("p", "Ida Brandt (pilot)", "Ida Brandt was a pilot. She lived in Ostervik."),
         Passage("s", "Ida Brandt (sculptor)", "Ida Brandt was a sculptor. She lived in Malm."),

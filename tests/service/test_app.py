@@ -129,9 +129,7 @@ def test_thresholds_that_were_broken_when_it_began_count_once_they_are_not(
         assert "error" not in client.get("/health").json()["collections"][1]
 
 
-def test_no_reply_mixes_thresholds_while_they_are_replaced(
-    client: TestClient, tmp_path: Path
-) -> None:
+def test_no_reply_mixes_thresholds_as_they_are_replaced(client: TestClient, tmp_path: Path) -> None:
     stop = threading.Event()
 
     def ask() -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run)
     assert [f"{corpus}:{line}" in err for line in (5, 6, 7)] == [True] * 3
 
 
-def test_a_document_with_the_id_of_an_earlier_one_is_named(
+def test_a_document_with_an_earlier_ones_id_is_named(
     tmp_path: Path, corpus: Path, wye: Run
 ) -> None:
     for folder in ("one", "two"):
@@ -91,9 +91,7 @@ def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
     assert (code, "7 added" in out) == (0, True)
 
 
-def test_a_search_of_an_older_version_says_what_is_damaged(
-    index: Path, corpus: Path, wye: Run
-) -> None:
+def test_a_search_of_an_older_version_tells_the_damage(index: Path, corpus: Path, wye: Run) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write('{"_id": "e", "text": "Menabrea heard Babbage."}\n')
     wye("index", corpus, "--index", index)
@@ -169,9 +167,7 @@ def test_every_route_answers_and_says_when_nothing_passes_the_filter(
     assert (code, "nothing found" in out) == (0, True)
 
 
-def test_questions_on_standard_input(
-    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_from_standard_in(index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "\ufeff\n", "gardens\n"]))
     command = ("search", "-", "--index", index, "--route", "lexical", "--json")
     assert [reply["question"] for reply in json.loads(wye(*command)[1])] == [
@@ -252,9 +248,7 @@ def test_an_index_of_other_models(
         assert (code, "was written by another analyser" in err) == (2, True)
 
 
-def test_too_little_memory_is_one_sentence(
-    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_memory_is_one_sentence(index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PassageStore, "open", Mock(side_effect=MemoryError))
     code, _, err = wye("delete", "a", "--index", index)
     assert (code, "There is not enough memory for this" in err) == (2, True)

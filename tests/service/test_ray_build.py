@@ -129,9 +129,7 @@ def test_actors_that_are_killed_change_nothing(local: Path, there: Settings) -> 
     assert rankings(there.index) == rankings(local)
 
 
-def test_a_document_with_the_id_of_another_is_named_with_both(
-    there: Settings, tmp_path: Path
-) -> None:
+def test_a_document_with_anothers_id_is_named_with_both(there: Settings, tmp_path: Path) -> None:
     from wye.service import ray_build  # noqa: PLC0415 - it imports ray
 
     one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"

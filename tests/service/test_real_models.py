@@ -132,9 +132,7 @@ def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: 
     assert all({hit.id for hit in by_text[text]} == gold[text] for text in texts_of_readme)
 
 
-def test_documents_are_moved_to_another_encoder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_move_to_another_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, lines = tmp_path / "old", tmp_path / "new", tmp_path / "corpus.jsonl"
     lines.write_text("\n".join((DEMO / "corpus.jsonl").read_text().splitlines()[:4]))
     assert run(["index", str(lines), "--index", str(old)]) == 0

@@ -33,9 +33,7 @@ def test_f1_is_over_the_phrases_of_the_whole_corpus() -> None:
     assert score([]) == 0
 
 
-def test_the_manifest_says_what_was_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_manifest_says_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
     shutil.copy(SHIPPED / MODEL_FILE, tmp_path)
     write_manifest(tmp_path, Recipe(seed=3), {"test": 80.001}, "tagger 1.0")

@@ -105,9 +105,7 @@ def test_questions_go_in_batches_after_one_to_warm_up() -> None:
         ({}, "a", "Auto finds more here"),
     ],
 )
-def test_advice_on_questions_without_judgements(
-    relevance: dict[str, float], taken: str, says: str
-) -> None:
+def test_advice_without_judgements(relevance: dict[str, float], taken: str, says: str) -> None:
     class Endpoint:
         def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
             route = ask.route

@@ -52,9 +52,7 @@ def test_nothing_beats_hindsight(systems: Systems) -> None:
     assert all((oracle >= systems[name].values[:, QUALITY] - 1e-12).all() for name in routes)
 
 
-def test_the_router_is_worth_what_its_routes_are(
-    systems: Systems, evaluation_set: EvaluationSet
-) -> None:
+def test_a_router_is_worth_what_routes_are(systems: Systems, evaluation_set: EvaluationSet) -> None:
     auto = systems[AUTO]
     for row, code in enumerate(bands(SCORES, POLICY.thresholds).tolist()):
         route = (L, Route.FUSION, G)[code]

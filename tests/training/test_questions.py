@@ -127,9 +127,7 @@ def test_questions_are_judged_by_what_they_were_written_from(
     assert "9 questions of 9 replies, which took 63 tokens" in str(written)
 
 
-def test_it_goes_on_where_it_was_stopped(
-    writer: Writer, folder: Path, endpoint: LanguageModel
-) -> None:
+def test_it_goes_on_where_stopped(writer: Writer, folder: Path, endpoint: LanguageModel) -> None:
     class Stopped(Silent):
         def advance(self, steps: int) -> None:
             if len(endpoint.requests) == 4:
@@ -152,9 +150,7 @@ def test_it_goes_on_where_it_was_stopped(
     assert len(endpoint.requests) == 9
 
 
-def test_what_a_person_deleted_stays_away(
-    writer: Writer, folder: Path, endpoint: LanguageModel
-) -> None:
+def test_what_was_deleted_stays_away(writer: Writer, folder: Path, endpoint: LanguageModel) -> None:
     writer().write(4, Silent())
     first, *others = (folder / QUERIES).read_text(encoding="utf-8").splitlines()
     (folder / QUERIES).write_text("\n".join(others), encoding="utf-8")

@@ -126,9 +126,7 @@ def test_nobody_to_be_asked_agrees_to_nothing(
     assert remote.asked == []
 
 
-def test_what_fails_is_not_learned_from_and_asked_again(
-    town: list[str], remote: Remote, wye: Wye
-) -> None:
+def test_failures_teach_nothing_and_are_retried(town: list[str], remote: Remote, wye: Wye) -> None:
     remote.modes = [500, "garbled"] * 3
     code, _, err = wye("train", *town, "--yes", "--no-elsewhere")
     assert (code in {0, 1}, "6 questions got no answer: 'dear'" in err) == (True, True)
@@ -138,9 +136,7 @@ def test_what_fails_is_not_learned_from_and_asked_again(
     assert len(remote.asked) == BRIDGES + 6
 
 
-def test_a_run_that_is_killed_goes_on_where_it_was(
-    town: list[str], remote: Remote, tmp_path: Path
-) -> None:
+def test_a_killed_run_goes_on_where_it_was(town: list[str], remote: Remote, tmp_path: Path) -> None:
     program = "import sys; from wye.service.cli import run; sys.exit(run(sys.argv[1:]))"
     remote.mode, remote.seconds = "slow", 0.5
     options = ["train", *town, "--yes"]

@@ -77,9 +77,7 @@ def worth(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjectiv
 
 @settings(max_examples=300)
 @given(replays(), goals())
-def test_the_best_pair_is_the_best_of_all_pairs(
-    replay: RouteOutcomes, goal: ThresholdObjective
-) -> None:
+def test_the_best_is_the_best_of_all_pairs(replay: RouteOutcomes, goal: ThresholdObjective) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
         with pytest.raises(FitError, match=r"No thresholds keep the bounds: .* takes \d+\.\d ms"):

@@ -93,9 +93,7 @@ def store(running: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def test_a_server_that_may_only_read_answers_follows_and_comes_back(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_reading_server_answers_follows_and_comes_back(store: Store, tmp_path: Path) -> None:
     with Session.create(load_settings(), tmp_path / "index") as target:
         target.ingest([Passage(f"p{n}", "", text) for n, text in enumerate(TEXTS)])
         target.build_indices()

@@ -73,9 +73,7 @@ QUOTES = [
 
 @pytest.mark.parametrize(("stub", "page"), STUB_AND_PAGE)
 @pytest.mark.parametrize("quote", QUOTES)
-def test_a_mail_whose_text_is_a_stub_is_its_page_without_quotes(
-    stub: str, page: str, quote: str
-) -> None:
+def test_a_mail_with_a_stub_is_its_page_without_quotes(stub: str, page: str, quote: str) -> None:
     made = mail(3, stub)
     made.add_alternative(f"<html><body>{page}{quote}</body></html>", subtype="html")
     draft, _ = eml(bytes(made), LIMITS)

@@ -80,9 +80,7 @@ pip install x
     ],
     ids=["at the top", "below text", "several", "below a lower one", "alone", "none"],
 )
-def test_the_only_heading_above_all_others_is_the_title(
-    text: str, title: str, levels: list[int]
-) -> None:
+def test_the_only_heading_above_all_is_the_title(text: str, title: str, levels: list[int]) -> None:
     draft = read(markdown, text)
     assert (draft.title, [level for level, _ in draft.blocks]) == (title, levels)
 

@@ -92,9 +92,7 @@ def test_strings_are_as_they_were(tmp_path: Path, strings: Strings | list[str]) 
         assert again.array.type == strings.array.type
 
 
-def test_only_files_of_the_very_same_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_files_of_the_same_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files(tmp_path).write("part", some_arrays(), Weighing())
     assert files(tmp_path).read("part", Weighing()) is not None
     assert files(tmp_path).read("part") is None
@@ -106,9 +104,7 @@ def test_only_files_of_the_very_same_are_read(
     assert files(tmp_path).read("part", Weighing()) is None
 
 
-def test_a_file_under_another_name_is_not_taken(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_file_of_another_name_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files(tmp_path, 3).write("part", some_arrays())
     path = file_of(tmp_path)
     later = files(tmp_path, 4)
@@ -133,7 +129,7 @@ def test_a_file_that_is_cut_short_anywhere_is_not_read(
 
 
 @pytest.mark.parametrize("block", [16, wye.backends.arrays._BLOCK])
-def test_no_changed_byte_is_believed(
+def test_no_changed_byte_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     monkeypatch.setattr(wye.backends.arrays, "_BLOCK", block)
@@ -177,7 +173,7 @@ def test_where_nothing_can_be_written_nothing_fails(
     assert not (tmp_path / FOLDER).exists(), "it is not worth it"
 
 
-def test_what_is_derived_last_takes_the_place_of_all_else_but_what_is_being_written(
+def test_what_is_derived_last_replaces_all_but_what_is_being_written(
     tmp_path: Path,
 ) -> None:
     assert newest_in(tmp_path) is None

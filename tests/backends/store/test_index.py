@@ -195,7 +195,7 @@ def test_what_is_no_index_is_refused_and_left_alone(
             PassageStore.create(tmp_path / found, 8, {})
 
 
-def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it(
+def test_a_half_made_index_is_none_yet_and_creating_it_again_completes_it(
     tmp_path: Path,
 ) -> None:
     for folder in ("_versions", "data"):
@@ -233,9 +233,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
         PassageStore.open(tmp_path)
 
 
-def test_versions_are_dropped_some_at_a_time(
-    index: PassageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_versions_go_some_at_a_time(index: PassageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wye.backends.store.versions, "MOST_VERSIONS", 6)
     kept = []
     with index.writer() as writer:

@@ -82,9 +82,7 @@ def test_only_what_changed_is_analysed_again(index: PassageStore, analyser: Coun
     assert fetch(index, ["p4", "p2"]) == [passages[4], passages[2]]
 
 
-def test_each_chunk_states_how_many_its_document_has(
-    index: PassageStore, analyser: Counting
-) -> None:
+def test_each_chunk_says_how_many_its_document_has(index: PassageStore, analyser: Counting) -> None:
     """Windows end with a document; a new number is written without the models."""
 
     def lengths() -> dict[str, int | None]:
@@ -177,9 +175,7 @@ def test_every_document_reads_back_as_it_was_last_stored_whatever_the_others_are
             assert document in (id_, id_.rpartition("#")[0])
 
 
-def test_passages_may_not_take_ids_of_other_documents(
-    index: PassageStore, analyser: Counting
-) -> None:
+def test_passages_take_no_ids_of_other_documents(index: PassageStore, analyser: Counting) -> None:
     mine, yours = Passage("p", "", "Mine.", {}, "mine", 1), Passage("p", "", "Yours.", {}, "yours")
     ingest(index, [mine], analyser)
     for taken in (yours, Passage("p", "", "Whole.")):
@@ -191,9 +187,7 @@ def test_passages_may_not_take_ids_of_other_documents(
     assert fetch(index, ["p", "q"]) == [mine]
 
 
-def test_every_name_and_title_gets_a_vector_on_demand(
-    index: PassageStore, analyser: Counting
-) -> None:
+def test_names_and_titles_get_vectors_on_demand(index: PassageStore, analyser: Counting) -> None:
     names = ["Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"]
     ingest(index, corpus(2)[:1], analyser)
     assert np.isnan(read_corpus(index.newest()).surface_vectors(names)).all()
@@ -316,9 +310,7 @@ def test_a_long_window_is_committed_every_so_often(
     assert (report.added, index.newest().version) == (4, before + 4)
 
 
-def test_another_analyser_or_a_second_writer_is_refused(
-    index: PassageStore, analyser: Counting
-) -> None:
+def test_another_analyser_or_writer_is_refused(index: PassageStore, analyser: Counting) -> None:
     with pytest.raises(IndexMismatchError):
         ingest(index, [], HashAnalyser(name="other"))
     with index.writer(), pytest.raises(IndexLockedError):

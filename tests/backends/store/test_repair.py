@@ -118,9 +118,7 @@ def test_a_newest_manifest_that_is_not_whole_is_no_silent_step_back(
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut, flip], ids=["gone", "cut", "flipped"])
-def test_a_damaged_data_file_costs_what_it_held(
-    index: Path, damage: Callable[[Path], None]
-) -> None:
+def test_a_damaged_file_costs_what_it_held(index: Path, damage: Callable[[Path], None]) -> None:
     """The newest version is without "b" and has "a" anew, in the file that is damaged."""
     damage(newest_data(index))
     if damage is not flip:

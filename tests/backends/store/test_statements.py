@@ -52,7 +52,7 @@ def sentences(index: PassageStore) -> dict[str, list[tuple[str, tuple[str, ...]]
     }
 
 
-def test_they_are_the_sentences_and_those_without_a_mention_are_left_out(
+def test_they_are_sentences_and_those_without_a_mention_are_left_out(
     index: PassageStore,
 ) -> None:
     stored = sentences(index)

@@ -50,9 +50,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(
         pass
 
 
-def test_the_lock_of_a_killed_process_does_not_block(
-    tmp_path: Path, holder: subprocess.Popen[str]
-) -> None:
+def test_a_lock_of_a_killed_process_is_free(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     assert writing(tmp_path).startswith(f"process {holder.pid} on ")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
@@ -170,9 +168,7 @@ def test_data_manifest_and_record_reach_the_disk_in_that_order(
     assert (True, False) in synced[manifest.parent]
 
 
-def test_what_a_killed_writer_left_is_synced_by_the_next(
-    index: PassageStore, synced: Synced
-) -> None:
+def test_what_a_killed_writer_left_the_next_syncs(index: PassageStore, synced: Synced) -> None:
     written_down = index.path / PASSAGES / RECORD
     before = written_down.read_bytes()
     store(index, "a")

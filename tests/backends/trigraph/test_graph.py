@@ -69,7 +69,7 @@ def test_mentions_count_once_a_sentence(corpus_of: CorpusOf) -> None:
     assert not len(graph.titled.pairs(np.arange(len(graph.titled)))[1])
 
 
-def test_a_title_is_an_entity_of_its_passage_and_of_each_of_its_sentences(
+def test_a_title_is_an_entity_of_its_passage_and_of_its_sentences(
     corpus_of: CorpusOf,
 ) -> None:
     corpus = corpus_of(
@@ -126,9 +126,7 @@ def test_known_names_are_linked_where_they_stand_word_for_word(corpus_of: Corpus
         ),
     ],
 )
-def test_what_linking_counts(
-    corpus_of: CorpusOf, texts: list[str], expected: dict[str, float]
-) -> None:
+def test_linking_counts(corpus_of: CorpusOf, texts: list[str], expected: dict[str, float]) -> None:
     corpus = corpus_of(*(Passage(f"p{n}", "", text) for n, text in enumerate(texts)))
     graph = assemble(corpus, replace(BARE, link_text=True))
     assert counts(graph, corpus)["p0"] == expected
@@ -221,9 +219,7 @@ def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
         (["[...] and [Ada] and {“”}.", "{“”}."], ["ada"]),
     ],
 )
-def test_a_corpus_of_hardly_an_entity(
-    corpus_of: CorpusOf, texts: list[str], keys: list[str]
-) -> None:
+def test_a_corpus_of_few_entities(corpus_of: CorpusOf, texts: list[str], keys: list[str]) -> None:
     corpus = corpus_of(*(Passage(f"p{n}", "?!", text) for n, text in enumerate(texts)))
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
     assert list(graph.keys) == keys

@@ -218,9 +218,7 @@ def test_rows_are_known_by_their_labels(text: str, expected: list[tuple[str, str
         (["Elk Hut", "Otter Hut"], []),
     ],
 )
-def test_the_first_column_that_tells_rows_apart_names_them(
-    column: list[str], keys: list[str]
-) -> None:
+def test_the_first_column_that_parts_rows_names_them(column: list[str], keys: list[str]) -> None:
     texts = [f"where: north; no: {key}; other: Z-{n}" for n, key in enumerate(column)]
     names = defining_names(["Ropes", "Sails"], ["a.csv:1", "a.csv:2"], texts)
     assert [each[:1] for each in names] == [(key,) for key in keys or ("z-0", "z-1")]

@@ -371,9 +371,7 @@ def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("texts", [[], ["nothing named."], ["[Ada] met [Bo Ek]."]])
-def test_a_corpus_of_one_passage_or_none(
-    corpus_of: CorpusOf, variant: str, texts: list[str]
-) -> None:
+def test_a_corpus_of_a_passage_or_none(corpus_of: CorpusOf, variant: str, texts: list[str]) -> None:
     retriever = make(corpus_of, [Passage("a", "", text) for text in texts], VARIANTS[variant])
     queries = questions(6)
     for query, result in zip(queries, retriever.search(queries, 3), strict=True):

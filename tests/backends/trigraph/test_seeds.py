@@ -175,7 +175,7 @@ def test_a_seed_is_positive_whatever_the_floor(near: Callable[..., Asker]) -> No
     assert near(similarity_floor=-1.0).find("x", opposite, without=gone) == []
 
 
-def test_the_nearest_is_looked_for_among_entities_that_a_filter_leaves(
+def test_the_nearest_is_looked_for_among_what_a_filter_leaves(
     near: Callable[..., Asker],
 ) -> None:
     asker = near(similarity_floor=0.5)
@@ -194,9 +194,7 @@ def test_no_vector_is_asked_for_when_nearest_is_off(corpus_of: CorpusOf) -> None
 
 
 @pytest.mark.parametrize("passages", [[], [Passage("a", "", "nothing named.")]])
-def test_a_graph_without_entities_has_no_seeds(
-    corpus_of: CorpusOf, passages: list[Passage]
-) -> None:
+def test_a_graph_of_no_entities_has_no_seeds(corpus_of: CorpusOf, passages: list[Passage]) -> None:
     for settings in (PLAIN, replace(PLAIN, nearest=True, similarity_floor=0.0)):
         asker = Asker(corpus_of(*passages), settings)
         assert asker.find("Is Como named?", named("Como", [1, 0, 0, 0])) == []

@@ -185,9 +185,7 @@ def test_what_is_written_mentions_what_it_would_in_a_graph_of_all(
 
 @settings(max_examples=200, deadline=None)
 @given(STATES, CHANGES, SETTINGS)
-def test_with_noun_phrases_all_lists_agree(
-    before: State, changes: State, chosen: AssemblySettings
-) -> None:
+def test_with_phrases_lists_agree(before: State, changes: State, chosen: AssemblySettings) -> None:
     chosen = replace(chosen, noun_phrases="on")
     after = {i: body for i, body in {**before, **changes}.items() if body is not None}
     check_consistent(graph_of(on_base(before, after), chosen))

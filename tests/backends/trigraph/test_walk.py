@@ -26,9 +26,7 @@ NO_TIES = np.empty((0, 2), np.int64)
     size=st.tuples(st.integers(1, 9), st.integers(1, 12)),
     damping=st.sampled_from([0.0, 0.5, 0.85, 0.99]),
 )
-def test_masses_are_those_of_a_direct_solution(
-    seed: int, size: tuple[int, int], damping: float
-) -> None:
+def test_masses_are_those_solved_directly(seed: int, size: tuple[int, int], damping: float) -> None:
     """With, often, passages that have no edge, and passages or entities with a single one."""
     chance = np.random.default_rng(seed)
     counts = np.where(chance.random(size) < 0.3, chance.integers(1, 5, size), 0).astype(np.float64)
@@ -60,7 +58,7 @@ def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
         walk(edges, NO_TIES, np.empty(0), (nothing, np.empty(0)), damping)
 
 
-def test_a_few_passages_have_the_edges_that_they_have_among_all(
+def test_few_passages_have_the_edges_they_have_among_all(
     corpus_of: Callable[..., Corpus],
 ) -> None:
     corpus = corpus_of(*many_passages(30, 3))

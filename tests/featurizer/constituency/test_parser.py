@@ -21,9 +21,7 @@ from wye.featurizer.types import Syntax
 Maker = Callable[..., Path]
 
 
-def test_a_model_is_found_by_name_as_a_folder_and_as_a_file(
-    make_model: Maker, tmp_path: Path
-) -> None:
+def test_a_model_is_found_by_name_as_folder_and_as_file(make_model: Maker, tmp_path: Path) -> None:
     assert locate(ConstituencySettings()) == MODELS / DEFAULT_MODEL / MODEL_FILE
     model = make_model()
     assert locate(ConstituencySettings(str(model))) == model

@@ -99,9 +99,7 @@ def test_a_derivation_builds_its_tree_when_the_root_is_closed() -> None:
         ((SHIFT, NP, CLOSE, NP, CLOSE, NP), CLOSE),
     ],
 )
-def test_steps_that_lead_nowhere_are_illegal(
-    steps: tuple[Transition, ...], illegal: Transition
-) -> None:
+def test_steps_to_nowhere_are_illegal(steps: tuple[Transition, ...], illegal: Transition) -> None:
     assert not state_after(*steps).is_legal(illegal)
 
 

@@ -96,7 +96,7 @@ def test_any_text(parser: SpacyParser, text: str) -> None:
     check(parse, text)
 
 
-def test_a_parse_of_an_odd_text_does_not_depend_on_what_is_parsed_beside(
+def test_a_parse_of_an_odd_text_depends_on_nothing_parsed_beside(
     parser: SpacyParser,
 ) -> None:
     texts = [*ODD, STORY, STORY[43:], "Goose! Goose?"]
@@ -299,7 +299,7 @@ def test_few_texts_and_single_processes_start_no_pool(
     assert len([*parser.parse_many(["Lisbon."] * 2)]) == 2
 
 
-def test_the_pipeline_is_loaded_anew_when_its_vocabulary_has_grown(
+def test_a_pipeline_whose_vocabulary_grew_is_loaded_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(wye.featurizer.spacy.parser, "NEW_WORDS", 20)

@@ -73,9 +73,7 @@ def check(plain: Language, fast: Pipeline, texts: Sequence[str]) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 @example(["let's go", "Oslo's boats", "we gon na sail", "He got ta go", "na", "it ai n't"])
-def test_the_pipeline_says_what_spacy_says(
-    plain: Language, fast: Pipeline, texts: list[str]
-) -> None:
+def test_the_pipeline_agrees_with_spacy(plain: Language, fast: Pipeline, texts: list[str]) -> None:
     check(plain, fast, texts)
 
 
@@ -85,9 +83,7 @@ def test_of_questions_too(plain: Language, fast: Pipeline) -> None:
     check(plain, fast, QUESTIONS)
 
 
-def test_no_more_is_remembered_than_is_useful(
-    plain: Language, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_is_kept_than_is_useful(plain: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = Pipeline(DEFAULT_PIPELINE)
     (forms,) = [one for one in fast.components if isinstance(one, WordForms)]
     monkeypatch.setattr(wye.featurizer.spacy.layers, "CACHED_FORMS", 50)
@@ -244,9 +240,7 @@ def test_heads_depend_on_nothing_beside(fast: Pipeline, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("place", ["tok2vec", "ner"])
-def test_vectors_are_those_of_thinc_and_depend_on_nothing_beside(
-    plain: Language, place: str
-) -> None:
+def test_vectors_are_those_of_thinc_and_depend_on_none_beside(plain: Language, place: str) -> None:
     (model,) = [node for node in part(plain, place).model.walk() if is_window_encoder(node)]
     encoder = WindowEncoder(model)
     docs = [plain.make_doc(text) for text in ["Who", "", *QUESTIONS, " ".join(QUESTIONS[:20])]]

@@ -77,7 +77,7 @@ async def test_other_requests_go_on_while_quotes_are_looked_for(go_on: Event) ->
     assert answer.text == "Open. [1]"
 
 
-async def test_other_requests_go_on_while_names_are_looked_for(
+async def test_other_requests_go_on_while_names_are_sought(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     event = Event()

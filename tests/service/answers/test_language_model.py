@@ -73,9 +73,7 @@ def test_a_request_may_say_how_much(endpoint: Endpoint, with_model: GeneratorSet
     assert "max_tokens" not in endpoint.seen[1][0]
 
 
-def test_an_endpoint_that_does_not_stream(
-    endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
+def test_an_endpoint_without_streams(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     endpoint.script = ["json"]
     assert "".join(ask(with_model)[0]) == endpoint.text
 
@@ -288,9 +286,7 @@ def test_only_content_is_no_silence(
     assert time.monotonic() - started < 3
 
 
-def test_a_model_that_thinks_is_not_silent(
-    endpoint: Endpoint, with_model: GeneratorSettings
-) -> None:
+def test_a_thinking_model_is_not_silent(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     def think() -> Iterator[object]:
         for _ in range(8):
             time.sleep(0.1)

@@ -99,9 +99,7 @@ def test_a_model_answers_from_numbered_passages(
     )
 
 
-def test_a_model_that_fails_is_no_reason_to_say_nothing(
-    writing: TestClient, endpoint: Endpoint
-) -> None:
+def test_a_failed_model_is_no_reason_for_silence(writing: TestClient, endpoint: Endpoint) -> None:
     endpoint.script = [(401, {})]
     body = writing.post("/v1/answer", json=RIVER).json()
     assert body["generator"] == "extractive"

@@ -193,9 +193,7 @@ def test_what_is_not_offered_says_so(ai: OpenAI) -> None:
         ("x.txt", "batch", "`purpose` must be one of"),
     ],
 )
-def test_a_file_of_no_use_is_refused_at_once(
-    ai: OpenAI, name: str, purpose: str, says: str
-) -> None:
+def test_a_useless_file_is_refused_at_once(ai: OpenAI, name: str, purpose: str, says: str) -> None:
     with pytest.raises(openai.APIStatusError, match=says) as refused:
         ai.files.create(file=(name, b"x"), purpose=purpose)  # type: ignore[arg-type]
     assert refused.value.status_code in (415, 422)

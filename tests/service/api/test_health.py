@@ -122,9 +122,7 @@ def test_an_index_that_vanishes_while_it_is_served_is_unavailable(
     assert ask(client, "dense")[0] == 200
 
 
-def test_a_step_back_is_served_and_told_and_nothing_is_written_on_top(
-    start: Serve, folder: Path
-) -> None:
+def test_a_step_back_is_served_and_told_and_not_written_on_top(start: Serve, folder: Path) -> None:
     client = start()
     version = client.put("/v1/documents/new", json={"text": "A new bridge."}).json()[
         "index_version"

@@ -150,9 +150,7 @@ async def test_few_calls_are_under_way_at_once(opened: Open, remote: Remote) -> 
     await arm.close()
 
 
-async def test_what_a_filter_keeps_out_is_dropped_whoever_sent_it(
-    opened: Open, remote: Remote
-) -> None:
+async def test_what_a_filter_hides_is_dropped_whoever_sent_it(opened: Open, remote: Remote) -> None:
     call = await ask(opened(), filter=BEFORE_1600)
     assert [hit.id for hit in call.hits] == ["mostar"]
     assert call.note == "1 of its passages were left out by the filter"
@@ -204,9 +202,7 @@ JSON = st.recursive(
 
 @given(JSON | JSON.map(lambda hits: {"found": {"hits": [hits, hits]}}))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_whatever_comes_is_a_list_of_hits_or_a_failure(
-    opened: Open, remote: Remote, reply: object
-) -> None:
+def test_whatever_comes_is_hits_or_a_failure(opened: Open, remote: Remote, reply: object) -> None:
     remote.reply = reply
     call = asyncio.run(ask(opened()))
     assert call.outcome in ("ok", "garbled")

@@ -124,9 +124,7 @@ def test_where_our_graph_is_out_of_time_the_text_arms_answer(
     assert len(reply["passages"]) == 3
 
 
-def test_a_list_is_one_more_beside_our_own(
-    gateway: Serve, remote: Remote, library: Library
-) -> None:
+def test_a_list_is_one_beside_our_own(gateway: Serve, remote: Remote, library: Library) -> None:
     reply = ask(gateway(role="list", price=0.01), COSTLY)
     assert [route for route, _ in library.batches] == [Route.AUTO]
     assert {*reply["arms"]} == {"graph", "far"}

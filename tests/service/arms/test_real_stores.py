@@ -95,7 +95,7 @@ def test_the_example_for_pgvector_filters_as_we_do(notes: Path, filter_: dict[st
     assert {hit.id for hit in call.hits} == passing(filter_)
 
 
-def test_the_example_for_pgvector_fails_like_any_arm(
+def test_the_pgvector_example_fails_as_any_arm(
     notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTES_DSN", "postgresql://reader@127.0.0.1:1/x")

@@ -149,9 +149,7 @@ STAFF = "id,title,text\n1,Ada,Ada runs the foundry\n2,Ben,Ben mends the looms\n"
 ROOMS = "id,title,text\n1,Attic,It holds the archive\n2,Yard,It holds a crane\n3,Hall,It is empty\n"
 
 
-def test_rows_of_two_tables_are_two_sets_and_a_corrected_row_is_replaced(
-    tmp_path: Path, wye: Run
-) -> None:
+def test_two_tables_are_two_sets_and_a_corrected_row_is_replaced(tmp_path: Path, wye: Run) -> None:
     staff, rooms, old = (tmp_path / name for name in ("staff.csv", "rooms.csv", "old/rooms.csv"))
     old.parent.mkdir()
     staff.write_text(STAFF)

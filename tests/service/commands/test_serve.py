@@ -194,9 +194,7 @@ main()
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
-def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
-    tmp_path: Path, threads: str
-) -> None:
+def test_matrices_are_multiplied_on_one_thread_by_default(tmp_path: Path, threads: str) -> None:
     write(tmp_path, *ROWS)
     pools = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], threads)
     inherited = {name: value for name, value in os.environ.items() if name not in pools}
@@ -220,9 +218,7 @@ def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
         (["--index", "/x", "--port", "99999"], "65535"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_served(
-    wye: Wye, arguments: list[str], says: str
-) -> None:
+def test_mistakes_are_told_before_it_serves(wye: Wye, arguments: list[str], says: str) -> None:
     code, _, err = wye("serve", "--port", "0", *arguments)
     assert (code, says in " ".join(err.split())) == (2, True)
 

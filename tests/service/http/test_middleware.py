@@ -238,9 +238,7 @@ def test_what_is_parsed_in_one_go_is_bounded(client: TestClient, path: str) -> N
     ],
     ids=["fields", "documents", "comparisons", "values", "metadata"],
 )
-def test_what_is_refused_is_refused_soon(
-    client: TestClient, path: str, body: dict[str, object]
-) -> None:
+def test_refusals_come_soon(client: TestClient, path: str, body: dict[str, object]) -> None:
     """Not a hundred thousand errors, each with a sentence, of which ten are shown."""
     content = json.dumps(body).encode()
     kind = {"content-type": "application/json"}

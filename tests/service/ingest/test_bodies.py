@@ -273,9 +273,7 @@ def test_uploads_at_once_have_so_much_room_together() -> None:
     "metadata",
     [{"a": [1] * 257}, {"a": "é" * 9_000}, {str(n): 1 for n in range(65)}, {"a": [{"b": 1}]}],
 )
-def test_metadata_is_bounded_at_every_way_in(
-    client: TestClient, metadata: dict[str, object]
-) -> None:
+def test_metadata_is_bounded_every_way_in(client: TestClient, metadata: dict[str, object]) -> None:
     one = {"id": "x", "text": "A bridge.", "metadata": metadata}
     replies = [
         client.post("/v1/documents", json={"documents": [one]}),

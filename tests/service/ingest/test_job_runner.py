@@ -130,9 +130,7 @@ def test_only_so_many_jobs_may_wait(start: Serve, folder: Path) -> None:
         assert (more.status_code, "retry-after" in more.headers) == (503, True)
 
 
-def test_a_job_that_cannot_be_done_says_why(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_fails_says_why(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
         raise RuntimeError("the parser is out of ink")
 
@@ -268,9 +266,7 @@ def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_model
     assert later.get("/v1/documents").json()["total"] == 22
 
 
-def test_a_disk_that_cannot_be_written_is_said(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_disk_is_said(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 

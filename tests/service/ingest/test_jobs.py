@@ -182,9 +182,7 @@ def test_a_process_killed_while_a_job_ended_left_an_ended_job(store: JobStore) -
 @pytest.mark.parametrize(
     "passage", ["{", "[]", "3", '{"id": 3}', '{"id": "a", "title": "", "text": "", "metadata": 1}']
 )
-def test_a_passage_that_cannot_be_read_is_the_fault_of_its_job(
-    store: JobStore, passage: str
-) -> None:
+def test_a_passage_that_cannot_be_read_is_a_fault_of_its_job(store: JobStore, passage: str) -> None:
     job = store.submit(PASSAGES)
     lines = store.file(job.id).read_text().splitlines()
     store.file(job.id).write_text("\n".join([lines[0], passage, *lines[2:]]))

@@ -115,9 +115,7 @@ def test_what_passages_say_is_text_and_nothing_else(page: "Page") -> None:
     assert page.complaints == []
 
 
-def test_without_a_router_it_says_why_and_other_routes_answer(
-    visit: Visit, library: Library
-) -> None:
+def test_without_a_router_it_says_why_and_others_answer(visit: Visit, library: Library) -> None:
     library.has_no_router = True
     page = visit(library)
     page.ask(GRAPH)

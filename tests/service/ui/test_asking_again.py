@@ -115,9 +115,7 @@ def test_a_link_carries_a_question_and_how_it_was_asked(visit: Visit, question: 
 
 
 @pytest.mark.parametrize("wrong", ["collection=else", "route=random"])
-def test_a_link_that_names_what_is_not_here_asks_nothing_else_instead(
-    page: "Page", wrong: str
-) -> None:
+def test_a_link_that_names_what_is_not_here_asks_nothing_instead(page: "Page", wrong: str) -> None:
     page.open(f"/#q=river&{wrong}")
     page.wait(lambda: page.all("#problem .problem"))
     name, value = wrong.split("=")

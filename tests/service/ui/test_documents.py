@@ -105,9 +105,7 @@ def test_each_file_says_what_became_of_it(visit: Visit, tmp_path: Path, shelf: S
     assert not any(one.is_displayed() for one in page.all("#jobs button, #jobs progress"))
 
 
-def test_a_key_that_may_only_read_cannot_delete_and_is_told_so(
-    visit: Visit, tmp_path: Path
-) -> None:
+def test_a_key_that_may_only_read_cannot_delete_and_is_told(visit: Visit, tmp_path: Path) -> None:
     secret, key = new_key("ada", [Scope.READ])
     append_key(tmp_path / "keys.txt", key)
     page = visit(Shelf(stored(tmp_path / "shelf")), keys_file=tmp_path / "keys.txt")

@@ -80,7 +80,7 @@ def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(training: 
     assert (found.scorer.logits(features) == scorer.logits(features)).all()
 
 
-def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
+def test_thresholds_that_must_hold_elsewhere_see_every_question_twice(
     training: Labelled,
 ) -> None:
     twice, once = (

@@ -203,9 +203,7 @@ def test_datasets_and_labels_are_spread_evenly(pool: Pool) -> None:
     assert (divide(pool, 5, 1) != fold).any()
 
 
-def test_labels_of_a_fold_do_not_reach_its_scores(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_label_of_a_fold_reaches_its_scores(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     fold = np.arange(600) % 5
     monkeypatch.setattr("wye.training.fit.trainer.divide", lambda *_, **__: fold)
     monkeypatch.setattr("wye.training.fit.trainer.calibrate", lambda *_: (1.0, 0.0))
@@ -289,9 +287,7 @@ SHAPES = [(85, (256, 128, 64)), (6, (6, 6, 3)), (1, (1,))]
 
 @pytest.mark.parametrize("count", [0, 5])
 @pytest.mark.parametrize(("inputs", "hidden"), SHAPES)
-def test_what_serves_computes_what_was_trained(
-    inputs: int, hidden: tuple[int, ...], count: int
-) -> None:
+def test_what_serves_is_what_was_trained(inputs: int, hidden: tuple[int, ...], count: int) -> None:
     torch.manual_seed(0)
     points = np.random.default_rng(0).normal(scale=2, size=(40, inputs))
     low, scale = (torch.tensor(ends, dtype=torch.float32) for ends in pieces_of(points, count))
