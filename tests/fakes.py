@@ -18,6 +18,8 @@ from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.types import Parse, Syntax
 from wye.router.scorer import AttentionMlp
 
+Wye = Callable[..., tuple[int, str, str]]
+
 
 def line(weights: Sequence[float], bias: float) -> AttentionMlp:
     """A network whose logit is w · x + b, exactly: its gates are open, and it hides no layer."""

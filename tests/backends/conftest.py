@@ -22,6 +22,7 @@ from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")
 NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Lake Como"]
+CorpusOf = Callable[..., Corpus]
 PHRASES = ["salt", "coral", "fog", "tide", "warm salt"]
 
 

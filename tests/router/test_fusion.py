@@ -109,22 +109,6 @@ def test_a_smaller_k_is_a_prefix(problem: Problem, k: int) -> None:
     assert fuse(*problem, k=k).hits == fuse(*problem, k=8).hits[:k]
 
 
-@given(rank_problems())
-def test_a_hit_made_alone_is_the_one_made_with_all(problem: Problem) -> None:
-    hits = fuse(*problem, k=8).hits
-    alone = [hits[place] for place in range(len(hits))]
-    assert alone == [*hits]
-    assert all(hit.sources for hit in alone)
-
-
-def test_a_hit_says_where_it_came_from() -> None:
-    result = fuse([ranked("graph", "b", "a"), ranked("dense", "a")], [0.5, 0.5], rrf_k=60, k=1)
-    hit = result.hits[0]
-    assert hit.sources
-    assert [(s.retriever, s.rank) for s in hit.sources] == [("dense", 1), ("graph", 2)]
-    assert sum(source.share for source in hit.sources) == pytest.approx(hit.score)
-
-
 def test_an_arm_with_nothing_to_say_degrades_nothing_unless_it_is_alone() -> None:
     graph, dense = ranked("graph", "a", degraded="no seed"), ranked("dense", "a", candidates=7)
     result = fuse([graph, dense], [1, 1], k=1)
@@ -293,12 +277,6 @@ def test_adaptive_is_convex_with_the_graph_weight_for_s() -> None:
     assert ADAPTIVE.arms() == CONVEX.arms() == ARMS
 
 
-def test_the_batch_changes_nothing() -> None:
-    other = replace(ONE, seeds=())
-    together = fuse_all([ONE, other], ADAPTIVE, [None, None], 4)
-    assert together == [fuse_all([one], ADAPTIVE, [None], 4)[0] for one in (ONE, other)]
-
-
 def walked(titles: int, fifth: float, words: float = 1.0) -> ArmResults:
     """What a walk found, with the first passage's share of the best BM25 score."""
     masses = {"a": 1.0, "b": fifth, "c": fifth, "d": fifth, "e": fifth}
@@ -415,9 +393,3 @@ def test_scores_that_are_not_what_they_should_be_are_not_added(
 ) -> None:
     hits = tuple(RankedHit(str(rank), value, rank) for rank, value in enumerate(values, start=1))
     assert RemoteList(Ranking("far", hits), scores, 1.0).is_addable is addable
-
-
-def test_where_ours_are_reciprocal_ranks_all_are() -> None:
-    lists = [RemoteList(ranked("far", "a", "b"), "cosine", 1.0)]
-    found = fuse_remote(ranked("fusion", "b"), lists, 5, by_scores=False)
-    assert found.hits[0].score == pytest.approx(1 / 61 + 1 / 62)

@@ -1,7 +1,6 @@
 """The published systems on the demo, each by one setting, with the models that ship."""
 
 import json
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from math import ceil
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from tests.fakes import Wye
 from tests.live import inside
 from tests.service.fakes import Endpoint
 from wye import Error
@@ -22,7 +22,6 @@ from wye.service.settings import load_settings
 
 DEMO = Path(__file__).parents[2] / "service" / "demo"
 BRIDGE = "Which phrase was coined by the designer of Lisp?"
-Wye = Callable[..., tuple[int, str, str]]
 ROUTE = {"linearrag": "graph", "clue-rag": "clue", "zoom-rag": "zoom"}
 
 

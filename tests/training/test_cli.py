@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import Wye
 from tests.training.made import write_dataset
 from wye.router.types import Route
 from wye.training.cli import parse_routes
 from wye.training.errors import EvaluationError
-
-Eval = Callable[..., tuple[int, str, str]]
-
 
 pytestmark = pytest.mark.usefixtures("no_encoder")
 
@@ -32,8 +30,8 @@ def evaluate(
     dataset: Path,
     handmade_router: Callable[[Path, str, float], Path],
     monkeypatch: pytest.MonkeyPatch,
-    wye: Eval,
-) -> Eval:
+    wye: Wye,
+) -> Wye:
     router = handmade_router(tmp_path / "models", "words", 4.0)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
     index = ["--index", str(tmp_path / "index")]
@@ -41,14 +39,14 @@ def evaluate(
     return partial(wye, "eval", dataset, *index)
 
 
-def test_it_prints_measures_differences_and_latency(evaluate: Eval) -> None:
+def test_it_prints_measures_differences_and_latency(evaluate: Wye) -> None:
     code, out, _ = evaluate()
     assert code == 0
     for word in ("R@5", "all-evidence@5", "fusion", "- dense", "Milliseconds", "total"):
         assert word in out
 
 
-def test_it_prints_all_numbers_as_json(evaluate: Eval) -> None:
+def test_it_prints_all_numbers_as_json(evaluate: Wye) -> None:
     code, out, _ = evaluate("--json", "--routes", "dense,graph")
     assert code == 0
     numbers = json.loads(out)
@@ -58,13 +56,13 @@ def test_it_prints_all_numbers_as_json(evaluate: Eval) -> None:
     assert numbers["latency"]["milliseconds"]["dense"]["total"] > 0
 
 
-def test_the_same_questions_give_the_same_numbers(evaluate: Eval) -> None:
+def test_the_same_questions_give_the_same_numbers(evaluate: Wye) -> None:
     one, two = (json.loads(evaluate("--json")[1]) for _ in range(2))
     assert one.pop("latency").keys() == two.pop("latency").keys()
     assert json.dumps(one) == json.dumps(two)
 
 
-def test_an_unanswered_question_fails_the_run(evaluate: Eval, dataset: Path) -> None:
+def test_an_unanswered_question_fails_the_run(evaluate: Wye, dataset: Path) -> None:
     with (dataset / "queries.jsonl").open("a", encoding="utf-8") as file:
         file.write('\n{"_id": "q3", "text": "zzz"}')
     with (dataset / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
@@ -73,7 +71,7 @@ def test_an_unanswered_question_fails_the_run(evaluate: Eval, dataset: Path) -> 
     assert (code, err) == (1, "1 questions went unanswered: q3\n")
 
 
-def test_passages_that_the_index_lacks_are_told(evaluate: Eval, dataset: Path) -> None:
+def test_passages_that_the_index_lacks_are_told(evaluate: Wye, dataset: Path) -> None:
     judged = dataset / "qrels" / "test.tsv"
     judged.write_text(judged.read_text(encoding="utf-8").replace("\tb\t", "\tb.md\t"))
     code, _, err = evaluate("--routes", "dense")
@@ -85,7 +83,7 @@ def test_passages_that_the_index_lacks_are_told(evaluate: Eval, dataset: Path) -
     assert (code, "lacks 2 of the 2 passages" in err) == (2, True)
 
 
-def test_advice_needs_no_judgements(evaluate: Eval, tmp_path: Path, wye: Eval) -> None:
+def test_advice_needs_no_judgements(evaluate: Wye, tmp_path: Path, wye: Wye) -> None:
     code, out, _ = evaluate("--advise")
     assert (code, "2 questions" in out, "hybrid" in out) == (0, True, True)
     file, index = tmp_path / "questions.txt", ("--index", tmp_path / "index")
@@ -108,7 +106,7 @@ def test_advice_needs_no_judgements(evaluate: Eval, tmp_path: Path, wye: Eval) -
         (["--routes", ","], "No route was named"),
     ],
 )
-def test_mistakes_are_one_sentence(evaluate: Eval, arguments: list[str], says: str) -> None:
+def test_mistakes_are_one_sentence(evaluate: Wye, arguments: list[str], says: str) -> None:
     code, _, err = evaluate(*arguments)
     assert (code, says in err) == (2, True)
 

@@ -2,7 +2,6 @@
 
 import re
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,15 +10,13 @@ import pytest
 
 from benchmarks.harness import DEMO
 from tests.docs.examples import block_with, perform
-from tests.fakes import ReadingAnalyser, speaking
+from tests.fakes import ReadingAnalyser, Wye, speaking
 from tests.hashing import HashAnalyser
 from tests.training.made import write_town
 from tests.training.test_questions import told, writes_well
 from wye.backends.types import Float32
 from wye.featurizer.analyser import AnalyserSettings
 from wye.training.data import read_dataset
-
-Wye = Callable[..., tuple[int, str, str]]
 
 
 class Bags(HashAnalyser):

@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes import Wye
 from tests.live import inside
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.training.made import write_dataset
@@ -19,7 +19,6 @@ from wye.service.app import build
 from wye.service.cli import run
 from wye.service.settings import ServiceSettings
 
-Wye = Callable[..., tuple[int, str, str]]
 BRIDGES = 60
 Hit = dict[str, Any]
 

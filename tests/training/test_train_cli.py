@@ -3,13 +3,12 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.fakes import ReadingAnalyser
+from tests.fakes import ReadingAnalyser, Wye
 from tests.training.made import write_town
 from wye.router.model_files import read_policy
 from wye.router.types import Route
@@ -23,7 +22,6 @@ TOWN = RouterRecipe(
     hidden=(16,), seeds=(0,), pieces=0, taught=0.0, dropout=0.0, epochs=60, batch=16
 )
 HOP = "Where did the person whom Bakort taught go?"
-Wye = Callable[..., tuple[int, str, str]]
 
 
 @dataclass

@@ -1,27 +1,23 @@
 """The clue arm and its units against slow versions of their parts, and against themselves."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from tests.backends.conftest import counts_of, many_passages, shares_of
+from tests.backends.conftest import CorpusOf, counts_of, many_passages, shares_of
 from tests.backends.trigraph.test_retriever import NO_LEXICAL, questions, random_vectors
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever
 from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import FACTS, OVERLAP_SHARE, Units, activate, best_facts
-from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.explanation import QUESTION
 from wye.backends.trigraph.graph import FilteredGraph, Lists
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Float64, Mask, Passage, Query
 
-CorpusOf = Callable[..., Corpus]
 CLUES = st.builds(
     ClueSettings,
     nearest=st.integers(1, 3),

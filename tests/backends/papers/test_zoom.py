@@ -9,19 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from tests.backends.conftest import NAMES, PHRASES, counts_of, many_passages
+from tests.backends.conftest import NAMES, PHRASES, CorpusOf, counts_of, many_passages
 from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import ClueRetriever
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, chunk_zoom, decoupled_walk
-from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Float64, Passage, Query
 
-CorpusOf = Callable[..., Corpus]
 Arm = Callable[[TriGraphRetriever], ClueRetriever | ZoomRetriever]
 # In small corpora nothing is far above the mean.
 LOW, EDGES = ZoomSettings(deviations=1.0), ZoomSettings(deviations=1.0, neighbours=3)

@@ -1,19 +1,15 @@
 """Explanations repeat the numbers and the texts that made a ranking, and invent none."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from tests.backends.conftest import trace_of
-from wye.backends.store.corpus import Corpus
+from tests.backends.conftest import CorpusOf, trace_of
 from wye.backends.text import entity_key
 from wye.backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
 from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
 from wye.backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
 
-CorpusOf = Callable[..., Corpus]
 PASSAGES = [
     Passage("a", "Ada Lind", "Among painters [Ada Lind] married [Bo Ek].\nShe liked {warm salt}."),
     Passage("b", "Bo Ek", "[Bo Ek] was born in [Como].\n[Bo Ek] sang with [Dee]."),

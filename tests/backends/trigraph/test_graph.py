@@ -1,21 +1,19 @@
 """Corpora of a few marked sentences, and the graphs they must give."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 import pytest
 
-from tests.backends.conftest import counts_of, many_passages, unmarked
+from tests.backends.conftest import CorpusOf, counts_of, many_passages, unmarked
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import LISTS, MAX_PHRASE_PASSAGES, TriGraph, assemble
 from wye.backends.trigraph.settings import AssemblySettings
 from wye.backends.types import Passage
 
 BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
-CorpusOf = Callable[..., Corpus]
 
 
 def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:

@@ -1,7 +1,7 @@
 """Second hops, beside an obvious version that looks at every name of every sentence."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.backends.conftest import CorpusOf
 from wye.backends.lexical import LexicalRetriever, LexicalSettings
-from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, Hop, _Words, second_hops
@@ -19,7 +19,6 @@ from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.types import Mask, Passage, Query, WordCoverage
 
-CorpusOf = Callable[..., Corpus]
 QUESTION = "Which shift has the warden who heard the noise?"
 PASSAGES = (
     Passage("berg", "Runa Berg", "[Runa Berg] shift: late."),

@@ -95,40 +95,11 @@ def test_many_texts_at_once_equal_one_after_the_other(
     assert owner.dtype == entity.dtype == np.int32
 
 
-@pytest.mark.parametrize(
-    ("names", "text", "links"),
-    [
-        (
-            [("lake", 0), ("lake constance", 1), ("constance bay", 2), ("bay", 3)],
-            "At Lake Constance Bay, a lake",
-            [Link(1, 1, 2), Link(3, 3, 1), Link(0, 6, 1)],
-        ),
-        # A shorter name is taken where the longer one breaks off.
-        (
-            [("king", 0), ("king of the north sea", 1)],
-            "King of the North King",
-            [Link(0, 0, 1), Link(0, 4, 1)],
-        ),
-        # Of two names with the same words the first counts.
-        ([("rio .", 5), ("rio.", 6)], "Rio.", [Link(5, 0, 2)]),
-    ],
-)
-def test_by_hand(names: Vocabulary, text: str, links: list[Link]) -> None:
-    assert NameTrie.of(names).find(tokenise(text)) == links
-
-
 def test_in_running_text_a_name_begins_with_a_capital_and_ends_with_its_text() -> None:
     names = [("new york", 0), ("york", 1)]
     texts = ["New York", "in New", "York", "New", "", "York New", "a york"]
     owner, entity = find_all(names, texts)
     assert (owner.tolist(), entity.tolist()) == ([0, 2, 5], [0, 1, 1])
-
-
-def test_names_of_too_many_words_or_none_are_left_out() -> None:
-    longest = " ".join(f"w{n}" for n in range(MAX_WORDS))
-    trie = NameTrie.of([(longest, 0), (f"x {longest}", 1), ("", 2), ("  ", 3)])
-    assert trie.find(longest.split()) == [Link(0, 0, MAX_WORDS)]
-    assert trie.find(["x", *longest.split()]) == [Link(0, 1, MAX_WORDS)]
 
 
 @pytest.mark.parametrize(
@@ -188,12 +159,6 @@ def test_a_row_with_a_period_goes_by_each_of_its_days() -> None:
     assert many == [()] * 4
 
 
-def test_chunks_of_a_document_count_as_one() -> None:
-    titles = ["Runbook: Otter"] * 9
-    names = defining_names(titles, ["runbook.md"] * 9, [""] * 9)
-    assert names == [("runbook", "otter")] * 9
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -224,18 +189,7 @@ def test_the_first_column_that_parts_rows_names_them(column: list[str], keys: li
     assert [each[:1] for each in names] == [(key,) for key in keys or ("z-0", "z-1")]
 
 
-def test_no_column_names_the_rows_whose_titles_are_codes() -> None:
-    texts = ["firm: S-2; sum: 5 EUR", "firm: S-1; sum: 7 EUR"]
-    assert defining_names(["LK 5571", "M-31/2"], ["a.csv:1", "a.csv:2"], texts) == [(), ()]
-
-
 def test_a_day_names_its_row_in_every_notation() -> None:
     texts = [f"date: {day}.05.31; watch: Lie" for day in ("06", "07")]
     names = defining_names(["Tue", "Wed"], ["rota.csv:1", "rota.csv:2"], texts)
     assert names[1] == ("07.05.31", *day_keys("7 May 2031"))
-
-
-def test_a_surname_that_is_a_title_elsewhere_names_its_person_too() -> None:
-    titles, documents = ["Berg, Runa", "Berg"], ["staff.csv:1", "leave.csv:1"]
-    names = defining_names(titles, documents, ["role: Warden; hut: Elk Hut"] * 2)
-    assert "berg" in names[0]

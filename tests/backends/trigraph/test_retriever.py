@@ -12,6 +12,7 @@ from tests.backends import reference
 from tests.backends.conftest import (
     NAMES,
     PHRASES,
+    CorpusOf,
     counts_of,
     many_passages,
     shares_of,
@@ -20,7 +21,6 @@ from tests.backends.conftest import (
 )
 from wye.backends.numerics import RequestError
 from wye.backends.papers.units import ENTITIES, Units, best_facts
-from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph import bridging, question
 from wye.backends.trigraph.bridging import DOUBT
 from wye.backends.trigraph.retriever import NO_SEED, TriGraphRetriever
@@ -28,7 +28,6 @@ from wye.backends.trigraph.settings import AssemblySettings, TriGraphSettings
 from wye.backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking, Scores
 from wye.router.settings import load_settings
 
-CorpusOf = Callable[..., Corpus]
 PRESETS = {name: load_settings(preset=name).graph for name in ("ea-graphrag", "linearrag")}
 LINEARRAG = PRESETS["linearrag"]
 NO_LEXICAL = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.backends import reference
-from tests.backends.conftest import counts_of, many_passages, shares_of
+from tests.backends.conftest import CorpusOf, counts_of, many_passages, shares_of
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, assemble
 from wye.backends.trigraph.question import Edges, InMemory
@@ -96,7 +96,6 @@ def test_consecutive_chunks_of_one_document_are_tied(corpus_of: Callable[..., Co
     assert mass == pytest.approx(expected, abs=2 * TOLERANCE)
 
 
-CorpusOf = Callable[..., Corpus]
 # Each of the others mentions Ada; only the letter mentions Como.
 PASSAGES = (
     Passage("ada", "Ada", "[[Ada]] wrote notes."),

@@ -1,8 +1,9 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.featurizer.conftest import Maker
 from wye.featurizer.constituency.decoder import Decoder
 from wye.featurizer.constituency.parser import (
     DEFAULT_MODEL,
@@ -17,8 +18,6 @@ from wye.featurizer.constituency.tree import Tree, flat_tree, parse_brackets
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import QUESTION_CHARACTERS, QUESTION_TOKENS, SpacyParser
 from wye.featurizer.types import Syntax
-
-Maker = Callable[..., Path]
 
 
 def test_a_model_is_found_by_name_as_folder_and_as_file(make_model: Maker, tmp_path: Path) -> None:

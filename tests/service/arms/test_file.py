@@ -1,17 +1,16 @@
 """What the file may say, and how it is refused."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.fakes import Wye
 from tests.service.arms.fakes import SECRET, arms_file, table
 from wye.service.arms.arm import Kind
 from wye.service.arms.file import read_arms
 from wye.service.arms.kinds import KINDS
 from wye.service.errors import ServiceError
 
-Wye = Callable[..., tuple[int, str, str]]
 URL = "http://127.0.0.1:1"
 
 

@@ -1,13 +1,11 @@
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.fakes import Wye
 from wye.service.http.edge import Scope
 from wye.service.http.keys import KeyRing
-
-Wye = Callable[..., tuple[int, str, str]]
 
 
 def test_a_new_key_is_printed_once_and_stored_as_a_hash(tmp_path: Path, wye: Wye) -> None:

@@ -1,17 +1,15 @@
 """`wye repair` says what it would do, does it, and says what it did."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.fakes import Wye
 from tests.hashing import HashAnalyser
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
-
-Wye = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """`wye search --url`: a running server is asked; all else of the command is in `test_cli`."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
+from tests.fakes import Wye
 from tests.live import listening
 from tests.service.fakes import Library
 from tests.service.test_cli import HEAVY, imported
@@ -12,8 +13,6 @@ from wye.service.app import build
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
-
-Wye = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
