@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 _PROBES = 40
 """Lists of the vector index that are compared with a question."""
-CACHED_ROWS = 4_000
+CACHED_ROWS = 2_000
 """Rows that are kept in memory, 8 kB each, and up to 16 with what was read of their words."""
 _CACHED_WORDS = 20_000
 

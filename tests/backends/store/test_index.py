@@ -21,7 +21,7 @@ from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotF
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.backends.store.schema import content_hash, passage_schema, to_batch, to_passages
-from wye.backends.store.versions import PASSAGES, check_deletions
+from wye.backends.store.versions import PASSAGES, check_deletions, open_dataset
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
 
@@ -44,6 +44,20 @@ def holding_a(index: PassageStore) -> PassageStore:
     with index.writer() as writer:
         writer.upsert(plain("a"))
     return index.newest()
+
+
+def test_lances_caches_are_shared_until_an_index_needs_larger_ones(tmp_path: Path) -> None:
+    numbers = pa.table({"n": pa.array(range(70_000))})
+    path = tmp_path / "numbers"
+    opened = open_dataset(lance.write_dataset(numbers[:60_000], path).uri)
+    caches: Any = opened.session()
+    lance.write_dataset(numbers[60_000:65_000], path, mode="append")
+    larger = open_dataset(path, opened=opened)
+    assert caches.is_same_as(larger.session())
+    lance.write_dataset(numbers[65_000:], path, mode="append")
+    largest = open_dataset(path, opened=larger)
+    assert not caches.is_same_as(largest.session())
+    assert largest.count_rows() == 70_000
 
 
 def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
