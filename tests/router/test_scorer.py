@@ -122,17 +122,6 @@ def test_one_odd_value_is_pulled_back(scorer: Scorer, features: Float64) -> None
     assert np.isfinite(scorer.logits(features)).all()
 
 
-def test_gradients_are_those_of_the_calibrated_logit(scorer: Scorer, features: Float64) -> None:
-    inputs = scorer.inputs(features)
-    found = scorer.gradients(inputs)
-    step = 1e-5
-    for column in range(inputs.shape[1]):
-        moved = np.zeros(inputs.shape[1])
-        moved[column] = step
-        up, down = (scorer.calibrated(scorer.raw(inputs + sign * moved)) for sign in (1, -1))
-        np.testing.assert_allclose(found[:, column], (up - down) / (2 * step), atol=1e-8)
-
-
 def test_features_that_do_not_fit_are_refused(scorer: Scorer, features: Float64) -> None:
     with pytest.raises(FeatureError, match=r"\(23, 9\).*\(questions, 10\)"):
         scorer.scores(features[:, 1:])
@@ -155,14 +144,6 @@ def test_the_order_and_shape_of_members_is_free(scorer: Scorer, features: Float6
 unit = st.floats(0, 1)
 
 
-def test_parts_add_up_to_the_logit(scorer: Scorer, features: Float64) -> None:
-    explainer = Explainer(scorer)
-    inputs, logits = scorer.inputs(features), scorer.logits(features)
-    for row, logit in zip(inputs, logits.tolist(), strict=True):
-        baseline, values = explainer.attribute(row, logit)
-        assert baseline + math.fsum(values) == pytest.approx(logit, abs=1e-12)
-
-
 def test_parts_are_the_integral_of_the_gradient(scorer: Scorer, features: Float64) -> None:
     explainer = Explainer(scorer)
     row = scorer.inputs(features)[0]
@@ -170,15 +151,6 @@ def test_parts_are_the_integral_of_the_gradient(scorer: Scorer, features: Float6
     slow = row * scorer.gradients(path * row).mean(axis=0)
     _, values = explainer.attribute(row, float(scorer.logits(features)[0]))
     np.testing.assert_allclose(values, slow, atol=1e-3)
-
-
-def test_an_average_question_is_all_baseline(scorer: Scorer) -> None:
-    features = np.zeros((1, 10))
-    features[0, scorer.columns] = scorer.standard.mean
-    logit = float(scorer.logits(features)[0])
-    baseline, values = Explainer(scorer).attribute(scorer.inputs(features)[0], logit)
-    assert (values == 0).all()
-    assert baseline == pytest.approx(logit, abs=1e-12)
 
 
 def test_features_that_say_nothing_are_given_nothing() -> None:
