@@ -17,8 +17,6 @@ from wye.backends.filters import MAX_DEPTH, Column, Columns, Fixed, parse_filter
 from wye.backends.types import Metadata
 
 Json = Any
-
-
 COMPARE = {
     "eq": operator.eq,
     "gt": operator.gt,
@@ -61,7 +59,6 @@ ordered = numbers | strings
 values = ordered | st.booleans()
 stored = values | st.none() | st.lists(values | st.none(), max_size=3)
 rows = st.lists(st.dictionaries(keys, stored), max_size=8)
-
 comparisons = (
     st.fixed_dictionaries({"type": st.sampled_from(["eq", "ne"]), "key": keys, "value": values})
     | st.fixed_dictionaries(

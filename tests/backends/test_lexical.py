@@ -65,8 +65,6 @@ WORDS = (
     "ada engine engines the who Łódź café x1 東京 X-400 x400 1.5.1999 Öl oel|1 May 1999|1,000 km"
 )
 words = st.sampled_from([*WORDS.partition("|")[0].split(), *WORDS.split("|")[1:]])
-
-
 text = st.lists(words, max_size=12).map(" ".join)
 
 

@@ -52,8 +52,6 @@ def test_halves_give_what_their_float32_give(seed: int, count: int, dimension: i
 
 
 values = st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5), max_size=12)
-
-
 few = st.lists(st.integers(-3, 30), max_size=20)
 
 

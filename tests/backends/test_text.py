@@ -157,8 +157,6 @@ def test_tokens(text: str, tokens: list[str]) -> None:
 
 # One accent becomes a letter when case is folded; no name contains it on its own.
 any_text = st.text(st.characters(exclude_characters="\u0345", exclude_categories=["Cs"]))
-
-
 letters = st.text("aAsSzßſİı'’.- \u0301", max_size=12)
 
 
@@ -198,8 +196,6 @@ def test_names_start_with_a_capital_or_a_digit(token: str, answer: bool) -> None
 
 
 normal_forms = st.sampled_from(["NFC", "NFKD"])
-
-
 rows = st.tuples(
     st.text(max_size=3), st.sampled_from("\u0301\u0323\U0001e944ab"), st.integers(0, 70)
 )

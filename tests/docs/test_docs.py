@@ -22,7 +22,6 @@ from wye.service.settings import ServiceSettings
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TOP_LEVEL = ("backends", "featurizer", "models", "notebooks", "router", "service", "tests", "wye")
-
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -24,9 +24,7 @@ from tests.docs.figures import CARD_OF_ROUTER, CLAIMS, FAMILIES, TAUGHT, Claim
 from wye.service.cli import run
 
 ROOT = Path(__file__).parents[2]
-
 WRITTEN = [claim for claim in CLAIMS if not claim.source.startswith("wye ")]
-
 _NUMBER = r"[-+]?(?:\d[\d,]*)?\.?\d+"
 _SLOT = re.compile(r"\{([^{}]+)\}")
 

@@ -20,7 +20,6 @@ LABELS = ("NP", "S", "VP", "ROOT")
 WORDS = ("boat", "ferry", "lantern", "row", "the")
 TAGS = ("DT", "NN", "VB")
 VECTOR, DELTA, TAG, HIDDEN, MOVE, MOVES = 6, 4, 3, 8, 5, 7
-
 Maker = Callable[..., Path]
 
 

@@ -32,8 +32,6 @@ ITEMS = [
 ]
 WHOLE = [f"{title}\n{text}" if title else text for title, text in ITEMS]
 NEVER = "It rained and then they slept until it stopped. "
-
-
 Make = Callable[..., Analyser]
 
 

@@ -25,7 +25,6 @@ from wye.featurizer.encoder import Bert, Encoder, EncoderSettings
 from wye.featurizer.errors import ModelError, UnsupportedModelError
 
 TEXTS = ["A lamp.", "", "Émile lit the lamps; 北京 said—and went!", "tide " * 60, "[MASK] [SEP]"]
-
 Make = Callable[..., Path]
 
 

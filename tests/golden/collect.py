@@ -61,7 +61,6 @@ _TIMES = (
     *("timings_ms", "latency", "latency_ms", "mean_ms", "p95_ms", "p50_ms", "p99_ms"),
     *("seconds", "stages_ms", "versions"),
 )
-
 Files = Mapping[str, object]
 
 

@@ -153,7 +153,6 @@ def test_a_question_whose_words_name_an_entity_is_not_parsed_for_the_graph(
 
 
 T = TypeVar("T")
-
 TEXTS = ["Oslo beside Oslo", "a copper lamp", "who"]
 EVERYONE = range(3)
 NAMED = {"Oslo beside Oslo": ["Oslo", "Oslo", "Rome"]}

@@ -174,8 +174,6 @@ def test_names_of_what_is_not_put_side_by_side_are_half_of_what_is_needed() -> N
 TEXT_QUERY = Query(
     "Where was the director of Reef, Ada Lind's mother born?", np.ones(2, np.float32)
 )
-
-
 COVERAGE = Coverage(
     scores=(1.0, 0.7),
     words=(

@@ -19,7 +19,6 @@ from wye.router.settings import RoutingSettings, Settings, load_settings
 from wye.router.types import ARMS, FURTHER, Ask, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-
 Router = Callable[[Path, str, float], Path]
 SHORT, LONG = (
     "Who met Ada?",

@@ -22,10 +22,7 @@ from wye.router.wording import (
 )
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-
 ROUTES = [Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH, Route.FUSION, Route.STEPS]
-
-
 KINDS = (
     "E-{0}",
     "VLV{0}",

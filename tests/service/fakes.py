@@ -75,8 +75,6 @@ LIBRARY = (
     Passage("neretva", "Neretva", "The Neretva is a river. It flows into the Adriatic.", {"y": 1}),
     Passage("tower", "Tower Bridge", "Tower Bridge crosses the Thames in London.", {"y": 1894}),
 )
-
-
 CHAIN = (
     ChainStep(
         "the <b>bridge</b>",

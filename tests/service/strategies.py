@@ -20,7 +20,6 @@ _STRETCHES = st.builds(
     lambda piece, times: piece * times, st.sampled_from(_PIECES), st.sampled_from((1, 2, 9, 900))
 )
 HOSTILE = st.lists(_STRETCHES | ANY, min_size=1, max_size=4).map("".join)
-
 _NUMBERS = st.integers() | st.floats() | st.sampled_from((2**53, -(2**63), 10**400, 1e308, -0.0))
 _VALUES = HOSTILE | _NUMBERS | st.booleans() | st.none()
 # As is allowed, about at its bounds, and beyond.

@@ -25,14 +25,12 @@ from wye.service.cli import build
 from wye.service.settings import ServeSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-
 CORPUS = [
     {"_id": "a", "title": "Ada", "text": "Ada met Babbage in London.", "metadata": {"year": 1833}},
     {"_id": "b", "title": "Babbage", "text": "Babbage built engines.", "metadata": {"year": 1822}},
     {"_id": "c", "title": "", "text": "Nobody is named here, only gardens."},
     {"_id": "d", "title": "Δ 🚂 שלום", "text": "Trains run \u202eright to left."},
 ]
-
 Run = Callable[..., tuple[int, str, str]]
 
 

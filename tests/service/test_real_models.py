@@ -23,7 +23,6 @@ from wye.service.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 DEMO, NESTED = ROOT / "service" / "demo", ROOT / "service" / "demo_steps"
-
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
     ("babbage", "Charles Babbage", "Charles Babbage designed the Analytical Engine."),

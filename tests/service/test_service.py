@@ -21,7 +21,6 @@ from wye.service.settings import ServeSettings, ServiceSettings
 if TYPE_CHECKING:
     from starlette.types import Message
 
-
 HERE = Path(wye.service.__file__).parent
 MOST_FUNCTIONS = 42
 

@@ -31,7 +31,6 @@ from wye.training.questions import (
 TOWNS = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic", "Bihac", "Tuzla", "Zenica")
 GOODS = ("plums", "bridges", "cheese", "horses", "boats", "carpets", "salt", "steel")
 TEXT = "{} is a town that is known for its {}, which are sold in spring. A road leads to {}."
-
 pytestmark = pytest.mark.usefixtures("fake_models")
 
 

@@ -33,7 +33,6 @@ from wye.training.replay import (
 )
 
 DEMO = Path(str(files("wye.service"))) / "demo"
-
 pytestmark = pytest.mark.usefixtures("fake_models")
 
 

@@ -31,7 +31,6 @@ from wye.service.cli import run
 from wye.service.settings import ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-
 DEMO = Path(__file__).parents[3] / "service" / "demo"
 NEW = Passage("zeppelin", "Zeppelin Nordstern", "Zeppelin Nordstern met the Brooklyn Bridge.")
 UNKNOWN = np.zeros(0, np.float32)

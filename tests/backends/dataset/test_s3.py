@@ -27,7 +27,6 @@ from wye.service.settings import ServeSettings, ServiceSettings
 moto = pytest.importorskip("moto.server")
 boto3 = pytest.importorskip("boto3")
 pytestmark = pytest.mark.usefixtures("fake_models")
-
 TEXTS = "The Iron Bridge spans the Severn.", "The Severn is the longest river of Britain."
 
 

@@ -28,8 +28,6 @@ ARMS: dict[str, Arm] = {
     "zoom": lambda graph: ZoomRetriever(graph, LOW),
     "zoom with edges": lambda graph: ZoomRetriever(graph, EDGES),
 }
-
-
 ZOOMS = st.builds(
     ZoomSettings,
     restart=st.sampled_from([0.2, 0.5, 0.8]),

@@ -279,7 +279,6 @@ def test_a_deletion_file_is_whole_or_refused(tmp_path: Path, rows: int, deleted:
 
 DIMENSION = 3
 SCHEMA = passage_schema(DIMENSION, {"encoder": "e", "parser": "p"})
-
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalar = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -22,7 +22,6 @@ from wye.featurizer.types import Float32
 
 Float64 = NDArray[np.float64]
 Maker = Callable[..., Path]
-
 QUESTIONS = Path(__file__).parents[1] / "questions.txt"
 GOLDEN = Path(__file__).parents[1] / "parsed_questions.jsonl"
 

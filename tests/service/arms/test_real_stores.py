@@ -37,7 +37,6 @@ OTHER_FILTERS = [
     compared("ne", "colour", 1),
     compared("eq", "kind", "x' OR 'a' = 'a"),
 ]
-
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

@@ -15,8 +15,6 @@ SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
 Router = Callable[[Path, str, float], Path]
 Wye = Callable[..., tuple[int, str, str]]
-
-
 pytestmark = pytest.mark.usefixtures("reading_models")
 
 

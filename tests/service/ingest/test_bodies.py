@@ -213,8 +213,6 @@ FORM = b"".join(
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\nA bridge.\r\n' % name
     for name in (b"a.txt", b"b.txt")
 )
-
-
 NDJSON = {"content-type": "application/x-ndjson"}
 LINE = json.dumps({"_id": "x", "text": "A bridge. " * 2_000}).encode() + b"\n"
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tests.service.ui.conftest import Page
 
 Visit = Callable[..., "Page"]
-
 GRAPH = "Into which sea does the river under the bridge flow?"
 FUSION = "Which river does the bridge cross?"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}

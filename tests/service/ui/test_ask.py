@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.service.ui.conftest import Page
 
 Visit = Callable[..., "Page"]
-
 FUSION = "Which river does the bridge cross?"
 GRAPH = "Into which sea does the river under the bridge flow?"
 

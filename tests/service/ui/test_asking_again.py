@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tests.service.ui.conftest import Page
 
 Visit = Callable[..., "Page"]
-
 GRAPH = "Into which sea does the river under the bridge flow?"
 HARD = "What's \"it\" & <b>why</b> 50% + 1 'é' $HOME `id`?"
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tests.service.ui.conftest import Page
 
 Visit = Callable[..., "Page"]
-
 QUESTION = "Into which sea does the river under the bridge flow?"
 RIVER = ChainStep(
     "the river under the <b>bridge</b>",

@@ -31,8 +31,6 @@ D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
 LINE = Choices(success=ALL_GOLD, recipe=QUICK)
 FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
-
-
 Labelled = tuple[EvaluationSet, Disagreement]
 
 
