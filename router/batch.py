@@ -373,15 +373,11 @@ class Batch:
         return {str(arm): rows[position][1] for arm, rows in rankings if position in rows}
 
     def explain(self, position: int, ranking: Ranking) -> Explanation | None:
-        """Explain a ranking by the graph or a further arm; None if neither was searched."""
-        arms = [a for a in (Route.GRAPH, *FURTHER) if position in self._rankings.get(a, {})]
-        if not arms:
+        """Explain a ranking by the graph; None if that was not searched."""
+        if position not in self._rankings.get(Route.GRAPH, {}):
             return None
         with self.stage("explaining", [position]):
-            if arms[0] == Route.GRAPH:
-                return self.graph.explain(position, ranking)
-            further = self.arms.further(arms[0])
-            return further.explain(self.queries[position], ranking, self.allowed)
+            return self.graph.explain(position, ranking)
 
     @contextmanager
     def stage(self, name: str, positions: Sequence[int]) -> Iterator[None]:

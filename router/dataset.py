@@ -18,9 +18,19 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore
 from wye.backends.store.schema import has_columns
 from wye.backends.trigraph.hops import Hop, second_hops
-from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, Ranking, WordCoverage
+from wye.backends.types import (
+    Float32,
+    Int64,
+    Mask,
+    Passage,
+    Progress,
+    Query,
+    Ranking,
+    Retriever,
+    WordCoverage,
+)
 from wye.router.settings import Settings
-from wye.router.snapshot import FurtherArm, Snapshot
+from wye.router.snapshot import Snapshot
 from wye.router.types import Route
 
 
@@ -114,7 +124,7 @@ class DatasetSnapshot(Snapshot):
         """The graph arm."""
         return self._dataset_graph
 
-    def further(self, arm: Route) -> FurtherArm:
+    def further(self, arm: Route) -> Retriever:
         """Refused: further arms need the whole corpus in memory."""
         raise BackendError(
             f"The arm '{arm}' needs the whole corpus in memory. Set WYE_ENGINE=memory for it, or "

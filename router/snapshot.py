@@ -9,7 +9,6 @@ from itertools import chain, islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import RLock, Thread
-from typing import Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -22,7 +21,6 @@ from wye.backends.numerics import products_of
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import FOLDER, DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
-from wye.backends.trigraph.explanation import Explanation
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.trigraph.question import InMemory
@@ -45,17 +43,8 @@ from wye.featurizer.imports import HelperProcess, end_with_parent
 from wye.router.settings import Settings
 from wye.router.types import ARMS, Route
 
-
-class FurtherArm(Retriever, Protocol):
-    """An arm that is searched only where it is named."""
-
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
-        """Why the passages of a ranking have their ranks."""
-        ...
-
-
 _PAPERS = "wye.backends.papers"
-FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever, Settings], FurtherArm]] = {
+FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever, Settings], Retriever]] = {
     Route.CLUE: lambda graph, settings: import_module(f"{_PAPERS}.clue").ClueRetriever(
         graph, settings.clue
     ),
@@ -96,7 +85,7 @@ class Snapshot:
         self._lexical: LexicalRetriever | None = None
         self._graph: TriGraphRetriever | None = None
         self._assembled: TriGraph | None = None
-        self._further: dict[Route, FurtherArm] = {}
+        self._further: dict[Route, Retriever] = {}
 
     @classmethod
     def open(
@@ -333,7 +322,7 @@ class Snapshot:
             _ = self.graph if self._settings.graph.seeds.nearest else self.assemble()
             _ = self._files and self._files.is_persistent and self.dense
 
-    def further(self, arm: Route) -> FurtherArm:
+    def further(self, arm: Route) -> Retriever:
         """An arm that is searched only where it is named; the first call builds it."""
         with self._building:
             if arm not in self._further:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wye.training.report import Report
 
 UNANSWERED = NOT_BETTER = 1
-LATENCY_WEIGHT, MS_PER_PRICE = 0.0001, 100_000.0
+LATENCY_WEIGHT = 0.0001
 CACHE = Path(".cache/wye")
 
 
@@ -200,9 +200,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         yes: Annotated[
             bool, option("Agree to the calls of remote arms, which are printed first.", "--yes")
         ] = False,
-        ms_per_price: Annotated[
-            float, option("Milliseconds that a unit of price counts as.", min=0)
-        ] = MS_PER_PRICE,
         relevance: Annotated[
             bool,
             option(
@@ -257,7 +254,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             if arms is not None:
                 asker = stack.enter_context(open_arms(arms))
                 file = cache / "remote" / "answers.jsonl"
-                remote = RemoteAnswers(asker, file, settings.fusion, ms_per_price)
+                remote = RemoteAnswers(asker, file, settings.fusion)
                 choices = _ask_arms(remote, sources, choices, progress(), yes=yes)
             run = TrainingRun(settings, sources, choices, cache, progress, remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
@@ -302,6 +299,8 @@ def _ask_arms(
     Returns:
         The choices with a latency weight that fits these arms' calls, unless the user gave one.
     """
+    from wye.training.remote import MS_PER_PRICE
+
     splits = ("train", "dev", "test")
     datasets = (source.read(split) for source in sources for split in splits if source.has(split))
     if missing := remote.missing(datasets):
@@ -318,9 +317,8 @@ def _ask_arms(
         goal = replace(goal, latency_weight=remote.usual_weight)
         usual = ", so that asking for every question is worth .01"
     typer.echo(
-        f"A price of {remote.price:g} counts as {remote.price * remote.ms_per_price:g} ms "
-        f"(--ms-per-price); a millisecond is worth {goal.latency_weight:.2g} of nDCG@10{usual} "
-        "(--latency-weight).",
+        f"A price of {remote.price:g} counts as {remote.price * MS_PER_PRICE:g} ms; a millisecond "
+        f"is worth {goal.latency_weight:.2g} of nDCG@10{usual} (--latency-weight).",
         err=True,
     )
     return replace(choices, goal=goal)

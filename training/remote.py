@@ -30,6 +30,8 @@ from wye.training.replay import RemoteReplay, Replay, digest
 
 CALLS = 0.01
 """Default cost of asking the remote arms for every question, in nDCG@10."""
+MS_PER_PRICE = 100_000.0
+"""Milliseconds that a unit of price counts as."""
 DEPTH = 20
 """How many of our own hits are fused with the remote ones."""
 _AT_ONCE = 16
@@ -40,19 +42,15 @@ class RemoteAnswers:
 
     Attributes:
         price: Price of asking each arm once.
-        ms_per_price: Milliseconds that a unit of price counts as.
         failed: Arm and reason -> number of questions without an answer.
     """
 
-    def __init__(
-        self, asker: RemoteAsker, file: Path, fusion: FusionSettings, ms_per_price: float
-    ) -> None:
+    def __init__(self, asker: RemoteAsker, file: Path, fusion: FusionSettings) -> None:
         """Read the answers in a file of JSON lines; lines that cannot be read are skipped.
 
         One process writes the file at a time. `fusion` says how our own text arms are fused.
         """
         self._asker, self._file, self._fusion = asker, file, fusion
-        self.ms_per_price = ms_per_price
         self.price = sum(arm.price for arm in asker.arms)
         self.failed: Counter[str] = Counter()
         self._answers: dict[str, ArmAnswer] = {}
@@ -73,7 +71,7 @@ class RemoteAnswers:
             for arm in self._asker.arms
         ]
         slowest = max((median(of_arm) for of_arm in times if of_arm), default=0.0)
-        cost = slowest + self.price * self.ms_per_price
+        cost = slowest + self.price * MS_PER_PRICE
         return CALLS / cost if cost else 0.0
 
     def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
@@ -152,7 +150,7 @@ class RemoteAnswers:
         return RemoteReplay(
             fused=_judged(fused, [arm.prefix for arm in self._asker.arms if arm.prefix]),
             # Arms run side by side, so the slowest counts.
-            ms=max(answer.ms for answer in answers.values()) + self.price * self.ms_per_price,
+            ms=max(answer.ms for answer in answers.values()) + self.price * MS_PER_PRICE,
         )
 
 

@@ -12,7 +12,8 @@ paper leaves it open: a set is in the beam once, however it was reached; its sco
 set and not on the path; ties between sets are broken by the rows of their sentences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,14 +23,11 @@ from wye.backends.arrays import distinct
 from wye.backends.numerics import batches, products_of, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import Set, Units
-from wye.backends.trigraph.bridging import Activation, Bridge
-from wye.backends.trigraph.explanation import QUESTION, Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.question import HUB, InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.trigraph.seeds import Seed
 from wye.backends.trigraph.walk import walk
-from wye.backends.types import Float32, Float64, Mask, Query, Ranking, RowHits
+from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
 
 NO_CLUE = (
     "no sentence of the passages that may be found mentions an entity: ranked by similarity alone"
@@ -38,22 +36,16 @@ SHARPNESS = 10
 """A passage's restart mass is e to the power of this times its score."""
 
 
-_Way = tuple[int, int]
-"""How an entity was reached: the row of a unit, and the entity from which that was taken. The
-latter is `QUESTION` for an anchoring unit; both are for an entity that the question names."""
-_NAMED: _Way = (QUESTION, QUESTION)
-
-
 @dataclass(frozen=True, slots=True)
 class _State:
     """The state of a set of units in the beam.
 
     Attributes:
-        entities: Entities to go on from, and how each was reached.
+        entities: Entities to go on from.
         score: The set's score.
     """
 
-    entities: Mapping[int, _Way]
+    entities: AbstractSet[int]
     score: float = 0.0
 
 
@@ -86,88 +78,62 @@ class ClueRetriever:
         rankings: list[Ranking] = []
         for group in batches(queries, len(self._corpus)):
             filtered = self._graph.batch(group, allowed).filtered
-            for query in group:
-                trace = self._trace(query, filtered)
-                mass = self._settled(trace, filtered)
-                rankings.append(self._rank(query, trace, mass, k, filtered.allowed))
+            rankings += [self._rank(query, k, filtered) for query in group]
         return rankings
 
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
-        """Explain which units led to the passages of a ranking, of this or another arm."""
-        filtered = self._graph.batch([query], allowed).filtered
-        trace = self._trace(query, filtered)
-        source = InMemory(self._corpus, self._graph.graph, filtered)
-        return explain_walk(source, trace, self._settled(trace, filtered), ranking)
-
-    def _settled(self, trace: Trace, filtered: FilteredGraph) -> Float64:
-        """The mass that settles on the passages of a trace."""
-        source = InMemory(self._corpus, self._graph.graph, filtered)
-        edges, ties = source.edges(trace.passages), source.consecutive(trace.passages)
-        restart = trace.activation.entities, trace.restart
-        return walk(edges, ties, trace.prior, restart, self._graph.settings.damping)
-
-    def _rank(
-        self, query: Query, trace: Trace, mass: Float64, k: int, allowed: Mask | None
-    ) -> Ranking:
-        ids = self._corpus.ids
-        if not len(trace.passages):
-            similarity = np.vecdot(self._corpus.vectors, query.vector)
-            rows = None if allowed is None else np.flatnonzero(allowed)
-            return rank_rows(self.name, ids, similarity, rows, k, degraded=NO_CLUE)
-        rows, mass = trace.passages[mass > 0], mass[mass > 0]
-        best = top_rows(mass, k)
-        return Ranking(self.name, RowHits(ids, rows[best], mass[best]), len(rows))
-
-    def _trace(self, query: Query, filtered: FilteredGraph) -> Trace:
-        """The seeds, the entities that units led to, and the walk's restart mass."""
-        corpus = self._corpus
-        seeds, anchors = self._anchors(query, filtered)
-        followed = self._follow(query, anchors, filtered.allowed)
+    def _rank(self, query: Query, k: int, filtered: FilteredGraph) -> Ranking:
+        corpus, allowed = self._corpus, filtered.allowed
+        anchors = self._anchors(query, filtered)
+        followed = self._follow(query, anchors, allowed)
         best: dict[int, float] = {}
-        for unit, gain in self._gains(query, followed, filtered.allowed):
+        for unit, gain in self._gains(query, followed, allowed):
             passage = int(corpus.sentence_passage[unit])
             best[passage] = max(gain, best.get(passage, gain))
+        if not best:
+            similarity = np.vecdot(corpus.vectors, query.vector)
+            rows = None if allowed is None else np.flatnonzero(allowed)
+            return rank_rows(self.name, corpus.ids, similarity, rows, k, degraded=NO_CLUE)
         rows = np.array(sorted(best), np.int64)
         similarity = np.vecdot(corpus.vectors[rows], query.vector)
         scores = np.array([best[row] for row in rows.tolist()]) + similarity
-        prior = np.exp(SHARPNESS * (scores - scores.max(initial=-np.inf)))
-        activation = self._activation(query, anchors, followed)
-        entities = activation.entities
+        entities = np.array(
+            sorted(anchors.union(*(state.entities for _, state in followed))), np.int64
+        )
         reached, _ = filtered.mentions(entities[filtered.degree(entities) <= HUB])
-        passages = distinct(np.concatenate([rows, reached])) if len(rows) else rows
+        passages = distinct(np.concatenate([rows, reached]))
         restart = np.zeros(len(passages))
-        restart[np.searchsorted(passages, rows)] = prior
-        return Trace(seeds, activation, passages, restart, np.zeros(len(entities)))
+        restart[np.searchsorted(passages, rows)] = np.exp(SHARPNESS * (scores - scores.max()))
+        source = InMemory(corpus, self._graph.graph, filtered)
+        edges, ties = source.edges(passages), source.consecutive(passages)
+        none = entities, np.zeros(len(entities))
+        mass = walk(edges, ties, restart, none, self._graph.settings.damping)
+        rows, mass = passages[mass > 0], mass[mass > 0]
+        first = top_rows(mass, k)
+        return Ranking(self.name, RowHits(corpus.ids, rows[first], mass[first]), len(rows))
 
-    def _anchors(
-        self, query: Query, filtered: FilteredGraph
-    ) -> tuple[tuple[Seed, ...], dict[int, _Way]]:
-        """The seeds, and the entities to start from."""
-        seeds: tuple[Seed, ...] = ()
-        anchors: dict[int, _Way] = {}
+    def _anchors(self, query: Query, filtered: FilteredGraph) -> set[int]:
+        """The entities to start from."""
+        anchors = set[int]()
         if self.settings.units:
             k = self.settings.nearest
             for unit in self._units.nearest(query.vector, k, filtered.allowed).tolist():
-                for entity in self._graph.graph.mentions.one(unit).tolist():
-                    anchors.setdefault(entity, (unit, QUESTION))
+                anchors.update(self._graph.graph.mentions.one(unit).tolist())
         if self.settings.names:
-            seeds = self._graph.finder.find(query, filtered.degree)
-            anchors |= {seed.entity: _NAMED for seed in seeds}
-        return seeds, anchors
+            anchors.update(seed.entity for seed in self._graph.finder.find(query, filtered.degree))
+        return anchors
 
     def _follow(
-        self, query: Query, anchors: Mapping[int, _Way], allowed: Mask | None
+        self, query: Query, anchors: AbstractSet[int], allowed: Mask | None
     ) -> list[tuple[Set, _State]]:
         """The best sets of each round, best first; see `reference.clue`."""
         mentions, followed = self._graph.graph.mentions, list[tuple[Set, _State]]()
         beam: list[tuple[Set, _State]] = [((), _State(anchors))]
         for _ in range(self.settings.rounds):
-            entities_of_set: dict[Set, dict[int, _Way]] = {}
+            entities_of_set: dict[Set, set[int]] = {}
             for (units, state), residual in zip(beam, self._residuals(query, beam), strict=True):
-                for way in self._closest(sorted(state.entities), units, residual, allowed):
-                    reached = entities_of_set.setdefault(tuple(sorted((*units, way[0]))), {})
-                    for entity in mentions.one(way[0]).tolist():
-                        reached[entity] = min(way, reached.get(entity, way))
+                for unit in self._closest(sorted(state.entities), units, residual, allowed):
+                    reached = entities_of_set.setdefault(tuple(sorted((*units, unit))), set())
+                    reached.update(mentions.one(unit).tolist())
             by = self.settings.score
             sets = self._units.narrowed(query, sorted(entities_of_set), by, allowed)
             scores = self._units.scores(query, sets, by, allowed)
@@ -199,9 +165,9 @@ class ClueRetriever:
 
     def _closest(
         self, entities: Sequence[int], units: Set, residual: Float32, allowed: Mask | None
-    ) -> set[_Way]:
-        """The units closest to `residual` from each entity, with that entity."""
-        corpus, closest = self._corpus, set[_Way]()
+    ) -> set[int]:
+        """The units closest to `residual` from each entity."""
+        corpus, closest = self._corpus, set[int]()
         lists = [self._graph.graph.sentences_with(entity) for entity in entities]
         if not lists:
             return closest
@@ -211,37 +177,10 @@ class ClueRetriever:
         if allowed is not None:
             free &= allowed[corpus.sentence_passage[rows]]
         start = 0
-        for entity, unit_rows in zip(entities, lists, strict=True):
+        for unit_rows in lists:
             span = slice(start, start + len(unit_rows))
             start += len(unit_rows)
             free_positions = np.flatnonzero(free[span])
             best = free_positions[top_rows(similarity[span][free_positions], self.settings.nearest)]
-            closest.update((unit, entity) for unit in unit_rows[best].tolist())
+            closest.update(unit_rows[best].tolist())
         return closest
-
-    def _activation(
-        self, query: Query, anchors: Mapping[int, _Way], followed: Sequence[tuple[Set, _State]]
-    ) -> Activation:
-        """The reached entities: best and sum of their sets' scores, and how each was reached."""
-        value, weight = dict.fromkeys(anchors, 0.0), dict.fromkeys(anchors, 0.0)
-        level, ways = dict.fromkeys(anchors, 1), dict(anchors)
-        for units, state in followed:
-            for entity, way in state.entities.items():
-                value[entity] = max(value.get(entity, 0.0), state.score)
-                weight[entity] = weight.get(entity, 0.0) + state.score
-                level.setdefault(entity, 1 + len(units))
-                ways.setdefault(entity, way)
-        entities = sorted(value)
-        led = [(entity, *ways[entity]) for entity in entities if ways[entity] != _NAMED]
-        rows = np.array([unit for _, unit, _ in led], np.int64)
-        similarities = products_of(self._corpus.sentence_vectors, rows, query.vector).tolist()
-        return Activation(
-            np.array(entities, np.int64),
-            np.array([value[entity] for entity in entities]),
-            np.array([weight[entity] for entity in entities]),
-            np.array([level[entity] for entity in entities], np.int64),
-            {
-                e: Bridge(unit, similarity, way)
-                for (e, unit, way), similarity in zip(led, similarities, strict=True)
-            },
-        )

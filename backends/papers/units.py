@@ -174,8 +174,6 @@ POOL = 200
 FACTS = 5
 ENTITIES = 20
 
-"""Source of a bridge that leads from the question itself."""
-
 
 def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64, Float64]:
     """The sentences closest to a question.

@@ -26,12 +26,8 @@ from wye.backends.arrays import ranges
 from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.bridging import Activation
-from wye.backends.trigraph.explanation import Explanation, Trace, explain_walk
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph
-from wye.backends.trigraph.question import InMemory
 from wye.backends.trigraph.retriever import TriGraphRetriever
-from wye.backends.trigraph.seeds import Seed
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, Ranking
 
 if TYPE_CHECKING:
@@ -41,9 +37,6 @@ NOTHING_STANDS_OUT = "no passage and no name stands out: the most similar passag
 
 CELLS = 4_000_000
 """Nodes times questions of a batch, which bounds an array to 32 MB."""
-
-SHOWN = 30
-"""Entities that an explanation shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class ZoomRetriever:
         rankings: list[Ranking] = []
         together = max(1, CELLS // max(1, len(shared.weight)))
         for start in range(0, len(queries), together):
-            edges, _, degraded = self.edges(queries[start : start + together], filtered, shared)
+            edges, degraded = self.edges(queries[start : start + together], filtered, shared)
             masses = self.walk(shared, edges)[:, : len(self._corpus)]
             for mass, reason in zip(masses, degraded, strict=True):
                 rows = np.flatnonzero(mass > 0)
@@ -101,24 +94,6 @@ class ZoomRetriever:
         """The mass on the nodes for questions with some edges; see `decoupled_walk`."""
         return decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
 
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
-        """Explain which edges of the question led to the passages of a ranking, of any arm."""
-        filtered = self.graph.batch((), allowed).filtered
-        shared = self.shared(filtered)
-        edges, (seeds,), _ = self.edges([query], filtered, shared)
-        mass = self.walk(shared, edges)[0]
-        n, size = len(self._corpus), len(self.graph.graph)
-        entity_mass = mass[n : n + size]
-        entities = np.sort(top_rows(entity_mass, SHOWN))
-        entities = entities[entity_mass[entities] > 0]
-        first = np.isin(entities, [seed.entity for seed in seeds])
-        value = entity_mass[entities]
-        activation = Activation(entities, value, value, np.where(first, 1, 2).astype(np.int64))
-        rows = np.arange(n, dtype=np.int64)
-        trace = Trace(seeds, activation, rows, edges[0, :n], edges[0, n + entities])
-        source = InMemory(self._corpus, self.graph.graph, filtered)
-        return explain_walk(source, trace, mass[:n], ranking)
-
     def score_sentences(
         self, query: Query, ids: Sequence[str], allowed: Mask | None = None
     ) -> list[list[tuple[str, float]]]:
@@ -129,7 +104,7 @@ class ZoomRetriever:
         corpus, graph = self._corpus, self.graph.graph
         filtered = self.graph.batch((), allowed).filtered
         shared = self.shared(filtered)
-        edges, _, _ = self.edges([query], filtered, shared)
+        edges, _ = self.edges([query], filtered, shared)
         mass = self.walk(shared, edges)[0]
         passages = np.array(corpus.rows(ids), np.int64)
         owners = corpus.sentence_passage
@@ -166,12 +141,11 @@ class ZoomRetriever:
 
     def edges(
         self, queries: Sequence[Query], filtered: FilteredGraph, shared: SharedGraph
-    ) -> tuple[Float64, list[tuple[Seed, ...]], list[str]]:
-        """The questions' edges H (b, n + e), their seeds, and why each is degraded, or ""."""
+    ) -> tuple[Float64, list[str]]:
+        """The questions' edges H (b, n + e), and why each is degraded, or ""."""
         n, settings = len(self._corpus), self.settings
         vectors = query_matrix(queries, self._corpus.vectors.shape[1])
         edges = np.zeros((len(queries), len(shared.weight)))
-        named: list[tuple[Seed, ...]] = []
         degraded: list[str] = []
         similarities = products_of_all(self._corpus.vectors, vectors)
         for row, (query, similarity) in enumerate(zip(queries, similarities, strict=True)):
@@ -189,9 +163,8 @@ class ZoomRetriever:
             edges[row, [n + seed.entity for seed in seeds]] = 1
             _rescale(edges[row, :n], shared.passages)
             _rescale(edges[row, n:], shared.entities)
-            named.append(seeds)
             degraded.append(NOTHING_STANDS_OUT if nothing else "")
-        return edges, named, degraded
+        return edges, degraded
 
 
 def shared_graph(

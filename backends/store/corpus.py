@@ -249,15 +249,6 @@ def stored_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
         return replace(base, addresses=_differences(dataset, base)[0])
 
 
-def changed_since(index: PassageStore, files: DerivedFiles) -> int | None:
-    """Number of passages added or removed since files were derived; None if it is unknown."""
-    if (base := stored_corpus(index, files)) is None:
-        return None
-    with index.reading():
-        addresses, new = _differences(index.snapshot(), base)
-        return int((addresses < 0).sum()) + len(new)
-
-
 def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
     """Read all of the version in view; also returns a function that writes it beside the dataset.
 

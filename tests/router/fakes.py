@@ -63,14 +63,6 @@ class FakeArm:
         return questions
 
 
-class FakeFurtherArm(FakeArm):
-    """A further arm whose explanations are empty."""
-
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
-        del query, ranking, allowed
-        return Explanation((), (), ())
-
-
 class FakeGraph:
     """A graph arm that ranks like `FakeArm`."""
 
@@ -148,8 +140,8 @@ class FakeArms:
     def for_batch(self) -> Snapshot:
         return self.snapshot
 
-    def further(self, arm: Route) -> "FakeFurtherArm":
-        return FakeFurtherArm(arm, self._count, self.log)
+    def further(self, arm: Route) -> FakeArm:
+        return FakeArm(arm, self._count, self.log)
 
     def allowed(self, filter_: object | None) -> Mask | None:
         return None if filter_ is None else np.arange(self._count) > 0

@@ -143,33 +143,6 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         )
 
 
-def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
-    passages = [
-        Passage("a", "Ada", "[Ada] married [Bo]."),
-        Passage("b", "Bo", "[Bo] was born in [Como]."),
-        Passage("c", "Como", "[Como] is on a lake."),
-        Passage("d", "Dee", "[Dee] likes [Eve]."),
-    ]
-    graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
-    query = Query("Where was the husband of Ada born?", graph.corpus.vectors[np.arange(1)][0])
-    arm = ClueRetriever(graph, ClueSettings(units=False))
-    (result,) = arm.search([query], 3)
-    explanation = arm.explain(query, result)
-    assert [seed.entity for seed in explanation.seeds] == ["Ada"]
-    assert {note.entity: note.level for note in explanation.entities} == {
-        "Ada": 1,
-        "Bo": 2,
-        "Como": 3,
-    }
-    ways = {note.entity: note.bridge for note in explanation.entities if note.bridge}
-    assert {name: (way.source, way.sentence) for name, way in ways.items()} == {
-        "Bo": ("Ada", "Ada married Bo."),
-        "Como": ("Bo", "Bo was born in Como."),
-    }
-    assert [note.id for note in explanation.passages] == [hit.id for hit in result.hits]
-    assert sum(note.prior for note in explanation.passages) == pytest.approx(1)
-
-
 def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: CorpusOf) -> None:
     graph = graph_of(corpus_of, [Passage(id_, "", "nothing named.") for id_ in "abc"])
     query = questions(1)[0]

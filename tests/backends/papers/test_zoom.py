@@ -128,22 +128,6 @@ def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     assert together[::-1] == shuffled.search(queries[::-1], 10, allowed)
 
 
-def test_it_tells_what_the_question_is_tied_to(corpus_of: CorpusOf) -> None:
-    graph = graph_of(corpus_of, many_passages(20))
-    query = questions(3)[2]
-    arm = ZoomRetriever(graph, LOW)
-    (result,) = arm.search([query], 5)
-    explanation = arm.explain(query, result)
-    assert {seed.entity for seed in explanation.seeds} == {
-        note.entity for note in explanation.entities if note.level == 1
-    }
-    assert explanation.seeds
-    assert [note.id for note in explanation.passages] == [hit.id for hit in result.hits]
-    shares = [note.pagerank for note in explanation.passages]
-    assert shares == sorted(shares, reverse=True)
-    assert 0 < sum(shares) <= 1
-
-
 def test_a_question_that_stands_out_nowhere_takes_the_most_similar(corpus_of: CorpusOf) -> None:
     graph = graph_of(corpus_of, [Passage(id_, "", "nothing named.") for id_ in "abc"])
     query = Query("who is it?", questions(1)[0].vector)
@@ -228,7 +212,7 @@ def test_sentences_of_some_passages_are_scored_by_the_walks_entities(
     scored = arm.score_sentences(query, ids, allowed)
     filtered_graph = graph.batch((), allowed).filtered
     shared = arm.shared(filtered_graph)
-    edges, _, _ = arm.edges([query], filtered_graph, shared)
+    edges, _ = arm.edges([query], filtered_graph, shared)
     mass = decoupled_walk(shared, edges, LOW.restart, LOW.steps)[0, 20:]
     rows = np.flatnonzero(np.isin(corpus.sentence_passage, (2, 7, 13)))
     matrix = np.array(
