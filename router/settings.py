@@ -202,8 +202,6 @@ class Settings(BaseSettings):
         if preset and preset not in PRESETS:
             raise SettingsError(f"There is no preset '{preset}'; use one of {', '.join(PRESETS)}.")
         for name, base in PRESETS[preset].items() if preset else ():
-            if name not in cls.model_fields:  # of a part that only a layer above has
-                continue
             changes = values.get(name, {})
             if not isinstance(base, Mapping):
                 values.setdefault(name, base)
