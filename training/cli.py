@@ -44,7 +44,7 @@ GeneratorUrl = Annotated[str, option(_GENERATOR, envvar="WYE_GENERATOR__URL")]
 GeneratorModel = Annotated[str, option("Its model.", envvar="WYE_GENERATOR__MODEL")]
 _PRESET = (
     "A published system: ea-graphrag, linearrag, clue-rag or zoom-rag. `wye train` with "
-    "ea-graphrag takes the paper's recipe for the label, --features, --simple, --elsewhere and "
+    "ea-graphrag takes the paper's recipe for the label, the features, --simple, --elsewhere and "
     "--latency-weight."
 )
 Preset = Annotated[str | None, unset(_PRESET)]
@@ -172,13 +172,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         ] = None,
         generator_url: GeneratorUrl = "",
         generator_model: GeneratorModel = "",
-        features: Annotated[
-            Literal["text", "syntax", "all"],
-            option(
-                "Features of the scorer: text, of the text arms' hits, which needs no parse; "
-                "syntax, the question's structure alone; or all."
-            ),
-        ] = "text",
         preset: Preset = None,
         simple: Annotated[
             Literal["dense", "lexical", "hybrid"] | None,
@@ -214,12 +207,13 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
         The summary begins with a verdict. The exit code is 1 if the router is no better on the
         test split than always taking fusion; it is written all the same.
         """
+        from wye.router.evidence import PARSELESS_SIGNALS
         from wye.router.model_files import require_name
         from wye.router.presets import EA_GRAPHRAG
         from wye.router.settings import load_settings
         from wye.router.types import Route
         from wye.training.data import parse_source
-        from wye.training.fit.router import FEATURES, UNFAMILIAR, Choices, published
+        from wye.training.fit.router import UNFAMILIAR, Choices, published
         from wye.training.fit.scorers import RouterRecipe
         from wye.training.markdown import show
         from wye.training.relevance import fit_for_user
@@ -242,7 +236,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
         choices = Choices(
-            recipe=RouterRecipe(among=FEATURES[features], unfamiliar=UNFAMILIAR),
+            recipe=RouterRecipe(among=PARSELESS_SIGNALS, unfamiliar=UNFAMILIAR),
             simple=Route(simple) if simple else None,
             goal=ThresholdObjective(latency_weight),
             elsewhere=elsewhere,

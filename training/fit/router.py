@@ -6,7 +6,7 @@ import numpy as np
 
 from wye.backends.types import Float64, Progress
 from wye.featurizer.registry import FEATURE_NAMES
-from wye.router.evidence import NAMES_SIGNAL, PARSELESS_SIGNALS, SIDES_SIGNAL
+from wye.router.evidence import NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.policy import SURE, Policy
 from wye.router.scorer import Scorer
 from wye.router.types import Route, Thresholds
@@ -38,8 +38,6 @@ LEAST_SHARE = 0.1
 """Share of the questions that each of EA-GraphRAG's three routes must have at least."""
 PUBLISHED = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
 """EA-GraphRAG's own recipe, as far as it is published."""
-FEATURES = {"text": PARSELESS_SIGNALS, "syntax": FEATURE_NAMES, "all": None}
-"""Named sets of columns that a scorer may use; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
