@@ -17,6 +17,7 @@ from wye.backends.text import cells_of, is_blank
 from wye.backends.trigraph.seeds import SeedStats
 from wye.featurizer.plan import Plan
 from wye.router import wording
+from wye.router.asked import says_by_label
 from wye.router.batch import Batch, Models
 from wye.router.errors import QuestionError
 from wye.router.evidence import share_at_hand
@@ -458,6 +459,7 @@ class _Pipeline:
             weights,
             [name.name for step in answer.chain for name in step.candidates if name.put_in],
             answer.hops,
+            partial(says_by_label, batch.models, question, vector) if len(vector) else None,
         )
 
 

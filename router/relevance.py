@@ -14,14 +14,13 @@ The curves hold only for the encoder and the settings of the arms that they were
 
 import math
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, filterfalse, pairwise
 
 import numpy as np
 
-from wye.backends.notations import Code
 from wye.backends.numerics import logistic
 from wye.backends.text import (
     cells_of,
@@ -32,10 +31,11 @@ from wye.backends.text import (
     words_of,
 )
 from wye.backends.types import Float64, Mask, Ranking
+from wye.router.asked import lacks_value, says_who_or_when
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
-from wye.router.wording import having, lacks_value, read_wording, says_who_or_when
+from wye.router.wording import has_form, having, is_only_codes, read_wording
 
 FIRST = 5
 """How many of the first passages are searched for an answer."""
@@ -178,6 +178,8 @@ class RelevanceModel:
                 sure = np.where(of_one.has_codes, SURE_FROM, 0.0)
                 of_passages = tuple(np.maximum(relevance[begin:end], sure).tolist())
                 bounded = min(max(answer, of_one.least), of_one.most)
+                if bounded < ABSTAIN_BELOW and of_one.is_said_by_label():
+                    bounded = ABSTAIN_BELOW
                 judgements[index] = Judgement(of_passages, bounded)
         return judgements
 
@@ -195,6 +197,7 @@ class RouteRanking:
             same.
         names: Names that steps put into the question.
         hops: Id of a passage that a name of another leads to -> probability that it is evidence.
+        says: Of a name and the text of its row, `asked.says_by_label`; None if that cannot tell.
     """
 
     question: str
@@ -206,6 +209,7 @@ class RouteRanking:
     weights: Mapping[str, float] = field(default_factory=dict)
     names: Sequence[str] = ()
     hops: Mapping[str, float] = field(default_factory=dict)
+    says: Callable[[str, str], bool] | None = None
 
 
 def likely(
@@ -286,7 +290,7 @@ class Evidence:
         self._has_term = np.array(rows, bool).reshape(len(texts), len(terms))
         self._codes = read_wording(question).codes
         self._has_code = having(self._codes, texts)
-        is_codes = _is_only_codes(question, terms, self._codes)
+        is_codes = is_only_codes(question, terms, self._codes)
         self.has_codes: Mask = np.atleast_1d(self._has_code.all(axis=1) & is_codes)
         self.passages = self._on_passages(scores, cosines, _named_above(texts, bodies))
         first = self._first_in_any_form()
@@ -306,10 +310,12 @@ class Evidence:
             _share(together[None], self._weights * [not term.isalpha() for term in terms])[0],
         ]
         self.answer: Float64 = np.array(answer)
-        is_there = bool(terms and self._has_term[:FIRST].all(axis=1).any())
-        is_there |= bool(self._has_code[:1].any() and says_who_or_when(*texts[0], question))
-        self.least = SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW * is_there
-        self.most = self._most(row_says_nothing=of_row == 0)
+        has_code = bool(self._has_code[:1].any())
+        is_said = (has_code or of_row == 0) and says_who_or_when(*texts[0], question)
+        is_there = (terms and self._has_term[:FIRST].all(axis=1).any()) or (has_code and is_said)
+        self.least = SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW * bool(is_there)
+        self._leads = any(self._cells[:1]) and (has_code or not math.isnan(of_row))
+        self.most = self._most(row_says_nothing=of_row == 0 and not is_said)
 
     def _on_passages(self, scores: Float64, cosines: Float64, named: Float64) -> Float64:
         """The columns of `PASSAGE_EVIDENCE`."""
@@ -330,22 +336,29 @@ class Evidence:
         first = self._has_term[:FIRST].copy()
         for column in np.flatnonzero(~first.all(axis=0)).tolist():
             term, rows = self._terms[column], np.flatnonzero(~first[:, column]).tolist()
-            if _has_form(term, "".join([self._whole[row] for row in rows])):
-                first[rows, column] = [_has_form(term, self._whole[row]) for row in rows]
+            if has_form(term, "".join([self._whole[row] for row in rows])):
+                first[rows, column] = [has_form(term, self._whole[row]) for row in rows]
         for number, code in enumerate(self._codes):
             of_code = np.isin(self._terms, content_terms(code.text))
             first |= self._has_code[:FIRST, number, None] & of_code
         return first
 
+    def is_said_by_label(self) -> bool:
+        """Whether the first row has a name of the question and says by a label what is asked."""
+        says, (title, text) = self._ranking.says, self._ranking.texts[0]
+        if not (says and self._leads) or self._is_strange:
+            return False
+        codes = (c.text for c, has in zip(self._codes, self._has_code[0], strict=True) if has)
+        return says(next(codes, title), text)
+
     def _most(self, *, row_says_nothing: bool) -> float:
         """Answerability at most, where the first row says nothing of its names, or something."""
         texts, question = self._ranking.texts, self._ranking.question
         is_spelt = np.array([bool(code.parts) for code in self._codes], bool)  # no number, no day
-        is_strange = is_spelt.any() and not self._has_code[:FIRST, is_spelt].any()
+        is_strange = bool(is_spelt.any() and not self._has_code[:FIRST, is_spelt].any())
         written = " ".join((*self._whole[:FIRST], *self._ranking.ranking.ids(FIRST)))
-        is_strange |= any(year not in written for year in _YEAR.findall(question))
-        is_strange |= row_says_nothing and not says_who_or_when(*texts[0], question)
-        if is_strange:
+        self._is_strange = is_strange or any(y not in written for y in _YEAR.findall(question))
+        if row_says_nothing or self._is_strange:
             return math.nextafter(ABSTAIN_BELOW, 0)
         counts = self._has_term[:FIRST].sum(axis=1)
         rows = np.flatnonzero(counts == counts.max(initial=0)).tolist()
@@ -432,24 +445,6 @@ class Evidence:
             is_plain = term.isalpha() and any(_has_piece(form, text) for form in forms)
             are_big[number] = not is_plain and small.isdisjoint(forms)
         return are_big
-
-
-def _is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -> bool:
-    """Whether a question has nothing but codes."""
-    if any(word.isalpha() and word in terms for word in question.split()):
-        return False  # an ordinary word
-    of_codes = {term for code in codes for term in content_terms(code.text)}
-    return bool(codes) and of_codes.issuperset(terms)
-
-
-def _has_form(term: str, text: str) -> bool:
-    """Whether a text of `_between_blanks` has a word in another form: "inspection", "inspected"."""
-    if len(term) < 4 or not term.isalpha():
-        return False
-    stem = f" {term[: max(4, len(term) - 3)]}"
-    if f"{term} " in text or any(f" {term[at:]} " in text for at in range(2, len(term) - 4)):
-        return True
-    return stem in text and any(len(rest.partition(" ")[0]) <= 6 for rest in text.split(stem)[1:])
 
 
 def _has_piece(word: str, text: str) -> bool:

@@ -1,29 +1,26 @@
 """What becomes of a route's ranking: what the question's wording asks for, and near-duplicates.
 
 No arm knows that a code names one thing: to an encoder E-9140 is near E-2207, and to BM25 it is one
-word among others. Here the few passages that have it come first, on every route. Wording also says
-which kind of value is asked for: an amount, a size, an age, somebody's name.
+word among others. Here the few passages that have it come first, on every route.
 
 Copies of a page fill a reply and add nothing to the first, so of passages with near vectors that
 say the same (see `are_copies`), one keeps its rank.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wye.backends.notations import IS_DAY, WITHIN, Code, codes_in, notations, phrases
+from wye.backends.notations import WITHIN, Code, codes_in, notations, phrases
 from wye.backends.numerics import products_of_all
 from wye.backends.text import (
     are_copies,
-    cells_of,
     content_terms,
     entity_key,
-    folded_words,
     title_keys,
     without_request,
     words_as_written,
@@ -416,78 +413,18 @@ def fold(
     return replace(ranking, hits=tuple(ordered[:depth])), repeats
 
 
-_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
-_WHEN = re.compile(r"\b(?:when|until|expires?|deadline)\b", re.IGNORECASE)
-_FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
-_OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when)\b", re.IGNORECASE)
-_KEY = re.compile(r"[\d.]+([a-z]+)|(\+)\d+")
+def is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) -> bool:
+    """Whether a question has nothing but codes."""
+    has_word = any(word.isalpha() and word in terms for word in question.split())
+    of_codes = {term for code in codes for term in content_terms(code.text)}
+    return bool(codes) and not has_word and of_codes.issuperset(terms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of value.
-
-    Attributes:
-        question: Finds what asks for one.
-        units: Units of numbers that are one, as notations have them; "+" is a telephone's.
-        words: Words beside which numbers are.
-    """
-
-    question: re.Pattern[str]
-    units: frozenset[str]
-    words: frozenset[str]
-
-
-def _kind(question: str, units: str, words: str) -> _Kind:
-    pattern = re.compile(rf"\b(?:{question})\b", re.IGNORECASE)
-    return _Kind(pattern, frozenset(units.split()), frozenset(words.split()))
-
-
-_LENGTHS = "mm cm m km"
-_OF_LENGTHS = "depth feet foot ft height inch inches length metres meters miles width yards"
-_SPANS = "day days hour hours month months week weeks year years"
-_AGES = f"{_SPANS} age aged born built founded old since until"
-_KINDS = (
-    _kind("how (?:tall|deep|wide)|height", _LENGTHS, _OF_LENGTHS),
-    _kind("how long", f"{_LENGTHS} h min sec", f"{_OF_LENGTHS} {_AGES} minutes seconds"),
-    _kind("how old", "", _AGES),
-    _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
-    _kind("litres|liters", "l ml", "litres liters"),
-    _kind(
-        "(?:tele)?phone|extension|mobile",
-        "+",
-        "call dial ext extension handy mobile natel number phone ring tel telefon telephone",
-    ),
-    _kind(
-        "costs?|prices?|priced|pay|paid|premium|salary|wages?|earns?|rent|fees?|how much money|"
-        "how much (?:is|was|are|were|does|did|do|will)",
-        "eur usd gbp percent",
-        "amount amounts budget charge chf cost costs dkk fee fees free kr nok paid pay pence pln "
-        "premium price prices quid rate rent salary sek sum total wage wages",
-    ),
-)
-
-
-def lacks_value(question: str, texts: Iterable[str]) -> bool:
-    """Whether a question asks for a kind of value that none of some texts has.
-
-    False for a question for anything else, such as a person or a day.
-    """
-    if _OTHER.search(question):
+def has_form(term: str, text: str) -> bool:
+    """Whether words between blanks have one in another form: "inspection", "inspected"."""
+    if len(term) < 4 or not term.isalpha():
         return False
-    kind = next((kind for kind in _KINDS if kind.question.search(question)), None)
-    return kind is not None and not any(_has_value(kind, text) for text in texts)
-
-
-def _has_value(kind: _Kind, text: str) -> bool:
-    units = {key[1] or key[2] for key in map(_KEY.fullmatch, notations(text)) if key}
-    has_word = any(map(str.isdigit, text)) and not kind.words.isdisjoint(folded_words(text))
-    return has_word or not kind.units.isdisjoint(units)
-
-
-def says_who_or_when(title: str, text: str, question: str) -> bool:
-    """Whether a question asks who, or when of a number, and a row has a full name, or a day."""
-    if _WHEN.search(question) and any(map(str.isdigit, question)):
-        return any(map(IS_DAY.fullmatch, {*notations(text)}.difference(notations(question))))
-    names = filter(_FULL_NAME.fullmatch, [title, *(value for _, value in cells_of(text))])
-    return bool(_WHO.search(question)) and any(name not in question for name in names)
+    stem = f" {term[: max(4, len(term) - 3)]}"
+    if f"{term} " in text or any(f" {term[at:]} " in text for at in range(2, len(term) - 4)):
+        return True
+    return any(len(rest.partition(" ")[0]) <= 6 for rest in text.split(stem)[1:])

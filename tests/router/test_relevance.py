@@ -130,15 +130,18 @@ def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
     assert (of_answer(found, "beside"), of_answer(found, "joint")) == (1, 1)
 
 
-def judged(question: str, texts: list[tuple[str, str]]) -> Judgement:
-    """By curves that believe nothing."""
+def doubter() -> RelevanceModel:
+    """Its curves believe nothing."""
     flat = Curve(np.zeros(1), np.zeros(1), 0.0)
     passages, answers = (
         dict.fromkeys(ROUTES, CurveSum(-9.0, dict.fromkeys(names, flat)))
         for names in (PASSAGE_EVIDENCE, ANSWER_EVIDENCE)
     )
-    doubter = replace(model(), passages=passages, answers=answers)
-    return doubter.judge([RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)])[0]
+    return replace(model(), passages=passages, answers=answers)
+
+
+def judged(question: str, texts: list[tuple[str, str]]) -> Judgement:
+    return doubter().judge([RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)])[0]
 
 
 def test_a_code_alone_is_answered_however_it_is_written_where_a_passage_has_it() -> None:
@@ -215,6 +218,32 @@ def test_a_row_with_a_name_may_say_who_when_or_what_it_is() -> None:
     assert believed("When does loan K-17 run out?", [dated]) >= ABSTAIN_BELOW
     assert believed("What is on trolley K-17?", [row]) >= ABSTAIN_BELOW
     assert believed("Price K-17", [row]) < ABSTAIN_BELOW
+
+
+def test_what_a_label_of_the_row_with_the_name_says_is_not_absent() -> None:
+    asked = list[str]()
+
+    def says(name: str, text: str) -> bool:
+        asked.append(f"{name} in {text}")
+        return True
+
+    def answerability(question: str, *texts: tuple[str, str]) -> float:
+        known = RouteRanking(question, Route.DENSE, ranking(*[0.1] * len(texts)), texts, says=says)
+        return doubter().judge([known])[0].answerability or 0.0
+
+    call, page = ("Nordvik", "call: K-17; berth: Quay 7"), ("K-17", "Of the K-17 nothing is known.")
+    assert answerability("K-17 belongs to which ship?", call, page) == ABSTAIN_BELOW
+    assert answerability("Where does Nordvik moor?", call, page) == ABSTAIN_BELOW
+    assert asked == [f"{name} in {call[1]}" for name in ("K-17", "Nordvik")]
+    assert answerability("Which berth has K-17?", call) == ABSTAIN_BELOW
+    for question in (
+        "Where does Nordvik moor in 2030?",
+        "Where moors K-18?",
+        "Where does Ida sit?",
+    ):
+        assert answerability(question, call, page) < ABSTAIN_BELOW
+    assert answerability("Where does K-17 moor?", page, call) < ABSTAIN_BELOW
+    assert len(asked) == 2
 
 
 def test_the_name_of_a_file_says_what_its_rows_are() -> None:

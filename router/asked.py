@@ -1,0 +1,126 @@
+"""What a question asks for, and whether the row of a table says it.
+
+The wording tells which kind of value is asked for: an amount, a size, an age, somebody's name, a
+day. A row may also say it by another word: "PC-2041 belongs to which ship?" asks for its "vessel".
+No words tell that from what a row does not say. But an encoder that knows paraphrases puts "the
+vessel of PC-2041" near that question, and all labels of the row far from "Who built PC-2041?".
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wye.backends.notations import IS_DAY, notations
+from wye.backends.text import cells_of, folded_words
+from wye.backends.types import Float32
+from wye.featurizer.encoder_files import DEFAULT_ENCODER
+
+if TYPE_CHECKING:
+    from wye.router.batch import Models
+
+# Where a label says what is asked; at .75 thrice as many near misses pass, and few questions more.
+LEAST_COSINE = 0.77
+# Labels that are compared with their name; all would take thrice the time, and tell no more.
+_NEAREST = 2
+# What finds questions -> which sign an answer to them has.
+_SIGNS = (
+    (re.compile(r"\b(?i:when|until|deadline|how (?:long|many|much|old)|year)\b"), str.isdigit),
+    (re.compile(r"\b(?i:who|whom|whose|where)\b"), str.isalpha),
+)
+_WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
+_WHEN = re.compile(r"\b(?:when|until|expires?|deadline)\b", re.IGNORECASE)
+_FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
+_OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when)\b", re.IGNORECASE)
+_KEY = re.compile(r"[\d.]+([a-z]+)|(\+)\d+")
+
+
+class _Kind(NamedTuple):
+    """What asks for a kind of value, its units ("+" of telephones), words beside its numbers."""
+
+    question: re.Pattern[str]
+    units: frozenset[str]
+    words: frozenset[str]
+
+
+def _kind(question: str, units: str, words: str) -> _Kind:
+    pattern = re.compile(rf"\b(?:{question})\b", re.IGNORECASE)
+    return _Kind(pattern, frozenset(units.split()), frozenset(words.split()))
+
+
+_LENGTHS = "mm cm m km"
+_OF_LENGTHS = "depth feet foot ft height inch inches length metres meters miles width yards"
+_SPANS = "day days hour hours month months week weeks year years"
+_AGES = f"{_SPANS} age aged born built founded old since until"
+_KINDS = (
+    _kind("how (?:tall|deep|wide)|depth|draught|height|width", _LENGTHS, _OF_LENGTHS),
+    _kind("how long", f"{_LENGTHS} h min sec", f"{_OF_LENGTHS} {_AGES} minutes seconds"),
+    _kind("how old", "", _AGES),
+    _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
+    _kind("litres|liters", "l ml", "litres liters"),
+    _kind(
+        "(?:tele)?phone|extension|mobile",
+        "+",
+        "call dial ext extension handy mobile natel number phone ring tel telefon telephone",
+    ),
+    _kind(
+        "costs?|prices?|priced|pay|paid|premium|salary|wages?|earns?|rent|fees?|how much money|"
+        "how much (?:is|was|are|were|does|did|do|will)",
+        "eur usd gbp percent",
+        "amount amounts budget charge chf cost costs dkk fee fees free kr nok paid pay pence pln "
+        "premium price prices quid rate rent salary sek sum total wage wages",
+    ),
+)
+
+
+def lacks_value(question: str, texts: Iterable[str]) -> bool:
+    """Whether a question asks for a kind of value, no person or day, that none of texts has."""
+    kind = _kind_asked(question)
+    return kind is not None and not any(_has_value(kind, text) for text in texts)
+
+
+def _kind_asked(question: str) -> _Kind | None:
+    kinds = (kind for kind in _KINDS if kind.question.search(question))
+    return None if _OTHER.search(question) else next(kinds, None)
+
+
+def _has_value(kind: _Kind, text: str) -> bool:
+    units = {key[1] or key[2] for key in map(_KEY.fullmatch, notations(text)) if key}
+    has_word = any(map(str.isdigit, text)) and not kind.words.isdisjoint(folded_words(text))
+    return has_word or not kind.units.isdisjoint(units)
+
+
+def says_who_or_when(title: str, text: str, question: str) -> bool:
+    """Whether a question asks who, or when of a number, and a row has a full name, or a day."""
+    if _WHEN.search(question) and any(map(str.isdigit, question)):
+        return any(map(IS_DAY.fullmatch, {*notations(text)}.difference(notations(question))))
+    names = filter(_FULL_NAME.fullmatch, [title, *(value for _, value in cells_of(text))])
+    return bool(_WHO.search(question)) and any(name not in question for name in names)
+
+
+def labels_for(question: str, text: str) -> tuple[str, ...]:
+    """Labels of the cells of a row whose values may be what a question asks for."""
+    kind, labels = _kind_asked(question), dict[str, None]()
+    signs = [is_sign for asks, is_sign in _SIGNS if asks.search(question)]
+    for label, value in cells_of(text):
+        is_kind = kind is not None and _has_value(kind, f"{label}: {value}")
+        if kind and is_kind and "+" in kind.units:  # a telephone, whatever its label calls it
+            labels |= dict.fromkeys(map(str.lower, kind.question.findall(question)))
+        if is_kind >= bool(kind) and all(any(map(is_sign, value)) for is_sign in signs):
+            labels[" ".join(folded_words(label))] = None
+    return tuple(labels)
+
+
+def says_by_label(models: "Models", question: str, vector: Float32, name: str, text: str) -> bool:
+    """Whether a label of a row with a name is nearly what a question with some vector asks for."""
+    labels, analyser = labels_for(question, text), models.analyser
+    if not labels or analyser.settings.encoder.model != DEFAULT_ENCODER:
+        return False
+    pieces = [f"the {label}, " for label in labels]
+    ends = np.cumsum([*map(len, pieces)]).tolist()
+    spans = [(end - len(piece), end - 2) for piece, end in zip(pieces, ends, strict=True)]
+    (encoded,) = analyser.encode_with_states(["".join(pieces)])
+    order = np.argsort(-(analyser.encode_parts(encoded, spans) @ vector), kind="stable")
+    phrases = [f"the {labels[at]} of {name}" for at in order[:_NEAREST].tolist()]
+    return bool((analyser.encode_questions(phrases) @ vector).max() >= LEAST_COSINE)

@@ -1,0 +1,125 @@
+"""What a question asks for, and whether a row says it."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wye.backends.types import Float32
+from wye.featurizer.analyser import AnalyserSettings
+from wye.featurizer.encoder import EncodedText, EncoderSettings
+from wye.featurizer.encoder_files import DEFAULT_ENCODER
+from wye.featurizer.types import Span
+from wye.router.asked import labels_for, lacks_value, says_by_label, says_who_or_when
+
+SAID = {
+    "How tall is the crane at gate 3?": "The crane stands at gate 3. It is 14 m tall.",
+    "How long is the boat?": "length: 9.2; berth: K2",
+    "how long is the course": "The course takes 3 days.",
+    "How old is Ember?": "Ember was born in 2019.",
+    "How heavy is the bell?": "The bell: 420 kg.",
+    "How many litres does the tank hold?": "The tank holds 900 l.",
+    "What is Ilse Ohm's phone number?": "Ilse Ohm; ext.: 2044",
+    "the mobile of Ilse Ohm": "Ilse Ohm, +31 6 1234 5678",
+    "What does the crane cost?": "The crane was ordered for 12.500 €.",
+    "price of the bell": "The bell is 30,000 kr.",
+}
+
+
+@pytest.mark.parametrize(("question", "text"), SAID.items())
+def test_a_value_of_the_kind_that_is_asked_for(question: str, text: str) -> None:
+    assert not lacks_value(question, ["Of something else.", text])
+    others = (
+        "Gate 3 opens at 7:30, by the boat, the bell, the tank, the course, Ember and Ilse Ohm."
+    )
+    assert lacks_value(question, [others])
+
+
+@pytest.mark.parametrize(
+    "question", ["Who paid for the crane?", "When does the price rise?", "How high is the share?"]
+)
+def test_a_question_for_anything_else_lacks_no_value(question: str) -> None:
+    assert not lacks_value(question, ["The crane."])
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "question", "is_one"),
+    [
+        ("K-12", "holder: Ilse Ohm; copies: 2", "who has K-12", True),
+        ("Ilse Ohm", "ext: 2044", "Whose extension is 2044?", True),
+        ("Ilse Ohm", "ext: 2044", "Who manages Ilse Ohm?", False),
+        ("K-12", "holder: Ilse Ohm; copies: 2", "Where is K-12?", False),
+        ("K-12", "room: B2; copies: 2", "Who has K-12?", False),
+        ("K-12", "room: B2; ends: 9 May 2031", "When does loan K-12 run out?", True),
+        ("K-12", "room: B2; ends: 9 May 2031", "When did K-12 begin, by 9 May 2031?", False),
+        ("Ilse Ohm", "room: B2; joined: 9 May 2031", "When was Ilse Ohm born?", False),
+    ],
+)
+def test_who_or_when_a_row_says(title: str, text: str, question: str, is_one: bool) -> None:
+    assert says_who_or_when(title, text, question) is is_one
+
+
+CALL = "vessel: Nordvik; berth: Quay 7; arrived: 4 May 2031; master: Sigrid Aune; fee: 90 €; ext: 3"
+
+
+@pytest.mark.parametrize(
+    ("question", "labels"),
+    [
+        ("K-12 belongs to which ship?", ("vessel", "berth", "arrived", "master", "fee", "ext")),
+        ("When did K-12 come in?", ("berth", "arrived", "fee", "ext")),
+        ("Who captained K-12?", ("vessel", "berth", "arrived", "master")),
+        ("What does K-12 cost?", ("fee",)),
+        ("What is the phone of K-12?", ("phone", "ext")),
+        ("How tall is K-12?", ()),
+    ],
+)
+def test_labels_of_values_that_may_be_what_is_asked_for(
+    question: str, labels: tuple[str, ...]
+) -> None:
+    assert labels_for(question, CALL) == labels
+
+
+class Paraphraser:
+    """An analyser to which a ship is a vessel, and that puts whatever it encodes in `asked`."""
+
+    def __init__(self, model: str = DEFAULT_ENCODER) -> None:
+        self.settings, self.asked = AnalyserSettings(encoder=EncoderSettings(model)), list[str]()
+
+    def encode_questions(self, texts: Sequence[str]) -> Float32:
+        self.asked += texts
+        return np.array([[1, 0] if "vessel" in t or "ship" in t else [0, 1] for t in texts], "f4")
+
+    def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
+        self.asked += texts
+        return [EncodedText(text, np.zeros(2, "f4"), np.zeros((1, 2), "f4"), ()) for text in texts]
+
+    def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
+        pieces = [encoded.text[start:end] for start, end in spans]
+        assert pieces == encoded.text.removesuffix(", ").split(", ")
+        return np.array([[1, 0] if "vessel" in piece else [0, 1] for piece in pieces], "f4")
+
+
+def says(question: str, analyser: Paraphraser) -> bool:
+    (vector,) = Paraphraser().encode_questions([question])
+    models: Any = SimpleNamespace(analyser=analyser)
+    return says_by_label(models, question, vector, "K-12", CALL)
+
+
+def test_a_row_says_by_a_label_what_is_asked_for_by_another_word() -> None:
+    analyser = Paraphraser()
+    assert says("K-12 belongs to which ship?", analyser)
+    assert analyser.asked == [
+        "the vessel, the berth, the arrived, the master, the fee, the ext, ",
+        "the vessel of K-12",
+        "the berth of K-12",
+    ]
+    assert not says("Which ship costs as much as K-12?", Paraphraser())
+    assert not says("K-12 belongs to which ship?", Paraphraser("another"))
+
+
+def test_nothing_is_encoded_where_no_value_may_be_what_is_asked_for() -> None:
+    analyser = Paraphraser()
+    assert not says("How tall is the ship K-12?", analyser)
+    assert not analyser.asked
