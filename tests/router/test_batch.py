@@ -71,6 +71,19 @@ def test_a_forecast_walks_no_graph_and_its_list_serves_again(arms: FakeArms, bat
     assert [name for name, _, _ in arms.log] == ["dense", "lexical"]
 
 
+def test_time_is_that_of_these_questions_alone(batch: Batch) -> None:
+    batch.search(Route.DENSE, [1], 2)
+    seconds = [{*own} for own in batch.seconds]
+    assert seconds == [{"encoding"}, {"encoding", "dense"}, {"encoding"}]
+
+
+def test_only_what_the_graph_was_asked_is_explained(batch: Batch) -> None:
+    (ranking,) = batch.search(Route.GRAPH, [0], 3)
+    assert batch.explain(0, ranking) is not None
+    assert batch.explain(1, ranking) is None
+    assert [("explaining" in seconds) for seconds in batch.seconds[:2]] == [True, False]
+
+
 class Hashed(FakeAnalyser):
     """Gives questions vectors of the library's kind."""
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import (
@@ -100,6 +102,19 @@ def test_nothing_found_is_zero_everywhere() -> None:
     assert not signals([empty], OTHERS).any()
     nothing = {arm: ranking(arm) for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH)}
     assert not signals([ArmResults(QUERY, (), nothing)], OTHERS).any()
+
+
+def test_the_cheap_ones_need_no_walk() -> None:
+    early = replace(FULL, rankings=LISTS)
+    assert np.array_equal(signals([early], CHEAP_SIGNALS), signals([FULL], CHEAP_SIGNALS))
+
+
+def test_the_scale_of_an_arm_does_not_matter() -> None:
+    rankings = dict(FULL.rankings)
+    for arm in (Route.LEXICAL, Route.GRAPH):
+        hits = rankings[arm].hits
+        rankings[arm] = ranking(arm, *((hit.id, hit.score * 1e-3) for hit in hits))
+    assert signals([ArmResults(QUERY, SEEDS, rankings)], ALL) == pytest.approx(signals([FULL], ALL))
 
 
 def test_names_are_unique_and_chosen_in_any_order() -> None:
@@ -257,6 +272,20 @@ def test_entropy_is_1_where_all_are_alike() -> None:
     alike = ranking(Route.DENSE, *dict.fromkeys("abcde", 0.5).items())
     found = text_signals_of(ArmResults(TEXT_QUERY, rankings={Route.DENSE: alike}))
     assert found["text_dense_entropy"] == pytest.approx(1)
+
+
+@given(st.lists(st.floats(0, 1, width=16), min_size=1, max_size=12), st.floats(0.25, 8))
+def test_the_scale_of_the_lexical_arm_does_not_matter(scores: list[float], by: float) -> None:
+    falling = sorted(scores, reverse=True)
+    hits = {f"p{place}": score + 0.1 for place, score in enumerate(falling)}
+    larger = {id_: score * by for id_, score in hits.items()}
+    one, other = (
+        text_signals_of(
+            ArmResults(TEXT_QUERY, rankings={Route.LEXICAL: ranking(Route.LEXICAL, *each.items())})
+        )
+        for each in (hits, larger)
+    )
+    assert one == pytest.approx(other)
 
 
 def test_groups_are_of_signals_that_there_are() -> None:

@@ -141,6 +141,27 @@ def test_thanks_are_not_searched_beside_questions_that_are(arms: FakeArms, route
 
 
 @pytest.mark.parametrize(
+    ("fusion", "route", "asked"),
+    [
+        (FusionSettings("rrf", s=0.0), Route.FUSION, ["dense"]),  # what weighs nothing is left out
+        (FusionSettings(), Route.FUSION, ["dense", "lexical", "graph"]),
+        (FusionSettings(), Route.HYBRID, ["dense", "lexical"]),
+    ],
+)
+def test_fusion_asks_the_arms_that_it_weighs(
+    arms: FakeArms, fusion: FusionSettings, route: Route, asked: list[str]
+) -> None:
+    (reply,) = gateway(arms, fusion=fusion).search(["one"], Ask(route, 2))
+    assert [name for name, _, _ in arms.asked] == asked
+    assert (reply.route, {*reply.arms}, len(reply.ranking.hits)) == (route, {*asked}, 2)
+
+
+def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
+    (reply,) = gateway(arms).search(["one"], Ask(Route.DENSE, 4, {"any": 1}))
+    assert [hit.id for hit in reply.ranking.hits] == ["p1", "p2", "p3"]
+
+
+@pytest.mark.parametrize(
     ("questions", "k", "says"),
     [
         (["one"], 0, "k is 0"),
@@ -210,6 +231,22 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     assert [COLUMNS[place] for place in known] == ["word_length_max", "seed_count", "dense_best"]
     stages = {"parsing", "features", "encoding", "dense", "seeds", "routing"}
     assert {*replies[0].seconds} == stages
+
+
+class ByText(ByCorpus):
+    """Looks at the dense list alone, for which nothing is parsed."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("dense_best",)
+
+
+def test_an_explanation_has_trees_though_the_router_parses_nothing(arms: FakeArms) -> None:
+    words = FakeAnalyser()
+    made = Gateway(arms.snapshot, FakeModels(words, ByText()), BY_RANK)
+    assert made.decide(["one"])[0].trees == ()
+    assert words.calls == [("encode", 1)]
+    assert made.decide(["one"], Ask(explain=True))[0].trees == ("(ROOT (X one))",)
 
 
 def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> None:
@@ -334,6 +371,16 @@ def test_every_hit_has_a_relevance_whatever_the_route_and_number_asked_for(
     assert one.ranking.hits == whole.ranking.hits[:1]
     assert one.answerability == whole.answerability
     assert all(0 < own < 1 for own in whole.relevance)
+
+
+def test_what_is_not_likely_enough_is_left_out() -> None:
+    judged = gateway(FakeArms(7), relevance=model())
+    whole = judged.search(["Which passage?"], Ask(Route.DENSE, 7))[0]
+    least = sorted(whole.relevance)[3]
+    (reply,) = judged.search(["Which passage?"], Ask(Route.DENSE, 7, min_relevance=least))
+    assert [hit.rank for hit in reply.ranking.hits] == list(range(1, len(reply.relevance) + 1))
+    assert reply.relevance == tuple(own for own in whole.relevance if own >= least)
+    assert reply.answerability == whole.answerability
 
 
 @pytest.mark.parametrize("route", FURTHER)

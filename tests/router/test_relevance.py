@@ -324,7 +324,22 @@ def test_an_answer_is_given_doubted_or_refused(
     assert answered(answerability, bound) == verdict
 
 
-COSINE = PASSAGE_EVIDENCE.index("cosine")
+COLUMNS, COSINE = len(PASSAGE_EVIDENCE), PASSAGE_EVIDENCE.index("cosine")
+
+
+@given(
+    st.lists(st.floats(-2, 2), min_size=COLUMNS, max_size=COLUMNS),
+    st.integers(0, COLUMNS - 1),
+    st.floats(0, 2),
+)
+def test_more_evidence_never_makes_a_passage_less_likely(
+    values: list[float], column: int, more: float
+) -> None:
+    one = np.array([values])
+    other = one.copy()
+    other[0, column] += more
+    own = curves(PASSAGE_EVIDENCE)
+    assert own(other)[0] >= own(one)[0]
 
 
 def test_unknown_evidence_adds_what_is_said_of_it() -> None:

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pytest
 
 from tests.router.fakes import FakeAnalyser, FakeArms, FakeModels
-from wye.backends.types import RankedHit, Ranking
+from wye.backends.types import Query, RankedHit, Ranking
 from wye.featurizer.encoder import EncodedText
 from wye.router.batch import Batch
 from wye.router.fusion import FusionSettings
 from wye.router.step_search import InnerResult, StepSearch, StepSettings, SubQuestion
+from wye.router.types import Route
 
 QUESTION = "who leads the land of Bo"
 PHRASE = (10, 24)
@@ -98,12 +99,38 @@ def test_names_of_one_place_are_encoded_together(search: StepSearch, words: ByWo
         assert one.vector.tolist() == pytest.approx(_unit(*expected), rel=1e-5)
 
 
+def test_all_names_of_a_place_make_one_question(search: StepSearch, words: ByWord) -> None:
+    (found,) = search([_with(PHRASE, "Ann", "Cyrus", "Dionysus", kind="joint")])
+    (text,) = words.encode_with_states(["who leads Ann, Cyrus"])
+    assert found.vector.tolist() == pytest.approx(text.vector.tolist(), rel=1e-5)
+
+
+def test_names_of_several_places_move_the_question_each(search: StepSearch, words: ByWord) -> None:
+    puts = ((VERB, ("Ann",)), (NAME, ("Cyrus", "Bob")))
+    (found,) = search([SubQuestion(QUESTION, (0, len(QUESTION)), "joint", puts)])
+    assert words.calls == [("encode", 2)]
+    own = search.batch.encoded[QUESTION].vector
+    texts = ["who Ann the land of Bo", "who leads the land of Cyrus, Bob"]
+    one, two = (text.vector - own for text in words.encode_with_states(texts))
+    assert found.vector.tolist() == pytest.approx(_unit(*(own + one + two)), rel=1e-5)
+
+
 def test_a_phrase_with_names_is_moved_by_them(search: StepSearch, words: ByWord) -> None:
     (found,) = search([SubQuestion(QUESTION, PHRASE, "phrase", ((NAME, ("Ann", "Cyrus")),))])
     assert words.calls == [("encode", 1)]
     phrase, name, listed = np.array(_unit(11 / 4, 5 / 4)), _unit(2, 5), _unit(4, 5)
     expected = phrase + 2 / 14 * (np.array(listed) - name)
     assert found.vector.tolist() == pytest.approx(_unit(*expected), rel=1e-5)
+
+
+def test_one_name_is_left_to_the_text_arms_among_what_may_have_it(search: StepSearch) -> None:
+    arms = cast("FakeArms", search.batch.arms)
+    (found,) = search([_with(PHRASE, "Ann")])
+    assert {name for name, _, _ in arms.log} == {Route.DENSE, Route.LEXICAL}
+    lexical = {
+        hit.id for hit in arms.lexical.search([Query("", np.zeros(2, np.float32))], 3)[0].hits
+    }
+    assert {hit.id for hit in found.ranking.hits} <= {"p0", *lexical}
 
 
 def test_words_of_the_question_may_stand_alone(search: StepSearch, words: ByWord) -> None:

@@ -248,6 +248,20 @@ def test_bounds_hold(searches: int, passages: int, most: int, levels: int, least
         assert all(len(step.candidates) <= max(most, 4) for step in found.chain)
 
 
+@given(st.integers(1, 30), st.sampled_from([NESTED, COMPARED]))
+def test_names_are_put_in_where_a_search_has_them(searches: int, question: str) -> None:
+    names = Names({f"p{n}": [f"Name {n:02}", f"Other {n:02}"] for n in range(40)})
+    search = MadeUp()
+    (found,) = _answer([question], search, names, settings=StepSettings(searches=searches))
+    asked = [text for texts in search.asked for text in texts]
+    used = {one.name for step in found.chain for one in step.candidates if one.put_in}
+    for step in found.chain:
+        for one in step.candidates:
+            # A name may be put in for another phrase, and not for this one.
+            is_asked = any(one.name in text for text in asked)
+            assert one.put_in == is_asked or (is_asked and one.name in used)
+
+
 HOSTILE = st.one_of(
     st.text(max_size=100),
     st.sampled_from(
@@ -340,6 +354,37 @@ def test_a_long_question_without_a_plan_is_asked_with_names_behind_it() -> None:
     nothing = Names({f"p{n}": [] for n in range(40)})
     (same,) = step_through(plans, search, whole, nothing, DEPTH, settings=settings).values()
     assert same == StepsResult(search.find(PLAIN).ranking)
+
+
+def _over(ranking: Ranking) -> StepsResult:
+    """The result where every search finds the same."""
+    base = InnerResult(ranking, np.ones(2, np.float32))
+    plans = {NESTED: PLANS[NESTED]}
+    found = step_through(
+        plans, lambda texts: [base] * len(texts), lambda: {NESTED: base}, Names(), 3
+    )
+    return found[NESTED]
+
+
+def test_an_inner_route_that_finds_nothing() -> None:
+    found = _over(Ranking("fusion", (), 0, "nothing to search"))
+    assert (found.ranking.hits, found.ranking.degraded) == ((), "nothing to search")
+
+
+def test_dates_stand_for_dates_alone() -> None:
+    names = Names({f"p{n}": ["May 1865", "Jean Sibelius"] for n in range(40)})
+    for wanted, expected in (("person", "Jean Sibelius"), ("date", "May 1865")):
+        plan = Plan((replace(COMPOSER, wanted=wanted),))
+        search = MadeUp()
+        plans, whole = {NESTED: plan}, search.whole([NESTED])
+        (found,) = step_through(plans, search, whole, names, 3).values()
+        assert [one.name for one in found.chain[0].candidates] == [expected]
+        assert search.asked[-1] == [NESTED.replace(COMPOSER_PHRASE, expected)] * 2
+
+
+def test_hits_of_an_unfused_route_have_no_other_source() -> None:
+    (hit,) = _over(Ranking("dense", (RankedHit("p1", 1.0, 1),), 1)).ranking.hits
+    assert [source.retriever for source in hit.sources] == ["steps"]
 
 
 @pytest.mark.parametrize(
