@@ -299,6 +299,14 @@ class Ranking:
         return np.array([hit.score for hit in self.hits], np.float64)
 
 
+class TextScorer(Protocol):
+    """A model that scores texts for a question, such as a cross-encoder."""
+
+    def score(self, question: str, texts: Sequence[str]) -> Float32:
+        """(n,) how well each of n texts fits a question; higher is better."""
+        ...
+
+
 class Retriever(Protocol):
     """One way of ranking the passages of one index version, for batches of queries."""
 

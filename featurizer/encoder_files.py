@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wye.featurizer.errors import ModelError
+from wye.featurizer.errors import ModelError, UnsupportedModelError
 from wye.featurizer.imports import ImportingWithout
 from wye.featurizer.types import Float32
 
@@ -96,13 +96,6 @@ def require_official(folder: Path, digest: str, expected: str, package: str) -> 
         )
 
 
-def _unsupported(folder: Path, reason: str) -> ModelError:
-    return ModelError(
-        f"The encoder in {folder} is of another kind than Wye runs: {reason}. Take one whose model "
-        "is BERT, RoBERTa or XLM-R, with mean or CLS pooling, as those of BGE and E5."
-    )
-
-
 def _read(file: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return content
@@ -112,12 +105,12 @@ def read_config(folder: Path) -> tuple[Path, str, dict[str, Any]]:
     """The folder of the transformer, its pooling, and its config.json.
 
     Raises:
-        ModelError: The graph below does not compute this; says why.
+        UnsupportedModelError: The graph below does not compute this; says why.
     """
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise _unsupported(folder, f"its modules are {', '.join(kinds)}")
+        raise UnsupportedModelError(f"its modules are {', '.join(kinds)}")
     config = _read(folder / modules[1]["path"] / "config.json")
     pooling = config.get("pooling_mode") or "+".join(
         re.sub("^pooling_mode_|_tokens?$", "", name)
@@ -125,12 +118,12 @@ def read_config(folder: Path) -> tuple[Path, str, dict[str, Any]]:
         if name.startswith("pooling_mode_") and is_on
     )
     if pooling not in ("mean", "cls"):
-        raise _unsupported(folder, f"its pooling is '{pooling}'")
+        raise UnsupportedModelError(f"its pooling is '{pooling}'")
     home = folder / modules[0]["path"]
     architecture = _read(home / "config.json")
     for name, allowed in _ALLOWED.items():
         if architecture.get(name) not in allowed:
-            raise _unsupported(folder, f"its {name} is '{architecture.get(name)}'")
+            raise UnsupportedModelError(f"its {name} is '{architecture.get(name)}'")
     return home, str(pooling), architecture
 
 
@@ -140,7 +133,7 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> "tuple[Tokenizer, i
     from tokenizers import Tokenizer  # noqa: PLC0415
 
     if not (home / "tokenizer.json").is_file():
-        raise _unsupported(home, "it has no tokenizer.json")
+        raise UnsupportedModelError("it has no tokenizer.json")
     tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -148,7 +141,7 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> "tuple[Tokenizer, i
     for file in home.glob("sentence_*.json"):
         options |= _read(file)
     if options.get("do_lower_case"):
-        raise _unsupported(home, "it lowercases texts before tokenising them")
+        raise UnsupportedModelError("it lowercases texts before tokenising them")
     length = options.get("max_seq_length")
     if length is None and (home / "tokenizer_config.json").is_file():
         length = _read(home / "tokenizer_config.json").get("model_max_length")
@@ -162,7 +155,7 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
     The safetensors library copies every tensor; here float32 tensors are views of the mapped file.
     """
     if not file.is_file():
-        raise _unsupported(file.parent, "its weights are not in one file, model.safetensors")
+        raise UnsupportedModelError("its weights are not in one file, model.safetensors")
     with file.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
     begin = 8 + int.from_bytes(mapped[:8], "little")

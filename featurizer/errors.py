@@ -13,6 +13,10 @@ class TreeError(FeaturizerError):
     """A bracket string does not describe a tree."""
 
 
+class UnsupportedModelError(ModelError):
+    """Our own code cannot run a model, but the library that made it can."""
+
+
 EXTRAS = {
     **dict.fromkeys(("lance_ray", "ray"), "ray"),
     "stanza": "stanza",

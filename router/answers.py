@@ -262,6 +262,80 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(content_terms(text))
 
 
+LEFT_OUT = "…"
+
+
+def keep_best(
+    texts: Sequence[str], scored: Sequence[Sequence[tuple[str, float]]], share: float
+) -> list[str]:
+    """Shorten the texts of passages to a share of their sentences, those with the best scores.
+
+    Args:
+        texts: Texts of passages.
+        scored: For each, parts of it in order, with their scores. A sentence that overlaps none of
+            them stays or goes with the one before it; a text without any stays.
+        share: Share of all sentences that stay, above 0; rounded up.
+
+    Returns:
+        A text for each passage, with "…" for sentences that are left out.
+    """
+    spans = [*map(_sentence_spans, texts)]
+    values = map(_values, texts, spans, scored)
+    order = sorted(
+        (-value, text, n) for text, row in enumerate(values) for n, value in enumerate(row)
+    )
+    best = {(text, n) for _, text, n in order[: math.ceil(share * len(order))]}
+    return [
+        _joined(text, of_text, {n for n in range(len(of_text)) if (number, n) in best})
+        for number, (text, of_text) in enumerate(zip(texts, spans, strict=True))
+    ]
+
+
+def _values(
+    text: str, spans: Sequence[tuple[int, int]], scored: Sequence[tuple[str, float]]
+) -> list[float]:
+    """The score of each sentence: the best of the scored parts that it overlaps."""
+    values = [-math.inf] * len(spans)
+    at = 0
+    for part, score in scored:
+        start = text.find(part, at)
+        if start < 0:
+            continue
+        at = start + len(part)
+        for n, (begin, end) in enumerate(spans):
+            if begin < at and start < end:
+                values[n] = max(values[n], score)
+    before = next((value for value in values if value > -math.inf), math.inf)
+    for n, value in enumerate(values):
+        before = values[n] = value if value > -math.inf else before
+    return values
+
+
+def _sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Offsets of each sentence of a text, and of its end."""
+    spans, end = [], 0
+    for sentence in split_sentences(text):
+        start = text.index(sentence, end)
+        end = start + len(sentence)
+        spans.append((start, end))
+    return spans
+
+
+def _joined(text: str, spans: Sequence[tuple[int, int]], chosen: set[int]) -> str:
+    """Join the chosen sentences; consecutive ones keep the text between them."""
+    if len(chosen) == len(spans):
+        return text
+    parts: list[str] = []
+    for n, (start, end) in enumerate(spans):
+        if n in chosen and n - 1 in chosen:
+            parts[-1] += text[spans[n - 1][1] : end]
+        elif n in chosen:
+            parts.append(text[start:end])
+        elif parts[-1:] != [LEFT_OUT]:
+            parts.append(LEFT_OUT)
+    return " ".join(parts) if chosen else ""
+
+
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?"

@@ -31,3 +31,7 @@ class FeatureError(RouterError):
 
 class ModelFileError(RouterError):
     """A router model that is missing, damaged, or made for another build."""
+
+
+class RerankerError(RouterError):
+    """A reranker endpoint that does not return scores."""

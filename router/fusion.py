@@ -2,8 +2,8 @@
 
 `fuse` adds up reciprocal ranks. Ranks say which passage is better but not by how much, so a list
 without information weighs as much as one with it. `combine_scores` adds up the scores themselves,
-on scales that can be added. The graph's weight is that of `graph_weights`, which looks at each
-question's seeds, walk and words.
+on scales that can be added. The graph's weight is the router's score, a constant, or
+`graph_weights`, which looks at each question's seeds, walk and words.
 """
 
 import math
@@ -265,7 +265,8 @@ class FusionSettings:
 
     Attributes:
         method: "adaptive" adds up the scores of all arms and weighs the graph by each question's
-            seeds, walk and words; "rrf" adds up reciprocal ranks, as EA-GraphRAG does.
+            seeds, walk and words; "convex" does the same with weight s; "rrf" adds up reciprocal
+            ranks, as EA-GraphRAG does.
         lists: Arms that "rrf" fuses, separated by commas.
         s: Weight of the graph's list, from 0 to 1, for a question without a score by the router;
             every other list weighs 1 - s.
@@ -276,7 +277,7 @@ class FusionSettings:
         graph_weight: Model of the graph's weight in "adaptive".
     """
 
-    method: Literal["adaptive", "rrf"] = "adaptive"
+    method: Literal["adaptive", "convex", "rrf"] = "adaptive"
     lists: tuple[str, ...] = (Route.DENSE, Route.GRAPH)
     s: Annotated[float, Field(ge=0, le=1)] = 0.5
     rrf_k: Weight = 60.0
@@ -350,14 +351,17 @@ def fuse_all(
 
     Args:
         results: Results of at least the arms in `FusionSettings.arms`, for each question.
-        scores: s of each question, for "rrf"; None without a score by the router.
+        scores: s of each question; None without a score by the router.
 
     Raises:
         FusionError: Every list weighs 0.
     """
     if settings.method == "rrf":
         return [_by_rank(arms, settings, s, k) for arms, s in zip(results, scores, strict=True)]
-    weights = graph_weights(results, settings.graph_weight).tolist()
+    if settings.method == "adaptive":
+        weights = graph_weights(results, settings.graph_weight).tolist()
+    else:
+        weights = [settings.s if score is None else score for score in scores]
     return [
         _by_score(arms, settings, weight, k) for arms, weight in zip(results, weights, strict=True)
     ]

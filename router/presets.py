@@ -56,10 +56,11 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any] | str]] = {
         "clue": {"nearest": 3, "rounds": 3, "sets": 5},
         "duplicates": "keep",
     },
-    # Edges from three deviations on, between passages too.
+    # Edges from three deviations on, between passages too; answers read what Chunk-Zoom leaves.
     "zoom-rag": {
         "router": {"route": "zoom"},
         "zoom": {"deviations": 3.0, "neighbours": 64},
+        "generator": {"pack": "zoom"},
         "duplicates": "keep",
     },
 }

@@ -115,6 +115,27 @@ def _folder(name: str, what: str, point: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
+class RerankerSettings:
+    """Which model reranks the texts that `clue` and the graph by facts start from.
+
+    Attributes:
+        model: Address of an API that has /rerank; empty for none. In a server, other questions wait
+            while it reads some 200 texts for one.
+        name: Name of the model at that address.
+    """
+
+    model: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.model and not self.model.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"WYE_RERANKER__MODEL is '{self.model}'; give the address of an API that has "
+                "/rerank, as in http://127.0.0.1:8080."
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class IngestSettings:
     """How passages get into an index.
 
@@ -166,6 +187,7 @@ class Settings(BaseSettings):
         fusion: How rankings become one.
         router: Which router decides, and by which thresholds.
         relevance: Which curves make probabilities of scores.
+        reranker: Which model reranks the texts that `clue` and the graph by facts start from.
         clue: The clue arm.
         zoom: The zoom arm.
         engine: "memory" to hold an index in memory, "dataset" to have Lance search its dataset,
@@ -188,6 +210,7 @@ class Settings(BaseSettings):
     fusion: FusionSettings = Field(default_factory=FusionSettings)
     router: RoutingSettings = Field(default_factory=RoutingSettings)
     relevance: RelevanceSettings = Field(default_factory=RelevanceSettings)
+    reranker: RerankerSettings = Field(default_factory=RerankerSettings)
     clue: ClueSettings = Field(default_factory=ClueSettings)
     zoom: ZoomSettings = Field(default_factory=ZoomSettings)
     engine: Literal["auto", "memory", "dataset"] = "auto"
@@ -202,6 +225,8 @@ class Settings(BaseSettings):
         if preset and preset not in PRESETS:
             raise SettingsError(f"There is no preset '{preset}'; use one of {', '.join(PRESETS)}.")
         for name, base in PRESETS[preset].items() if preset else ():
+            if name not in cls.model_fields:  # of a part that only a layer above has
+                continue
             changes = values.get(name, {})
             if not isinstance(base, Mapping):
                 values.setdefault(name, base)

@@ -36,6 +36,7 @@ from wye.backends.types import (
     Ranking,
     Retriever,
     RowHits,
+    TextScorer,
     WordCoverage,
 )
 from wye.featurizer.imports import HelperProcess, end_with_parent
@@ -309,6 +310,7 @@ class Snapshot:
                     lexical,
                     self.assemble(),
                     near=self.dense.scores,
+                    scorer=self._scorer,
                 )
             return self._graph
 
@@ -326,6 +328,12 @@ class Snapshot:
             if arm not in self._further:
                 self._further[arm] = FURTHER_ARMS[arm](self.graph, self._settings)
             return self._further[arm]
+
+    @cached_property
+    def _scorer(self) -> TextScorer | None:
+        settings = self._settings.reranker
+        module = import_module("wye.router.text_scorer") if settings.model else None
+        return module.EndpointScorer(settings.model, settings.name) if module else None
 
     def assemble(self) -> TriGraph:
         """The graph; that of a version with a base is the base's with late passages."""

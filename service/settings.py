@@ -131,6 +131,9 @@ class GeneratorSettings:
         retries: Further attempts if the endpoint is busy, fails or cannot be reached.
         passages: Most passages that the model is shown.
         passage_characters: Most characters of each passage that the model is shown.
+        pack: "whole" shows passages as they are; "zoom" first leaves out the sentences that
+            ZoomRAG's Chunk-Zoom ranks last. Quotes are of whole passages.
+        keep: Share of the sentences that "zoom" leaves.
         history: Earlier messages of a conversation that the model is shown.
         max_tokens: Most tokens of an answer if a request does not say; 0 leaves it to the endpoint.
     """
@@ -142,6 +145,8 @@ class GeneratorSettings:
     retries: Annotated[int, Field(ge=0)] = 2
     passages: Positive = 5
     passage_characters: Positive = 4_000
+    pack: Literal["whole", "zoom"] = "whole"
+    keep: Annotated[float, Field(gt=0, le=1)] = 0.7
     history: Annotated[int, Field(ge=0)] = 12
     max_tokens: Annotated[int, Field(ge=0)] = 1_024
 

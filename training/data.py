@@ -25,6 +25,7 @@ class Question:
     Attributes:
         answers: Texts that count as its answer, from `answers` in its metadata.
         group: The dataset it comes from, from `dataset` in its metadata.
+        hops: How many passages have to be joined to answer it, from `hops`; 0 if not said.
         row: Document -> texts that its relevant rows have, from `row`; of a table only those count.
     """
 
@@ -32,6 +33,7 @@ class Question:
     text: str
     answers: tuple[str, ...] = ()
     group: str = ""
+    hops: int = 0
     row: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
 
 
@@ -208,7 +210,8 @@ def _question(id_: str, text: str, metadata: object) -> Question:
         return value if isinstance(value, kind) else kind()
 
     answers = tuple(each for each in field_of("answers", list) if isinstance(each, str))
-    return Question(id_, text, answers, field_of("dataset", str), field_of("row", dict))
+    group, hops, row = field_of("dataset", str), field_of("hops", int), field_of("row", dict)
+    return Question(id_, text, answers, group, hops, row)
 
 
 def _judgements_file(folder: Path, split: str) -> Path:

@@ -125,6 +125,11 @@ def interval(values: Float64, means: Float64) -> Interval:
     return Interval(float(values.mean()), float(low), float(high))
 
 
+def mean_interval(values: Float64) -> Interval:
+    """The mean of `values` (n,) with its interval."""
+    return interval(values, resampled_means(values[:, None])[:, 0])
+
+
 def compare(
     values: Mapping[str, Float64],
     pairs: Sequence[tuple[str, str]],

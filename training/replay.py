@@ -150,7 +150,7 @@ def key_of(session: Session) -> tuple[str, str]:
     settings = session.settings
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
-    parts = (settings.dense, settings.lexical, settings.graph, settings.fusion)
+    parts = (settings.dense, settings.lexical, settings.graph, settings.fusion, settings.reranker)
     options = [asdict(part) for part in (*parts, STEPS, HOPS, ROW_HOPS)]
     return digest(passages), digest([session.index.fingerprint, options])
 

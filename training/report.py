@@ -13,11 +13,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from wye.backends.files import plain, rounded_json
-from wye.backends.types import Float64, Mask
+from wye.backends.types import Float64, Int64, Mask
 from wye.router.policy import routes
 from wye.router.scorer import AttentionMlp
 from wye.router.types import Route
-from wye.training.fit.calibration import Reliability
+from wye.training.evaluation_set import EvaluationSet
+from wye.training.fit.calibration import Reliability, losses
 from wye.training.fit.router import Fitted
 from wye.training.held_out import (
     AUTO,
@@ -27,12 +28,12 @@ from wye.training.held_out import (
     summarise,
 )
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
-from wye.training.markdown import gain_spread, percent, share, spread, table
-from wye.training.measures import QUALITY
+from wye.training.markdown import escape, gain_spread, percent, share, spread, table
+from wye.training.measures import QUALITY, Interval, mean_interval
 from wye.training.replay import TRAINING_SPLITS
 from wye.training.thresholds import Front, Outcome, front, scores_of
 
-TEST = "test"
+TEST, ALL = "test", "all"
 
 _CARD = """\
 # Router: {name}
@@ -99,24 +100,35 @@ class Report:
         cross_fitted: The results on train and dev, each question by a router that did not learn
             from it. Thresholds were chosen on the same questions.
         evaluation: The results on the test splits; None without any.
+        teacher: By how much the negative log likelihood of cross-fitted scores exceeds that of the
+            trees that taught; None without any.
+        complexity: Rank correlation of cross-fitted scores with the number of hops, by dataset and
+            over "all", datasets weighed equally; only of those that tell it.
         left_out: Dataset -> the results on it, by routers that learned from the others.
     """
 
     fitted: Fitted
     cross_fitted: Summary
     evaluation: Summary | None
+    teacher: Interval | None
+    complexity: Mapping[str, float]
     left_out: Mapping[str, Summary]
 
 
 def make_report(fitted: Fitted, evaluation: Summary | None) -> Report:
     """Compute a report's numbers."""
     questions, logits = fitted.questions, fitted.crossfit.logits
+    labels = fitted.disagreement.labels
 
     def summary(rows: Mask, logits: Float64) -> Summary:
         some, scores = questions.only(rows), scores_of(logits[rows])
         systems = run_systems(some, scores, fitted.policy)
         return summarise(systems, some, scores, fitted.disagreement.only(rows))
 
+    teacher = None
+    if (trees := fitted.crossfit.trees) is not None:
+        known = labels >= 0
+        teacher = mean_interval((losses(logits, labels) - losses(trees, labels))[known])
     left_out = {}
     if (unseen := fitted.unseen) is not None:
         for origin in np.unique(questions.origins[~np.isnan(unseen)]).tolist():
@@ -126,8 +138,37 @@ def make_report(fitted: Fitted, evaluation: Summary | None) -> Report:
         fitted,
         summary(np.ones(len(questions), np.bool_), logits),
         evaluation,
+        teacher,
+        complexity(questions, logits),
         left_out,
     )
+
+
+def complexity(questions: EvaluationSet, scores: Float64) -> dict[str, float]:
+    """Spearman's rank correlation of scores (n,) with numbers of hops; see `Report`."""
+    hops = np.array([row.question.hops for row in questions.questions])
+    origins = questions.origins
+    sets = [name for name in dict.fromkeys(origins.tolist()) if hops[origins == name].all()]
+    weights = {name: 1 / (origins == name).sum() for name in sets}
+    groups = {ALL: np.isin(origins, sets), **{name: origins == name for name in sets}}
+    return {
+        name: _rank_correlation(
+            scores[rows], hops[rows], np.array([weights[origin] for origin in origins[rows]])
+        )
+        for name, rows in groups.items()
+        if len(np.unique(hops[rows])) > 1
+    }
+
+
+def _rank_correlation(one: Float64, other: Int64, weights: Float64) -> float:
+    """Spearman's correlation with weights; equal values share the middle of their ranks."""
+    ranks = []
+    for values in (one, other):
+        _, level = np.unique(values, return_inverse=True)
+        mass = np.bincount(level, weights)
+        ranks.append((np.cumsum(mass) - mass / 2)[level])
+    covariance = np.cov(ranks, aweights=weights)
+    return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
 
 
 def write_report(folder: Path, report: Report) -> None:
@@ -289,7 +330,16 @@ def _scores(report: Report) -> str:
     """How good the scores of train and dev are, each by routers that did not learn from it."""
     learned = report.cross_fitted
     ece = share(learned.calibration.ece) if learned.calibration else "-"
-    return f"Scores of train and dev, by cross-fitting: AUC {share(learned.auc)}, ECE {ece}."
+    says = f"Scores of train and dev, by cross-fitting: AUC {share(learned.auc)}, ECE {ece}."
+    if report.teacher is not None:
+        says += (
+            " The negative log likelihood is that of the trees that taught it, on the same "
+            f"questions, {gain_spread(report.teacher)} nats."
+        )
+    if report.complexity:
+        listed = (f"{value:+.2f} ({escape(name)})" for name, value in report.complexity.items())
+        says += f" Rank correlation with the number of hops: {', '.join(listed)}."
+    return says
 
 
 def _data(report: Report) -> str:

@@ -62,7 +62,7 @@ class ClueRetriever:
 
     @cached_property
     def _units(self) -> Units:
-        return self._graph.units or Units(self._corpus)
+        return self._graph.units or Units(self._corpus, self._graph.scorer)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -134,8 +134,9 @@ class ClueRetriever:
                 for unit in self._closest(sorted(state.entities), units, residual, allowed):
                     reached = entities_of_set.setdefault(tuple(sorted((*units, unit))), set())
                     reached.update(mentions.one(unit).tolist())
-            sets = sorted(entities_of_set)
-            scores = self._units.scores(query, sets, self.settings.score, allowed)
+            by = self.settings.score
+            sets = self._units.narrowed(query, sorted(entities_of_set), by, allowed)
+            scores = self._units.scores(query, sets, by, allowed)
             best = top_rows(scores, self.settings.sets).tolist() if sets else []
             beam = [(sets[at], _State(entities_of_set[sets[at]], float(scores[at]))) for at in best]
             followed += beam

@@ -4,7 +4,7 @@ Clue-RAG extracts knowledge units with a language model and ranks sets of them w
 the units are the sentences that the index stores: those of the text, or the statements that a
 passage came with.
 Sets are scored without a model: by their cosine with the question, by the share of its words that
-they have, or by both.
+they have, or by both. If there is a cross-encoder, it rescores the best of these.
 
 EA-GraphRAG's graph arm starts from facts: it takes the sentences of the whole corpus that are
 closest to the question, reranks them by their words as well, and starts from the entities that the
@@ -18,7 +18,7 @@ facts and 20 entities are kept, and an entity has the score of its best fact.
 import math
 from array import array
 from collections.abc import Callable, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, islice
 
 import numpy as np
 
@@ -30,11 +30,13 @@ from wye.backends.text import content_terms
 from wye.backends.trigraph.bridging import Activation, Bridge
 from wye.backends.trigraph.explanation import QUESTION
 from wye.backends.trigraph.graph import Lists
-from wye.backends.types import Float32, Float64, Int64, Mask, Query
+from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
 
 Set = tuple[int, ...]
 """Rows of sentences, ascending."""
 
+MOST_READ = 64
+"""Sets that a model reads for a question at a time."""
 OVERLAP_SHARE = 0.5
 """Weight of the overlap beside the cosine, in a mix of both."""
 
@@ -42,9 +44,13 @@ OVERLAP_SHARE = 0.5
 class Units:
     """The sentences of one version of the index."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        """Tokenise all sentences, each together with its passage's title."""
-        self._corpus = corpus
+    def __init__(self, corpus: Corpus, scorer: TextScorer | None = None) -> None:
+        """Tokenise all sentences, each together with its passage's title.
+
+        Args:
+            scorer: Scores sets, each joined to one text.
+        """
+        self._corpus, self._scorer = corpus, scorer
         self._words = Words()
         numbers, lengths = array("i"), array("i")
         texts = chain.from_iterable(corpus.iter_sentence_texts())
@@ -83,15 +89,41 @@ class Units:
             sums[owners] += self._corpus.sentence_vectors[rows].astype(np.float32)
         return sums
 
+    def narrowed(
+        self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
+    ) -> Sequence[Set]:
+        """The best `MOST_READ` sets, in the given order; all sets where there is no model.
+
+        Args:
+            by: Score that decides which are best.
+            allowed: (n,) mask over the passages in which words are counted; None for all.
+        """
+        if self._scorer is None or len(sets) <= MOST_READ:
+            return sets
+        best = top_rows(self._worth(query, sets, by, allowed), MOST_READ)
+        return [sets[row] for row in sorted(best.tolist())]
+
     def scores(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
     ) -> Float64:
-        """(n,) scores of non-empty sets of sentences for a question.
+        """(n,) scores of non-empty sets of sentences for a question, by the model if there is one.
 
-        Args:
-            by: "mix" is the cosine plus half of the overlap.
-            allowed: (n,) mask over the passages in which words are counted; None for all.
+        `by` and `allowed` are as in `narrowed`.
         """
+        if self._scorer is None:
+            return self._worth(query, sets, by, allowed)
+        rows = [row for units in sets for row in units]
+        texts = iter(self._corpus.sentence_texts(rows) if rows else ())
+        titles = (self._corpus.titles[row] for row in self._corpus.sentence_passage[rows].tolist())
+        titled_texts = (f"{title}: {next(texts)}" if title else next(texts) for title in titles)
+        return self._scorer.score(
+            query.text, [" ".join(islice(titled_texts, len(units))) for units in sets]
+        ).astype(np.float64)
+
+    def _worth(
+        self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None
+    ) -> Float64:
+        """(n,) scores of sets without a model; "mix" is the cosine plus half of the overlap."""
         if by == "overlap":
             return self._overlap(query, sets, allowed)
         scores = self._cosine(query, sets)
@@ -153,7 +185,9 @@ def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64,
         Their rows, best first, ties by row, and their scores in [0, 1].
     """
     pool = np.sort(units.nearest(query.vector, POOL, allowed))
-    scores = units.scores(query, [(row,) for row in pool.tolist()], "mix", allowed)
+    sets = units.narrowed(query, [(row,) for row in pool.tolist()], "mix", allowed)
+    pool = np.array([row for (row,) in sets], np.int64)
+    scores = units.scores(query, sets, "mix", allowed)
     best = np.argsort(-scores, kind="stable")[:FACTS]
     low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
     values = (scores[best] - low) / (high - low) if high > low else np.ones(len(best))

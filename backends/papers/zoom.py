@@ -1,8 +1,7 @@
-"""The zoom arm: ZoomRAG's Doc-Zoom, without a language model.
+"""The zoom arm: ZoomRAG's Doc-Zoom and Chunk-Zoom, without a language model.
 
-Doc-Zoom is a walk over passages and entities that restarts at the question. Chunk-Zoom, which
-chooses sentences of the first passages for an answer, is left out: whole passages of the same
-length had more of the evidence.
+Doc-Zoom is a walk over passages and entities that restarts at the question; Chunk-Zoom is one over
+the sentences of the first passages, by which those for an answer are chosen.
 
 The question is a node of the graph. Its edges lead to the entities that it names and to passages
 whose similarity stands out from the corpus; passages and entities are linked by mentions. The walk
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wye.backends.arrays import ranges
 from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
@@ -93,6 +93,43 @@ class ZoomRetriever:
     def walk(self, shared: SharedGraph, edges: Float64) -> Float64:
         """The mass on the nodes for questions with some edges; see `decoupled_walk`."""
         return decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
+
+    def score_sentences(
+        self, query: Query, ids: Sequence[str], allowed: Mask | None = None
+    ) -> list[list[tuple[str, float]]]:
+        """The stored sentences of some passages, in order, with their scores by Chunk-Zoom.
+
+        The walk over sentences restarts at the mass that Doc-Zoom's leaves on the entities.
+        """
+        corpus, graph = self._corpus, self.graph.graph
+        filtered = self.graph.batch((), allowed).filtered
+        shared = self.shared(filtered)
+        edges, _ = self.edges([query], filtered, shared)
+        mass = self.walk(shared, edges)[0]
+        passages = np.array(corpus.rows(ids), np.int64)
+        owners = corpus.sentence_passage
+        of_passages = np.sort(passages).astype(owners.dtype)
+        rows = ranges(
+            np.searchsorted(owners, of_passages), np.searchsorted(owners, of_passages, "right")
+        )
+        if not len(rows):
+            return [[] for _ in ids]
+        sentence, mentioned = graph.mentions.pairs(rows)
+        entities = np.unique(mentioned).astype(np.int64)
+        mentions = np.zeros((len(rows), len(entities)))
+        mentions[sentence, np.searchsorted(entities, mentioned)] = 1
+        scores = chunk_zoom(
+            corpus.sentence_vectors[rows].astype(np.float64),
+            owners[rows].astype(np.int64),
+            mentions,
+            mass[len(corpus) + entities],
+            query.vector,
+        )
+        scored: dict[int, list[tuple[str, float]]] = {row: [] for row in passages.tolist()}
+        texts = corpus.sentence_texts(rows)
+        for row, text, score in zip(owners[rows].tolist(), texts, scores.tolist(), strict=True):
+            scored[row].append((text, score))
+        return [scored[row] for row in passages.tolist()]
 
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
         """The shared graph for a filter; the one without a filter is cached."""
@@ -228,3 +265,48 @@ def _rescale(weights: Float64, cells: int) -> None:
     total = weights.sum()
     if total > 0:
         weights *= cells / total
+
+
+_RESTART = 0.9
+_WEIGHT = 0.5
+
+
+def chunk_zoom(
+    vectors: Float64, passage: Int64, mentions: Float64, active: Float64, question: Float32
+) -> Float64:
+    """(s,) scores of sentences by ZoomRAG's equation 10, with restart 0.9.
+
+    Links between sentences are half by similarity and half by distance, with a deviation of one
+    sentence.
+
+    Args:
+        vectors: (s, d) vectors of the sentences.
+        passage: (s,) the passage of each sentence, ascending.
+        mentions: (s, e) 1 where a sentence mentions an entity.
+        active: (e,) restart mass of the entities; if all 0, the sentences have e^cos instead.
+        question: (d,) vector of the question.
+    """
+    size = len(vectors)
+    position = np.arange(size)
+    distance_weight = np.where(
+        passage[:, None] == passage, np.exp(-((position[:, None] - position) ** 2) / 2), 0
+    )
+    alike = _columns(np.exp(vectors @ vectors.T))
+    chunks = _level(_WEIGHT * _columns(distance_weight) + (1 - _WEIGHT) * alike)
+    links = _level(mentions)
+    walk = _columns(np.block([[chunks, links], [links.T, np.zeros((len(active),) * 2)]]))
+    start = np.concatenate([np.zeros(size), active])
+    if not active.any():
+        start[:size] = np.exp(vectors @ question)
+    solved = np.linalg.solve(np.eye(len(walk)) - (1 - _RESTART) * walk, start / start.sum())
+    return np.asarray(solved[:size], np.float64)
+
+
+def _columns(matrix: Float64) -> Float64:
+    shares: Float64 = matrix / np.maximum(matrix.sum(axis=0), 1e-12)
+    return shares
+
+
+def _level(matrix: Float64) -> Float64:
+    """Scale a matrix so that its nonzero entries average 1."""
+    return matrix * (np.count_nonzero(matrix) / matrix.sum()) if matrix.any() else matrix

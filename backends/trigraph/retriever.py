@@ -30,6 +30,7 @@ from wye.backends.types import (
     Ranking,
     RowHits,
     Scores,
+    TextScorer,
 )
 
 LexicalScores = Callable[[Query], Float32]
@@ -54,6 +55,7 @@ class TriGraphRetriever:
         graph: TriGraph | None = None,
         *,
         near: Similarities | None = None,
+        scorer: TextScorer | None = None,
     ) -> None:
         """Prepare to search a corpus.
 
@@ -61,6 +63,8 @@ class TriGraphRetriever:
             lexical: From a query to (n,) BM25 scores; needed if a lexical weight is not 0.
             graph: The graph of this corpus and these settings; None to build it.
             near: The dense arm's `scores`; None to compare with all passages.
+            scorer: Scores sets of sentences for "facts" and the clue arm; None to use words and
+                vectors alone.
 
         Raises:
             ValueError: `lexical` is needed and missing: ignoring BM25 would go unnoticed.
@@ -77,7 +81,8 @@ class TriGraphRetriever:
         self.lexical = lexical if settings.weighs_lexical else None
         exact = DenseSettings(kind="exact")
         self.near = near or DenseRetriever(corpus.ids, corpus.vectors, exact).scores
-        self.units = Units(corpus) if settings.activation == "facts" else None
+        self.scorer = scorer
+        self.units = Units(corpus, scorer) if settings.activation == "facts" else None
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None

@@ -142,6 +142,7 @@ class AnswerParams:
         system: The client's own instructions to a language model.
         options: Sampling options, by OpenAI's names.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
+        texts: What a language model is shown of the first passages; None for whole texts.
         searched: As in `Reply`: by its words, if there is one, sentences are quoted.
     """
 
@@ -153,6 +154,7 @@ class AnswerParams:
     options: Mapping[str, Any] = field(default_factory=dict)
     answerability: float | None = None
     abstain_below: float = 0.0
+    texts: Sequence[str] | None = None
     searched: str = ""
 
 
@@ -277,10 +279,11 @@ async def _quotes(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
 def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Message]:
     """The messages to send."""
     passages = params.passages[: settings.passages]
-    longest = settings.passage_characters
+    texts = params.texts or [passage.text for passage in passages]
+    texts = [text[: settings.passage_characters] for text in texts]
     numbered = "\n\n".join(
-        f"[{number}]\n{_fenced(' '.join(passage.title.split()), passage.text[:longest])}"
-        for number, passage in enumerate(passages, start=1)
+        f"[{number}]\n{_fenced(' '.join(passage.title.split()), text)}"
+        for number, (passage, text) in enumerate(zip(passages, texts, strict=True), start=1)
     )
     history = params.history
     earlier = history[max(0, len(history) - settings.history) :] if settings.history else ()

@@ -2,25 +2,26 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 
-from wye.router.answers import marks
-from wye.router.types import ABSTAIN_BELOW, Answered
+from wye.backends.types import Passage, Query
+from wye.router.answers import keep_best, marks
+from wye.router.types import ABSTAIN_BELOW, Answered, Route
 from wye.service.answers.follow_up import Message
 from wye.service.answers.generate import AnswerParams, GeneratedAnswer, Segment
 from wye.service.api.replies import RetrieveReply
 from wye.service.api.retrieve import Exact, SearchRequest, examples, retrieve_reply
-from wye.service.collections import SearchParams
+from wye.service.collections import SearchParams, SearchResult
 from wye.service.http.edge import READ
 from wye.service.http.openapi import Described
 from wye.service.service import Served, Service
 
 if TYPE_CHECKING:
-    pass
+    from wye.backends.papers.zoom import ZoomRetriever
 
 AbstainBelow = Annotated[
     float,
@@ -191,10 +192,39 @@ async def find_passages(
         params.collection,
         history=history,
         answerability=result.reply.answerability,
+        texts=await _packed_texts(service, result, passages),
         searched=result.reply.searched,
         **how,
     )
     return answering, retrieve_reply(result)
+
+
+async def _packed_texts(
+    service: Service, result: SearchResult, passages: Sequence[Passage]
+) -> list[str] | None:
+    """What a language model is shown of the first passages; None for whole texts.
+
+    With WYE_GENERATOR__PACK=zoom, Chunk-Zoom ranks their sentences in the models' thread. Passages
+    of remote arms stay whole.
+    """
+    settings, params = service.settings.generator, result.params
+    if settings.pack == "whole" or not settings.url:
+        return None
+    passages = passages[: settings.passages]
+    session = service.collection(params.collection).session
+
+    def scored() -> dict[str, list[tuple[str, float]]]:
+        snapshot = session.snapshot
+        ids = [*snapshot.passages([passage.id for passage in passages])]
+        arm = cast("ZoomRetriever", snapshot.further(Route.ZOOM))
+        question = result.reply.searched or result.reply.question
+        query = Query(question, session.analyser.encode_questions([question])[0])
+        scores = arm.score_sentences(query, ids, snapshot.allowed(params.filter))
+        return dict(zip(ids, scores, strict=True))
+
+    scores = await service.batcher.call(scored)
+    texts = [passage.text for passage in passages]
+    return keep_best(texts, [scores.get(passage.id, []) for passage in passages], settings.keep)
 
 
 def answer_value(params: AnswerParams, answer: GeneratedAnswer) -> AnswerValue:

@@ -22,7 +22,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 import wye.featurizer.encoder
 from tests.featurizer.encoders import MODEL, write_encoder
 from wye.featurizer.encoder import Bert, Encoder, EncoderSettings
-from wye.featurizer.errors import ModelError
+from wye.featurizer.errors import ModelError, UnsupportedModelError
 
 TEXTS = ["A lamp.", "", "Émile lit the lamps; 北京 said—and went!", "tide " * 60, "[MASK] [SEP]"]
 Make = Callable[..., Path]
@@ -222,11 +222,25 @@ def test_weights_of_two_bytes_are_read(make: Make, kind: torch.dtype) -> None:
     assert_equal(ours, theirs)
 
 
-def test_what_is_another_kind_of_model_is_refused_with_what_to_take(make: Make) -> None:
+def test_what_is_another_kind_of_model_is_left_to_pytorch(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = make("mpnet", modules.Dense(32, 16))
-    said = r"another kind .* modules are Transformer, Pooling, Dense\. Take one whose model is BERT"
-    with pytest.raises(ModelError, match=said):
-        Encoder(EncoderSettings(model=str(folder)))
+    with pytest.raises(UnsupportedModelError, match="modules are Transformer, Pooling, Dense"):
+        Bert(folder, 1, exact=True)
+    encoder = Encoder(EncoderSettings(model=str(folder)))
+    ((name, level, said),) = caplog.record_tuples
+    assert (name, level) == ("wye.featurizer.encoder", logging.WARNING)
+    assert "runs in PyTorch" in said
+    assert "Dense" in said
+    assert (encoder.dimension, encoder.max_tokens, encoder.dtype) == (16, 32, "float32")
+    theirs = SentenceTransformer(str(folder), local_files_only=True)
+    expected = np.asarray(theirs.encode(TEXTS, normalize_embeddings=True))
+    vectors = encoder.encode(TEXTS)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert np.array_equal(encoder.encode(TEXTS[::-1])[::-1], vectors)
+    assert encoder.token_ends("A lamp, lit.") == [1, 6, 7, 11, 12]
+    assert torch.get_num_threads() == 1
 
 
 @pytest.mark.parametrize(
@@ -249,8 +263,15 @@ def test_what_it_cannot_compute_it_refuses_with_the_reason(
     else:
         content = json.loads((folder / file).read_text("utf-8"))
         (folder / file).write_text(json.dumps(content | entry))
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(UnsupportedModelError, match=said):
         Bert(folder, 1, exact=True)
+
+
+def test_without_torch_it_says_what_to_install(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make("mpnet")
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelError, match=r"needs PyTorch .*pip install -e '\.\[torch\]'"):
+        Encoder(EncoderSettings(model=str(folder)))
 
 
 def test_the_default_needs_neither_pytorch_nor_anything_that_reports_home() -> None:

@@ -6,6 +6,7 @@ from wye.router.answers import (
     LONGEST,
     Quote,
     best_sentences,
+    keep_best,
     marks,
     names_in,
     sentences_of,
@@ -182,3 +183,20 @@ def test_a_long_one_is_cut_between_words_if_any(words: list[str], times: int, bl
     assert not text[end:].strip()
     if blank.isspace():
         assert [word for one in found for word in one.split()] == text.split()
+
+
+def test_the_best_sentences_stay_in_their_order() -> None:
+    texts = ["One. Two. Three.", "Four. Five."]
+    scored = [[("One.", 0.1), ("Two. Three.", 0.9)], [("Four.", 0.5), ("Five.", 0.2)]]
+    assert keep_best(texts, scored, 0.6) == ["… Two. Three.", "Four. …"]
+    assert keep_best(texts, scored, 0.4) == ["… Two. Three.", ""]
+    assert keep_best(texts, scored, 1.0) == texts
+    assert keep_best([], [], 0.5) == []
+
+
+def test_a_sentence_without_a_score_goes_with_the_one_before_it() -> None:
+    texts = ["Ada met Bo. They spoke. It rained. Como is far.", "Nothing is known here."]
+    scored = [[("Ada met Bo.", 0.2), ("Como is far.", 0.8)], []]
+    # A text of which no sentence has a score stays.
+    assert keep_best(texts, scored, 0.4) == ["… Como is far.", texts[1]]
+    assert keep_best(texts, scored, 0.8) == ["Ada met Bo. They spoke. … Como is far.", texts[1]]

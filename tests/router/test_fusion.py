@@ -241,6 +241,7 @@ ONE = ArmResults(
     Query("Who?", np.ones(2, np.float32)), (SeedStats("Ada", 1.0, "name", 4, 2),), LISTS
 )
 ADAPTIVE = FusionSettings()
+CONVEX = FusionSettings("convex")
 RRF = FusionSettings("rrf")
 
 
@@ -259,18 +260,21 @@ def test_a_list_that_weighs_nothing_is_not_needed() -> None:
         FusionSettings("rrf", lists=("dense", "lexical"), s=1.0).arms()
 
 
-def test_the_text_arms_are_fused_by_their_scores() -> None:
-    by_hand = combine_scores(list(LISTS.values())[:2], [1.0, ADAPTIVE.lexical_share], k=3)
-    assert fuse_text([ONE], ADAPTIVE, 3) == [by_hand]
+def test_convex_goes_from_text_to_graph_with_s() -> None:
+    text, graph, given = fuse_all([ONE] * 3, CONVEX, [0.0, 1.0, None], 3)
+    assert text == fuse_text([ONE], CONVEX, 3)[0]
+    by_hand = combine_scores(list(LISTS.values())[:2], [1.0, CONVEX.lexical_share], k=3)
+    assert fused_ids(text) == fused_ids(by_hand)
+    assert fused_ids(graph) == fused_ids(LISTS[Route.GRAPH])
+    assert given == fuse_all([ONE], CONVEX, [CONVEX.s], 3)[0]
+    halves = [0.5, CONVEX.lexical_share * 0.5, CONVEX.graph_scale * 0.5]
+    assert given == combine_scores(list(LISTS.values()), halves, k=3)
 
 
-def test_adaptive_goes_from_text_to_graph_with_the_graph_weight() -> None:
+def test_adaptive_is_convex_with_the_graph_weight_for_s() -> None:
     (weight,) = graph_weights([ONE], ADAPTIVE.graph_weight).tolist()
-    text = 1 - weight
-    weights = [text, ADAPTIVE.lexical_share * text, ADAPTIVE.graph_scale * weight]
-    by_hand = combine_scores(list(LISTS.values()), weights, k=4)
-    assert fuse_all([ONE], ADAPTIVE, [None], 4) == [by_hand]
-    assert ADAPTIVE.arms() == ARMS
+    assert fuse_all([ONE], ADAPTIVE, [None], 4) == fuse_all([ONE], CONVEX, [weight], 4)
+    assert ADAPTIVE.arms() == CONVEX.arms() == ARMS
 
 
 def walked(titles: int, fifth: float, words: float = 1.0) -> ArmResults:

@@ -89,7 +89,7 @@ def test_presets_are_the_published_systems() -> None:
         ("WYE_FUSION__DEPTH", "many", "WYE_FUSION__DEPTH is 'many'"),
         ("WYE_FUSION__DEPTH", "0", "WYE_FUSION__DEPTH is '0'; use 1 or more"),
         ("WYE_FUSION__S", "2", "use 1 or less"),
-        ("WYE_FUSION__METHOD", "borda", "use adaptive or rrf"),
+        ("WYE_FUSION__METHOD", "borda", "use adaptive, convex or rrf"),
         ("WYE_GRAPH__SEEDS__NEAREST", "true", "there is no such setting"),
         ("WYE_GRAPH__DAMPING", "1", "WYE_GRAPH__DAMPING is '1'; use a number below 1"),
         ("WYE_GRAPH__STEPS", "0", "WYE_GRAPH__STEPS is '0'; use 1 or more"),

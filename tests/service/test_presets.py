@@ -2,6 +2,7 @@
 
 import json
 from contextlib import AbstractContextManager
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from starlette.testclient import TestClient
 
 from tests.fakes import Wye
 from tests.live import inside
+from tests.service.fakes import Endpoint
 from wye import Error
 from wye import open as open_index
 from wye.backends.sources import DocumentSource
+from wye.backends.text import split_sentences
 from wye.router.presets import PRESETS
 from wye.router.session import Session
 from wye.service.app import build
@@ -99,6 +102,25 @@ def test_a_server_takes_their_numbers(
     for name, value in settings.items():
         monkeypatch.setenv(f"WYE_{name}", value)
     assert scores() != as_published
+
+
+def test_a_language_model_reads_what_chunk_zoom_leaves(
+    demo: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WYE_GENERATOR__URL", endpoint.url)
+    monkeypatch.setenv("WYE_GENERATOR__MODEL", "tiny")
+    with served(demo, "zoom-rag") as client:
+        answer = client.post("/v1/answer", json={"question": BRIDGE, "k": 5}).json()
+        body = {"model": "wye-auto", "messages": [{"role": "user", "content": BRIDGE}]}
+        assert client.post("/v1/chat/completions", json=body).status_code == 200
+    assert answer["retrieval"]["route"]["path"] == "zoom"
+    answered, chatted = (sent["messages"][-1]["content"] for sent, _ in endpoint.seen)
+    assert "coined the phrase artificial intelligence" in answered
+    whole = [passage["text"] for passage in answer["retrieval"]["passages"]]
+    sentences = [sentence for text in whole for sentence in split_sentences(text)]
+    left = sum(sentence in answered for sentence in sentences)
+    assert left == ceil(0.7 * len(sentences))
+    assert "…" in chatted
 
 
 def test_a_question_is_routed_by_its_syntax_without_an_index(wye: Wye) -> None:

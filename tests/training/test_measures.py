@@ -18,7 +18,7 @@ from wye.training.markdown import (
     spread,
     table,
 )
-from wye.training.measures import MEASURES, Interval, compare, interval, resampled_means, score
+from wye.training.measures import MEASURES, Interval, compare, mean_interval, resampled_means, score
 
 PASSAGES = [f"p{number}" for number in range(14)]
 judged = st.dictionaries(st.sampled_from(PASSAGES), st.just(1), min_size=1, max_size=5)
@@ -98,10 +98,6 @@ NAMES = ("one", "other")
 
 def values(seed: int, n: int = 30) -> np.ndarray:
     return np.random.default_rng(seed).random((n, 2))
-
-
-def mean_interval(values: np.ndarray) -> Interval:
-    return interval(values, resampled_means(values[:, None])[:, 0])
 
 
 def test_each_interval_is_that_of_its_column_mean_interval() -> None:

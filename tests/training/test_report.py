@@ -7,12 +7,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from wye.training.fit.router import Fitted
 from wye.training.markdown import gain_spread, spread
 from wye.training.measures import Interval
-from wye.training.report import Report, card, verdict, write_report
+from wye.training.report import Report, card, complexity, verdict, write_report
 
 MADE = "9f2c", "wye train --questions one --questions other"
 
@@ -117,3 +119,30 @@ def test_other_datasets_are_told(report: Report) -> None:
         numbers = f"{learned['simple']} | {learned['graph']} | {gain_spread(summary.less_best)} |"
         assert row.startswith(f"| {name} | ")
         assert row.endswith(numbers)
+
+
+def test_complexity_is_the_rank_correlation_with_hops(fitted: Fitted) -> None:
+    """Datasets weigh the same: what a large one says is not all."""
+    questions = fitted.questions
+    draw = np.random.default_rng(0)
+    hops = {"one": draw.integers(1, 4, 180), "other": np.full(120, 2)}
+    replays = []
+    for replay in questions.replays:
+        numbers = iter(hops[replay.dataset][: len(replay)].tolist())
+        rows = (
+            replace(row, question=replace(row.question, hops=next(numbers)))
+            for row in replay.questions
+        )
+        replays.append(replace(replay, questions=tuple(rows)))
+    known = replace(questions, replays=tuple(replays))
+    numbers = np.array([row.question.hops for row in known.questions])
+    scores = numbers + draw.normal(size=300)
+    found = complexity(known, scores)
+    assert [*found] == ["all", "one"]
+    rows = known.origins == "one"
+    assert found["one"] == pytest.approx(spearmanr(scores[rows], numbers[rows])[0])
+    counts = np.where(rows, 2, 3)  # 180 and 120 questions
+    repeated = np.repeat(np.arange(300), counts)
+    expected = spearmanr(scores[repeated], numbers[repeated])[0]
+    assert found["all"] == pytest.approx(expected)
+    assert complexity(questions, scores) == {}

@@ -196,6 +196,13 @@ def _forest(recipe: RouterRecipe) -> ExtraTreesRegressor:
     )
 
 
+def tree_scores(data: LearningData, inputs: Float64, recipe: RouterRecipe) -> Float64:
+    """(m,) scores of inputs (m, d) by trees."""
+    forest = _forest(recipe).fit(data.inputs, data.targets, sample_weight=data.weights)
+    scores: Float64 = forest.predict(inputs)
+    return scores
+
+
 def taught(data: LearningData, fold: Int64, recipe: RouterRecipe) -> LearningData:
     """The data with targets that trees share in, each scored by trees that it did not teach.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.feature_selection import mutual_info_classif
 
 from wye.backends.types import Float64, Int64, Mask, Progress, Silent
@@ -22,6 +23,7 @@ from wye.training.fit.scorers import (
     RouterRecipe,
     fit_network,
     taught,
+    tree_scores,
 )
 
 FOLDS = 5
@@ -127,10 +129,12 @@ class _Prepared:
 
     Attributes:
         columns: (d,) the selected features.
+        labels: The data before trees taught anything.
     """
 
     columns: Int64
     standard: Standard
+    labels: LearningData
     data: LearningData
 
     def inputs(self, features: Float64) -> Float64:
@@ -156,7 +160,7 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     known = LearningData(standard(selected), examples.labels, weights)
     fold = divide(pool, FOLDS, seed=1)[rows & (pool.labels >= 0)]
     data = taught(known, fold, recipe) if recipe.taught else known
-    return _Prepared(columns, standard, data)
+    return _Prepared(columns, standard, known, data)
 
 
 def fit_scorer(
@@ -226,11 +230,13 @@ class CrossFit:
     Attributes:
         logits: (n,) calibrated.
         temperature: Temperature and bias of the calibration, for all folds.
+        trees: (n,) logits of the teacher alone, calibrated likewise; None without one.
     """
 
     logits: Float64
     temperature: float
     bias: float
+    trees: Float64 | None = None
 
 
 def crossfit(
@@ -254,9 +260,21 @@ def crossfit(
     fold = divide(pool, FOLDS, seed=0)
     held = [fold == number for number in range(FOLDS)]
     labelled = pool.labels >= 0
-    raw = _score_held(pool, held, [~rows for rows in held], names, recipe, progress=progress)
-    temperature, bias = calibrate(raw[labelled], pool.labels[labelled])
-    return CrossFit(raw / temperature + bias, temperature, bias)
+
+    def calibrated(logits: Float64) -> tuple[Float64, float, float]:
+        temperature, bias = calibrate(logits[labelled], pool.labels[labelled])
+        return logits / temperature + bias, temperature, bias
+
+    learned = [~rows for rows in held]
+    raw, parts = _score_held(pool, held, learned, names, recipe, progress=progress)
+    logits, temperature, bias = calibrated(raw)
+    if not recipe.taught:
+        return CrossFit(logits, temperature, bias)
+    trees = np.empty(len(fold))
+    for rows, part in zip(held, parts, strict=True):
+        trees[rows] = tree_scores(part.labels, part.inputs(pool.features[rows]), recipe)
+    teacher, *_ = calibrated(logit(np.clip(trees, 0.002, 0.998)))
+    return CrossFit(logits, temperature, bias, teacher)
 
 
 def leave_datasets_out(
@@ -274,7 +292,7 @@ def leave_datasets_out(
     others = {group: pool.without(group) for group in np.unique(pool.groups).tolist()}
     others = {name: rows for name, rows in others.items() if not pool.labelled(rows).one_sided}
     held = [pool.groups == group for group in others]
-    raw = _score_held(pool, held, [*others.values()], names, recipe)
+    raw, _ = _score_held(pool, held, [*others.values()], names, recipe)
     return raw / crossfitted.temperature + crossfitted.bias
 
 
@@ -286,14 +304,14 @@ def _score_held(
     recipe: RouterRecipe,
     *,
     progress: Progress | None = None,
-) -> Float64:
-    """(n,) mean logits of each part's held rows, NaN for others."""
+) -> tuple[Float64, list[_Prepared]]:
+    """(n,) mean logits of each part's held rows, NaN for others, and what its members learned."""
     parts = [_prepare(pool, rows, names, recipe) for rows in learned]
     logits = np.full(len(pool), np.nan)
     for rows, part, members in zip(held, parts, _members(parts, recipe, progress), strict=True):
         inputs = part.inputs(pool.features[rows])
         logits[rows] = [np.mean([member.logit(row) for member in members]) for row in inputs]
-    return logits
+    return logits, parts
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:

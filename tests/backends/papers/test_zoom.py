@@ -15,7 +15,7 @@ from tests.backends.trigraph.test_retriever import questions
 from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import ClueRetriever
 from wye.backends.papers.settings import ZoomSettings
-from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever
+from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, chunk_zoom, decoupled_walk
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.retriever import TriGraphRetriever
 from wye.backends.types import Float64, Passage, Query
@@ -140,3 +140,97 @@ def test_a_question_that_stands_out_nowhere_takes_the_most_similar(corpus_of: Co
     assert arm.search([], 3) == []
     with pytest.raises(RequestError, match="k is 0"):
         arm.search([query], 0)
+
+
+def level(matrix: Float64) -> Float64:
+    """Average 1 over what is not 0."""
+    return matrix / matrix[matrix != 0].mean() if matrix.any() else matrix
+
+
+def columns(matrix: Float64) -> Float64:
+    """Each column divided by its sum; one of zeros stays."""
+    made = matrix.copy()
+    for number in range(matrix.shape[1]):
+        if total := matrix[:, number].sum():
+            made[:, number] /= total
+    return made
+
+
+def walked(
+    vectors: Float64, passage: list[int], mentions: Float64, active: Float64, question: Float64
+) -> Float64:
+    """Mass of the sentences after 400 steps of a walk that restarts with probability .9."""
+    size, names = mentions.shape
+    near, alike = np.zeros((size, size)), np.zeros((size, size))
+    for one in range(size):
+        for other in range(size):
+            alike[one, other] = np.exp(vectors[one] @ vectors[other])
+            if passage[one] == passage[other]:
+                near[one, other] = np.exp(-((one - other) ** 2) / 2)
+    walk = np.zeros((size + names, size + names))
+    walk[:size, :size] = level(0.5 * columns(near) + 0.5 * columns(alike))
+    walk[:size, size:] = level(mentions)
+    walk[size:, :size] = level(mentions).T
+    walk = columns(walk)
+    start = np.zeros(size + names)
+    if active.any():
+        start[size:] = active
+    else:
+        start[:size] = np.exp(vectors @ question)
+    start /= start.sum()
+    mass, settled = start, np.zeros_like(start)
+    for _ in range(400):
+        settled = settled + mass
+        mass = 0.1 * walk @ mass
+    return settled[:size]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 5))
+def test_scores_are_those_of_the_walk(seed: int, sentences: int, names: int) -> None:
+    random = np.random.default_rng(seed)
+    vectors = random.standard_normal((sentences, 4))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    passage = np.sort(random.integers(0, 3, sentences))
+    mentions = (random.random((sentences, names)) < 0.4).astype(float)
+    active = random.random(names) * (random.random(names) < 0.5)
+    question = random.standard_normal(4).astype(np.float32)
+    scores = chunk_zoom(vectors, passage, mentions, active, question)
+    expected = walked(vectors, passage.tolist(), mentions, active, question.astype(float))
+    assert scores == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_sentences_of_some_passages_are_scored_by_the_walks_entities(
+    corpus_of: CorpusOf, filtered: bool
+) -> None:
+    graph = graph_of(corpus_of, many_passages(20))
+    corpus, mentions = graph.corpus, graph.graph.mentions
+    allowed = np.arange(20) % 4 > 0 if filtered else None
+    arm, query = ZoomRetriever(graph, LOW), questions(1)[0]
+    ids = [corpus.ids[row] for row in (7, 2, 13)]
+    scored = arm.score_sentences(query, ids, allowed)
+    filtered_graph = graph.batch((), allowed).filtered
+    shared = arm.shared(filtered_graph)
+    edges, _ = arm.edges([query], filtered_graph, shared)
+    mass = decoupled_walk(shared, edges, LOW.restart, LOW.steps)[0, 20:]
+    rows = np.flatnonzero(np.isin(corpus.sentence_passage, (2, 7, 13)))
+    matrix = np.array(
+        [[float(e in mentions.one(r)) for e in range(len(mass))] for r in rows.tolist()]
+    )
+    used = matrix.any(axis=0)
+    scores = chunk_zoom(
+        corpus.sentence_vectors[rows].astype(float),
+        corpus.sentence_passage[rows].astype(np.int64),
+        matrix[:, used],
+        mass[used],
+        query.vector,
+    )
+    pairs = dict(
+        zip(rows, zip(corpus.sentence_texts(rows), scores.tolist(), strict=True), strict=True)
+    )
+    for passage, own in zip((7, 2, 13), scored, strict=True):
+        expected = [pairs[row] for row in rows if corpus.sentence_passage[row] == passage]
+        assert [text for text, _ in own] == [text for text, _ in expected]
+        assert [score for _, score in own] == pytest.approx([score for _, score in expected])
+    assert arm.score_sentences(query, [], allowed) == []

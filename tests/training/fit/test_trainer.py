@@ -16,10 +16,10 @@ from wye.training.fit.scorers import (
     AttentionMlpModule,
     LearningData,
     RouterRecipe,
-    _forest,
     fit_network,
     pieces_of,
     taught,
+    tree_scores,
 )
 from wye.training.fit.trainer import (
     CrossFit,
@@ -168,8 +168,7 @@ def test_trees_teach_only_what_they_did_not_learn_from() -> None:
     for number in range(5):
         rest, held = fold != number, fold == number
         known = LearningData(data.inputs[rest], data.targets[rest], data.weights[rest])
-        forest = _forest(recipe).fit(known.inputs, known.targets, sample_weight=known.weights)
-        scores = forest.predict(data.inputs[held])
+        scores = tree_scores(known, data.inputs[held], recipe)
         assert found[held] == pytest.approx(0.75 * data.targets[held] + 0.25 * scores)
 
 
@@ -224,6 +223,15 @@ def test_agreements_are_scored_but_not_learned_from(pool: Pool) -> None:
     after = crossfit(replace(pool, features=features), NAMES, QUICK).logits
     assert (before[known] == after[known]).all()
     assert (before[~known] != after[~known]).all()
+
+
+def test_trees_are_scored_beside_what_they_taught(pool: Pool) -> None:
+    recipe = RouterRecipe(seeds=(0,), hidden=(4,), epochs=1, trees=5)
+    found = crossfit(pool, NAMES, recipe)
+    assert found.trees is not None
+    known = pool.labels >= 0
+    assert roc_auc_score(pool.labels[known], found.trees[known]) > 0.6
+    assert crossfit(pool, NAMES, QUICK).trees is None
 
 
 PLAIN_SCORES = CrossFit(np.zeros(0), 1.0, 0.0)
