@@ -149,7 +149,7 @@ def test_a_dependency_is_declared_where_it_is_imported_and_nowhere_else() -> Non
     folders = ("backends", "featurizer", "router", "service", "src")
     imported = {name for folder in folders for name in _imported(folder)}
     # Needed for what only some do, and without them that is refused with the reason.
-    others = {_name(entry) for extra in ("dev", "ray", "stanza") for entry in extras[extra]}
+    others = {_name(entry) for extra in ("ray", "stanza", "torch") for entry in extras[extra]}
     assert imported - others <= serving
     offline = _imported("training") | _imported("benchmarks")
     assert offline - others <= serving | training
