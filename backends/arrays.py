@@ -376,11 +376,7 @@ class GrowingArray:
         finalize(self, self._file.close)  # for an array that is never read
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """Add rows; an `OSError` if the disk is full."""
         rest = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
         while rest:
             rest = rest[self._file.write(rest) :]

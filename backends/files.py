@@ -64,23 +64,13 @@ _KINDS = {
 
 
 def require_regular(path: Path) -> None:
-    """Check that a path is a file, which is not opened for it.
-
-    Raises:
-        SourceError: It is a folder, a pipe, a socket or a device.
-        OSError: There is nothing, or it cannot be looked at.
-    """
+    """Raise a `SourceError` if a path is no file, which is not opened for it, or an `OSError`."""
     if kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode)):
         raise SourceError(f"is {kind}, not a file")
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; what is no file is neither waited for nor touched.
-
-    Raises:
-        SourceError: It is no file; says what it is.
-        OSError: It cannot be opened.
-    """
+    """Open a file; one that is none is neither waited for nor touched, but a `SourceError`."""
     require_regular(path)
     # A pipe that has taken its place since then ends at once instead of waiting for a writer.
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
@@ -105,11 +95,7 @@ def digest_of(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Sync a file, or the entries of a folder, to disk.
-
-    Raises:
-        OSError: The disk refuses.
-    """
+    """Sync a file, or the entries of a folder, to disk; an `OSError` if that refuses."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -132,11 +118,7 @@ def patient(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Hold the write lock of an index folder, which must exist.
-
-    Raises:
-        IndexLockedError: Another writer, in this process or another, holds it; says who.
-    """
+    """Hold the write lock of a folder; an `IndexLockedError` says which other writer has it."""
     seconds = _PATIENCE.get()
     # Without `fallback_to_soft`, a file system without locks is an error, not a lock file that a
     # killed process would leave behind for good.

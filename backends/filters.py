@@ -119,11 +119,7 @@ class Fixed(dict[str, object]):
 
 
 def as_json(value: object) -> object:
-    """A filter as parsed JSON, from that or from text.
-
-    Raises:
-        FilterError: A text is neither comparisons nor JSON.
-    """
+    """A filter as parsed JSON; a `FilterError` for a text that is neither comparisons nor JSON."""
     if not isinstance(value, str):
         return value
     # An "and" may also be part of a value: "country=Trinidad and Tobago" is one comparison.

@@ -38,21 +38,13 @@ class RequestError(BackendError, ValueError):
 
 
 def require_k(k: int) -> None:
-    """Refuse a k below 1.
-
-    Raises:
-        RequestError: k is below 1.
-    """
+    """Raise a `RequestError` for a k below 1."""
     if k < 1:
         raise RequestError(f"k is {k}; use k >= 1.")
 
 
 def require_mask(allowed: Mask | None, passages: int) -> None:
-    """Refuse a filter mask that was not made for this version of the index.
-
-    Raises:
-        RequestError: The mask is not a boolean array of shape (passages,).
-    """
+    """Raise a `RequestError` unless a mask is a boolean array of shape (passages,)."""
     if allowed is None:
         return
     if allowed.shape != (passages,) or allowed.dtype != np.bool_:

@@ -104,11 +104,7 @@ class _File:
 
     @contextmanager
     def here(self) -> Iterator[Path]:
-        """The local path of the file, or of a copy, which is deleted afterwards.
-
-        Raises:
-            OSError: It cannot be fetched.
-        """
+        """The local path of the file, or of a copy, deleted afterwards; may raise an `OSError`."""
         if not self.store:
             yield Path(self.path)
             return
@@ -399,11 +395,7 @@ def _listed_here(source: Path) -> tuple[bool, dict[str, str]]:
 
 
 def _listed_there(address: str) -> tuple[bool, dict[str, fs.FileInfo]]:
-    """Whether an address is a folder of documents, and all files at any depth, by name.
-
-    Raises:
-        SourceError: There is nothing at the address, or its store is unknown or does not answer.
-    """
+    """Whether an address is a folder of documents, and its files by name, or a `SourceError`."""
     try:
         store, path = fs.FileSystem.from_uri(address)
         root = store.get_file_info(path)
@@ -484,11 +476,7 @@ def read_files(folder: Path) -> dict[str, str]:
 
 
 def record_files(folder: Path, files: Mapping[str, str], removed: Collection[str] = ()) -> None:
-    """Add to what `read_files` returns, without documents that were removed.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Add to what `read_files` returns, without documents that were removed, or an `OSError`."""
     known = {id_: file for id_, file in read_files(folder).items() if id_ not in removed}
     known |= files
     with write_atomically(folder / _FILES) as file:

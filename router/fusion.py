@@ -93,11 +93,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
 
 
 def scaled(ranking: Ranking) -> Float64:
-    """A ranking's scores (m,) on the scale of its arm, in order.
-
-    Raises:
-        FusionError: The ranking is of an unknown arm.
-    """
+    """A ranking's scores (m,) on the scale of its arm; a `FusionError` if that is unknown."""
     scale = _SCALES.get(ranking.retriever)
     if scale is None:
         raise FusionError(
@@ -307,11 +303,7 @@ class FusionSettings:
         return s if arm == Route.GRAPH else 1 - s
 
     def arms(self) -> tuple[Route, ...]:
-        """The arms whose lists are fused, without those of weight 0.
-
-        Raises:
-            FusionError: Every list weighs 0.
-        """
+        """The arms whose lists are fused, of weight above 0; a `FusionError` for none."""
         if self.method != "rrf":
             return ARMS
         arms = tuple(Route(name) for name in self.lists if self.rank_weight(name) != 0)
@@ -342,10 +334,7 @@ def stages_of(route: Route) -> tuple[str, ...]:
 
 
 def fuse_all(
-    results: Sequence[ArmResults],
-    settings: FusionSettings,
-    scores: Sequence[float | None],
-    k: int,
+    results: Sequence[ArmResults], settings: FusionSettings, scores: Sequence[float | None], k: int
 ) -> list[Ranking]:
     """Fuse each question's rankings by the method of the settings.
 

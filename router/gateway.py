@@ -116,11 +116,7 @@ class Gateway:
         return replies
 
     def begin(self, questions: Sequence[str], ask: Ask) -> Iterator[BatchReplies]:
-        """`search` in parts, leaving the questions that go in steps, the slowest, for later.
-
-        Raises:
-            As `search`.
-        """
+        """`search` in parts, leaving the questions that go in steps, the slowest, for later."""
         check(questions, ask.k)
         wording.require_choice(ask.duplicates)
         route = self.route if ask.route == Route.AUTO else ask.route
@@ -252,9 +248,7 @@ class _Pipeline:
         features = batch.columns(model.needs, trees=ask.explain, may_step=may_step)
         with batch.stage("routing", positions):
             decisions = model.decide(
-                features,
-                nested=[*map(is_nested, batch.questions)],
-                explain=ask.explain,
+                features, nested=[*map(is_nested, batch.questions)], explain=ask.explain
             )
         planned = [row for row, decision in enumerate(decisions) if decision.planned]
         rows = [row for row in planned if decisions[row].route != Route.GRAPH]

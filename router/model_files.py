@@ -94,11 +94,7 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
 
 
 def read_title(folder: Path) -> str:
-    """Name and version of a router, "name/v1"; its other files are not read.
-
-    Raises:
-        ModelFileError: The manifest is missing or was changed.
-    """
+    """Name and version of a router, "name/v1", by its manifest alone, or a `ModelFileError`."""
     return _title(_read_manifest(folder))
 
 
@@ -107,11 +103,7 @@ def _title(manifest: Mapping[str, Any]) -> str:
 
 
 def require_name(name: str) -> None:
-    """Check the name of a router.
-
-    Raises:
-        ModelFileError: It is not valid.
-    """
+    """Raise a `ModelFileError` for a name that no router can have."""
     if not _NAME.fullmatch(name):
         raise ModelFileError(
             f"A model cannot be called '{name}'; use letters, digits, '.', '_', '-'."

@@ -135,11 +135,7 @@ def bands(scores: Float64, thresholds: Thresholds) -> Int64:
 
 
 def routes(simple: Route) -> tuple[Route, Route, Route]:
-    """The three routes, from low to high scores.
-
-    Raises:
-        PolicyError: The simple route is graph or fusion.
-    """
+    """The routes from low to high scores; a `PolicyError` if the simple one is graph or fusion."""
     if simple in {Route.GRAPH, Route.FUSION}:
         raise PolicyError(f"The simple route is '{simple}'; use one that does not run the graph.")
     return simple, Route.FUSION, Route.GRAPH
@@ -199,11 +195,7 @@ class RoutingModel:
         return changed
 
     def decide(
-        self,
-        features: Float64,
-        *,
-        nested: Sequence[bool] | None = None,
-        explain: bool = False,
+        self, features: Float64, *, nested: Sequence[bool] | None = None, explain: bool = False
     ) -> list[Decision]:
         """Decide a route for each question, with the same bits alone and in a batch.
 
@@ -244,8 +236,7 @@ class RoutingModel:
                 baseline, values = self._explainer.attribute(inputs[row], logit)
                 shown = features[row][scorer.columns]
                 decision = replace(
-                    decision,
-                    contributions=contributions(baseline, values, scorer.names, shown),
+                    decision, contributions=contributions(baseline, values, scorer.names, shown)
                 )
             decisions.append(decision)
         return decisions

@@ -29,11 +29,7 @@ _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 
 
 def load_relevance(folder: Path) -> RelevanceModel:
-    """Load the model in a folder.
-
-    Raises:
-        ModelFileError: The file is missing or damaged.
-    """
+    """Load the model in a folder; a `ModelFileError` if it is missing or damaged."""
     path = folder / RELEVANCE
     try:
         content = json.loads(path.read_text("utf-8"))

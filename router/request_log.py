@@ -25,11 +25,7 @@ class RequestLog:
     """Writes lines without buffering, so nothing is lost when the process is killed."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file for appending; a new one is readable by its owner only.
-
-        Raises:
-            RequestLogError: The file cannot be written.
-        """
+        """Open a file to append, a new one for its owner only, or a `RequestLogError`."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -39,11 +35,7 @@ class RequestLog:
             ) from None
 
     def write(self, kind: str, request_id: str, values: Mapping[str, Any]) -> None:
-        """Append one line.
-
-        Raises:
-            OSError: The line was not written, or only in part. The next one starts on a new line.
-        """
+        """Append a line; after an `OSError` half of one may stay, and the next starts anew."""
         line = {
             "kind": kind,
             "request_id": request_id,

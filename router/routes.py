@@ -39,11 +39,7 @@ USUAL = tuple(route for route in Route if route not in FURTHER)
 
 
 def route_named(name: str) -> Route:
-    """The route of that name.
-
-    Raises:
-        QuestionError: There is none; names those that it may have been meant for.
-    """
+    """The route of that name, or a `QuestionError` with those that may be meant."""
     try:
         return Route(name)
     except ValueError:

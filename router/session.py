@@ -9,9 +9,8 @@ from threading import Lock
 from typing import Self, cast
 
 from wye.backends.errors import IndexDamagedError
-from wye.backends.store.index import PassageStore
+from wye.backends.store.index import PassageStore, has_columns
 from wye.backends.store.ingest import IngestReport, ingest
-from wye.backends.store.schema import has_columns
 from wye.backends.types import Passage, Progress
 from wye.featurizer.analyser import Analyser, AnalyserSettings, SentenceVectors
 from wye.featurizer.registry import TREE_FEATURES, syntax_matrix
@@ -50,11 +49,7 @@ class ModelCache:
         self.close()
 
     def analyser(self, settings: AnalyserSettings) -> Analyser:
-        """The analyser of these settings.
-
-        Raises:
-            ModelError: A model is missing or damaged.
-        """
+        """The analyser of these settings; a `ModelError` if a model is missing or damaged."""
         with self._loading:
             if settings not in self._analysers:
                 self._analysers[settings] = Analyser(settings)

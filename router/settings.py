@@ -66,11 +66,7 @@ class RoutingSettings:
             raise SettingsError(f"WYE_ROUTER__ROUTE: {error}") from None
 
     def folder(self) -> Path:
-        """The folder of the router's version.
-
-        Raises:
-            ModelFileError: There is no such folder.
-        """
+        """The folder of the router's version, or a `ModelFileError`."""
         return _folder(
             self.model,
             "router",
@@ -91,11 +87,7 @@ class RelevanceSettings:
     model: str = RELEVANCE_MODEL
 
     def folder(self) -> Path:
-        """The folder of the curves.
-
-        Raises:
-            ModelFileError: There is no such folder.
-        """
+        """The folder of the curves, or a `ModelFileError`."""
         return _folder(
             self.model,
             "relevance model",

@@ -149,11 +149,7 @@ class Snapshot:
         return [self.corpus.ids[row] for row in self.corpus.by_id.tolist()]
 
     def retriever(self, arm: Route) -> Retriever:
-        """An arm by name; the first call builds it.
-
-        Raises:
-            ValueError: The route is not a single arm.
-        """
+        """An arm by name, built by the first call; a `ValueError` for other routes."""
         match arm:
             case Route.DENSE:
                 return self.dense
@@ -349,11 +345,7 @@ class Snapshot:
             return self._assembled
 
     def allowed(self, filter_: object | None) -> Mask | None:
-        """Mask (n,) of the passages that pass a metadata filter, by row; None if all pass.
-
-        Raises:
-            FilterError: The filter is not well formed, or `filters.check` refuses it.
-        """
+        """Mask (n,) of the passages that a filter lets pass, None for all, or a `FilterError`."""
         if filter_ is None:
             return None
         parsed, present = parse_filter(filter_), self.corpus.present

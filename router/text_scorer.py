@@ -29,11 +29,7 @@ class EndpointScorer:
         self._client = httpx2.Client(timeout=_SECONDS, trust_env=False)
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
-        """Scores (n,) of n texts; higher is better.
-
-        Raises:
-            RerankerError: The endpoint does not answer, or does not score every text.
-        """
+        """Scores (n,) of n texts; a `RerankerError` if the endpoint does not give all."""
         if not texts:
             return np.empty(0, np.float32)
         request = {"model": self._name, "query": question, "documents": list(texts)}

@@ -355,11 +355,7 @@ MOST_COMPARED = 300
 
 
 def require_choice(duplicates: str) -> None:
-    """Refuse what is neither "fold", "keep" nor "".
-
-    Raises:
-        QuestionError: It is something else.
-    """
+    """Raise a `QuestionError` unless it is "fold", "keep" or ""."""
     if duplicates not in ("", FOLD, KEEP):
         raise QuestionError(f"duplicates is {duplicates!r:.40}; use {FOLD} or {KEEP}.")
 

@@ -43,15 +43,16 @@ from wye.backends.documents import whole_documents
 from wye.backends.files import canonical_json
 from wye.backends.readers.records import BadLine, Ids, OnBad
 from wye.backends.sources import DocumentSource
-from wye.backends.store.index import PassageStore, Writer, new_fragments
+from wye.backends.store.index import PassageStore, Writer, has_columns, new_fragments
 from wye.backends.store.ingest import (
     COMMIT_SECONDS,
     COMPACT_FROM,
     Changes,
     Ingest,
     IngestReport,
+    to_batch,
 )
-from wye.backends.store.schema import has_columns, to_batch, to_passages
+from wye.backends.store.schema import to_passages
 from wye.backends.types import Passage, Progress, Silent
 from wye.featurizer.analyser import Analyser
 from wye.router.session import Session
@@ -181,11 +182,7 @@ def _on_living_nodes(create: Callable[..., object], *args: str, **options: objec
 
 @contextmanager
 def _cluster(address: str) -> Iterator[None]:
-    """Connect to a cluster; an existing connection of this process is used and left open.
-
-    Raises:
-        ServiceError: There is no cluster at the address, or it fails during the work.
-    """
+    """Connect to a cluster, or raise a `ServiceError`; this process' connection is left open."""
     try:
         if is_ours := not ray.is_initialized():
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # sends usage data otherwise
@@ -295,11 +292,7 @@ class _ClusterIngest(Ingest):
     """An ingest whose windows are analysed and written by actors, each by one of them."""
 
     def __init__(
-        self,
-        writer: Writer,
-        analyser: Analyser,
-        progress: Progress,
-        workers: Sequence[Any],
+        self, writer: Writer, analyser: Analyser, progress: Progress, workers: Sequence[Any]
     ) -> None:
         super().__init__(writer, analyser, progress, entity_vectors=False)
         self._pool, self._most = ActorPool([*workers]), 2 * len(workers)

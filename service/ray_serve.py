@@ -79,11 +79,7 @@ def web_app(index: str, host: str) -> FastAPI:
 
 
 def app(arguments: Mapping[str, str]) -> Any:  # noqa: ANN401 - an `Application` of Ray's
-    """The application, for `serve run` and `serve deploy`.
-
-    Raises:
-        ServiceError: As `web_app`; nothing is started then.
-    """
+    """The application, for `serve run` and `serve deploy`; raises before anything is started."""
     chosen = Arguments.model_validate(arguments)
     web_app(chosen.index, chosen.host)
     deployment: Any = serve.deployment(

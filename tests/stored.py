@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import PASSAGE_COLUMNS, any_of, to_passages
+from wye.backends.store.index import PassageStore, any_of
+from wye.backends.store.schema import PASSAGE_COLUMNS, to_passages
 from wye.backends.types import Passage
 
 

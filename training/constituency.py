@@ -113,11 +113,7 @@ class Recipe:
 
 
 def read_trees(path: Path) -> list[Tree]:
-    """Read a treebank: one tree a line, such as `(ROOT (NP (NN rain)))`.
-
-    Raises:
-        TrainingError: There is no such file.
-    """
+    """Read a treebank, `(ROOT (NP (NN rain)))` on each line; a `TrainingError` without a file."""
     if not path.is_file():
         raise TrainingError(f"No treebank at {path}: expected one bracketed tree a line.")
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -144,11 +140,7 @@ class Tagger:
     """
 
     def __init__(self, pipeline: str) -> None:
-        """Load a pipeline by package or folder.
-
-        Raises:
-            ModelError: There is no such pipeline.
-        """
+        """Load a pipeline by package or folder, or raise a `ModelError`."""
         self._nlp = load_pipeline(pipeline)
         wanted = {"tok2vec", "transformer", "tagger"}
         self._pipes = [pipe for name, pipe in self._nlp.pipeline if name in wanted]

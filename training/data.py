@@ -129,11 +129,7 @@ class QuestionSource:
         return (self.dataset / "qrels" / f"{split}.tsv").is_file()
 
     def read(self, split: str) -> Dataset:
-        """Read the questions of a split.
-
-        Raises:
-            DatasetError: They cannot be read.
-        """
+        """Read the questions of a split, or raise a `DatasetError`."""
         return read_dataset(self.dataset, split)
 
 
@@ -266,11 +262,7 @@ def _read_judgements(
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not blank, with their 1-based numbers.
-
-    Raises:
-        DatasetError: The file cannot be read.
-    """
+    """Yield lines that are not blank, with 1-based numbers; a `DatasetError` if it cannot."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -285,11 +277,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the JSON objects of a file's lines, with 1-based numbers.
-
-    Raises:
-        DatasetError: The file cannot be read, or a line is no JSON object.
-    """
+    """Yield the JSON objects of lines, with 1-based numbers; a `DatasetError` if one is none."""
     for number, line in read_lines(path):
         try:
             yield number, dict(json.loads(line))

@@ -14,15 +14,7 @@ from wye.backends.types import Float64, Progress, RankedHit, Silent
 from wye.router.types import USUAL, Ask, Reply, Route
 from wye.training.data import Dataset, Question
 from wye.training.markdown import by_measure, escape, gain, share, spread, table
-from wye.training.measures import (
-    DEPTH,
-    MEASURES,
-    RESAMPLES,
-    Differences,
-    Means,
-    compare,
-    score,
-)
+from wye.training.measures import DEPTH, MEASURES, RESAMPLES, Differences, Means, compare, score
 
 PERCENTILES = (50, 95, 99)
 FIRST = 5

@@ -131,9 +131,7 @@ def mean_interval(values: Float64) -> Interval:
 
 
 def compare(
-    values: Mapping[str, Float64],
-    pairs: Sequence[tuple[str, str]],
-    measures: Sequence[str],
+    values: Mapping[str, Float64], pairs: Sequence[tuple[str, str]], measures: Sequence[str]
 ) -> tuple[Means, Differences]:
     """Means of every system and paired differences, with intervals from the same resamples.
 

@@ -168,11 +168,7 @@ class ChatClient:
         self._client.close()
 
     def complete(self, instructions: str, message: str) -> str:
-        """The endpoint's reply to a message; passing failures are tried again.
-
-        Raises:
-            EndpointError: It cannot be reached, refuses, or replies in another form.
-        """
+        """The reply to a message; an `EndpointError` if it fails again or has another form."""
         text = ""
         try:
             text = self._client.chat.completions.with_raw_response.create(
@@ -211,11 +207,7 @@ class QuestionWriter:
     """Has a model write questions, and keeps them in a folder."""
 
     def __init__(self, folder: Path, snapshot: Snapshot, model: ChatClient) -> None:
-        """Read what earlier runs left in the folder.
-
-        Raises:
-            DatasetError: The folder has questions that no run wrote, or a broken line.
-        """
+        """Read what earlier runs left; a `DatasetError` if anything else is there."""
         self._folder, self._snapshot, self._model = folder, snapshot, model
         self.replies = _lines(folder / REPLIES)
         self.questions = _lines(folder / QUERIES)

@@ -159,11 +159,7 @@ def _weights(families: NDArray[np.str_], kinds: NDArray[np.str_]) -> Float64:
 
 
 def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> RelevanceModel:
-    """Fit the curves of every route.
-
-    Raises:
-        FitError: A route has no examples.
-    """
+    """Fit the curves of every route; a `FitError` if one has no examples."""
     by_route = {route: [row for row in examples if row.route == route] for route in (*ROUTES, FEW)}
     if none := [route for route, route_examples in by_route.items() if not route_examples]:
         raise FitError(

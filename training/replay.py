@@ -87,22 +87,14 @@ class Replay:
 
 @dataclass(frozen=True)
 class TrainingReplay(Replay):
-    """A replay of a training split; what learns accepts no other.
-
-    Raises:
-        SplitError: The split is not one of `TRAINING_SPLITS`.
-    """
+    """A replay of a training split, all that learns accepts; a `SplitError` if it is of another."""
 
     def __post_init__(self) -> None:
         require_training(self.split)
 
 
 def require_training(split: str) -> None:
-    """Check that a split may be learned from.
-
-    Raises:
-        SplitError: It is for the final evaluation only.
-    """
+    """Raise a `SplitError` for a split that only the final evaluation may read."""
     if split not in TRAINING_SPLITS:
         raise SplitError(
             f"Split '{split}' is for the final evaluation only; learn from "
@@ -217,12 +209,7 @@ class Replays:
     remote: "RemoteAnswers | None" = None
 
     def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
-        """Replays of a training split, of the sources that have it.
-
-        Raises:
-            SplitError: The split is for the final evaluation only.
-            DatasetError: A dataset cannot be read.
-        """
+        """Replays of a training split, of sources that have it; a `SplitError` for others."""
         require_training(split)  # before anything is read
         return [
             TrainingReplay(replay.dataset, split, replay.questions)

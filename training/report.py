@@ -20,13 +20,7 @@ from wye.router.types import Route
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.fit.calibration import Reliability, losses
 from wye.training.fit.router import Fitted
-from wye.training.held_out import (
-    AUTO,
-    MEASURED,
-    Summary,
-    run_systems,
-    summarise,
-)
+from wye.training.held_out import AUTO, MEASURED, Summary, run_systems, summarise
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS
 from wye.training.markdown import escape, gain_spread, percent, share, spread, table
 from wye.training.measures import QUALITY, Interval, mean_interval

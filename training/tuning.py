@@ -24,11 +24,7 @@ from wye.training.thresholds import Outcome, RouteOutcomes, outcome, scores_of
 
 
 def replays_of(datasets: Sequence[str], cache: Path) -> list[TrainingReplay]:
-    """Replays of the dev splits of DATASET=INDEX sources.
-
-    Raises:
-        TrainingError: One has no dev split, or there is no index.
-    """
+    """Replays of the dev splits of DATASET=INDEX sources; a `TrainingError` if one has none."""
     settings = load_settings()
     sources = [parse_source(text, settings.index) for text in datasets]
     if lacking := [source.name for source in sources if not source.has("dev")]:
@@ -49,11 +45,7 @@ class Tuning:
 
     @classmethod
     def load(
-        cls,
-        replays: Sequence[TrainingReplay],
-        model: Path | str = "",
-        *,
-        cache: Path,
+        cls, replays: Sequence[TrainingReplay], model: Path | str = "", *, cache: Path
     ) -> "Tuning":
         """Read a router, and compute the questions' features.
 
@@ -83,10 +75,7 @@ class Tuning:
         return self.evaluation_set.fixed(self.model.policy.simple)
 
     def save(
-        self,
-        path: Path,
-        thresholds: Thresholds,
-        notes: Mapping[str, Any] | None = None,
+        self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
     ) -> Policy:
         """Write a thresholds file for review.
 

@@ -37,17 +37,8 @@ from wye.backends.dataset.words import LINKED, NAME, PHRASE, WORDS, About, WordT
 from wye.backends.files import canonical_json
 from wye.backends.lexical import LexicalSettings
 from wye.backends.store.corpus import COLUMNS, Corpus, corpus_of
-from wye.backends.store.index import PassageStore, Writer
-from wye.backends.store.schema import (
-    ANALYSIS_COLUMNS,
-    GRAPH,
-    KEYS,
-    LABELS,
-    SEARCHED,
-    TOKENS,
-    any_of,
-    has_columns,
-)
+from wye.backends.store.index import PassageStore, Writer, any_of, has_columns
+from wye.backends.store.schema import ANALYSIS_COLUMNS, GRAPH, KEYS, LABELS, SEARCHED, TOKENS
 from wye.backends.text import entity_key, tokenise
 from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.names import NameTrie

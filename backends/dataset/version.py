@@ -14,8 +14,8 @@ from wye.backends.dataset.words import NAME, TERM, Pair, Word, WordTable
 from wye.backends.errors import IndexMismatchError
 from wye.backends.filters import Columns, Combination, Filter, check
 from wye.backends.filters import _comparisons as comparisons_of
-from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS, any_of, dimension_of, has_columns
+from wye.backends.store.index import PassageStore, any_of, has_columns
+from wye.backends.store.schema import GRAPH, KEYS, LABELS, TOKENS
 from wye.backends.text import tokenise
 from wye.backends.types import Float32, Passage
 
@@ -89,7 +89,7 @@ class DatasetVersion:
                 "of the graph's assembly, or by another Wye. Make them again with "
                 f"`wye index --engine dataset --index {index.path}`, or use the settings of then."
             )
-        self.dimension = dimension_of(self.dataset.schema)
+        self.dimension = index.dimension
         self._rows: Cache[int, Row] = Cache(CACHED_ROWS)
         self._addresses: Cache[str, int] = Cache(CACHED_ROWS)
         self._words: Cache[Pair, Word | None] = Cache(_CACHED_WORDS)

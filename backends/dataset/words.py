@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from wye.backends.arrays import located
 from wye.backends.dataset.columns import hashed, spelling
-from wye.backends.store.index import KEEP_VERSIONS, PassageStore
-from wye.backends.store.schema import any_of
+from wye.backends.store.index import KEEP_VERSIONS, PassageStore, any_of
 from wye.backends.text import is_informative
 from wye.backends.trigraph.names import MAX_WORDS
 from wye.backends.types import Int64

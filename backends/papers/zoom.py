@@ -71,11 +71,7 @@ class ZoomRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question, among those that the walk reaches.
-
-        Raises:
-            RequestError: k is below 1, or the mask or a vector does not fit this version.
-        """
+        """At most k passages for each question, among those that the walk reaches."""
         require_k(k)
         filtered = self.graph.batch((), allowed).filtered
         shared = self.shared(filtered)

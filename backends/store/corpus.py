@@ -106,7 +106,7 @@ class Corpus:
     sentence_passage: Int32  # (s,) row of each sentence's passage, ascending
     entities: Mentions  # named entities by sentence
     phrases: Mentions  # noun phrases by sentence
-    hashes: Sequence[str]  # see `schema.content_hash`
+    hashes: Sequence[str]  # see `ingest.content_hash`
     metadata: Sequence[str]
     addresses: Int64  # (n,) where each row is in the dataset; -1 for one that is not there
     _texts: Sequence[str]

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from wye.backends.dataset.build import count
 from wye.backends.errors import IndexDamagedError
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.store.index import PassageStore
-from wye.backends.store.schema import any_of, columns_of, has_columns, to_passages
+from wye.backends.store.index import PassageStore, any_of, has_columns
+from wye.backends.store.schema import columns_of, to_passages
 from wye.backends.text import HEADING_JOINT
 from wye.backends.types import Passage
 
@@ -126,11 +126,7 @@ def matching(folder: Path, removal: Removal) -> tuple[list[str], int]:
 
 
 def remove(folder: Path, removal: Removal) -> tuple[list[str], int]:
-    """Delete passages in one commit; their ids, ascending, and a version that has none of them.
-
-    Raises:
-        IndexLockedError: Another process is writing.
-    """
+    """Delete passages in one commit; their ids, ascending, and a version that has none of them."""
     with PassageStore.open(folder).writer() as writer:
         with writer.index.reading():
             ids = _select(writer.dataset, removal)

@@ -4,7 +4,8 @@ Each commit is atomic, and is on the disk when the method that makes it returns.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -23,10 +24,10 @@ from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import DerivedFiles, newest_in
 from wye.backends.store.schema import (
     FINGERPRINT_KEY,
-    any_of,
-    dimension_of,
+    SCHEMA_VERSION,
+    SEARCHED,
+    VERSION_KEY,
     passage_schema,
-    require_ours,
 )
 from wye.backends.store.versions import (
     PASSAGES,
@@ -53,6 +54,7 @@ from wye.backends.store.versions import (
     sizes_of,
 )
 
+_LONE = re.compile(r"[\ud800-\udfff]")
 KEEP_VERSIONS = timedelta(hours=1)
 KEPT_FROM = 1_000
 """Derived files are kept from this many passages on; fewer are derived in a fifth of a second."""
@@ -72,9 +74,9 @@ class PassageStore:
         self, path: Path, dataset: lance.LanceDataset, mark: Mark = None, fault: str = ""
     ) -> None:
         """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
-        require_ours(path, dataset.schema)
+        _require_ours(path, dataset.schema)
         self.path, self.fault = path, fault
-        self.dimension = dimension_of(dataset.schema)
+        self.dimension = int(dataset.schema.field("vector").type.list_size)
         self.fingerprint: dict[str, str] = json.loads(dataset.schema.metadata[FINGERPRINT_KEY])
         self._dataset, self._mark = dataset, mark
 
@@ -142,11 +144,7 @@ class PassageStore:
         return cls(folder, dataset, survey.mark, fault).check(fingerprint)
 
     def check(self, fingerprint: Mapping[str, str] | None) -> Self:
-        """This index, if it is pinned to the analyser in use; None for work without one.
-
-        Raises:
-            IndexMismatchError: It is not; names every difference.
-        """
+        """This index if it is pinned to the analyser in use, else an `IndexMismatchError`."""
         stored = self.fingerprint
         fingerprint = stored if fingerprint is None else fingerprint
         differences = [
@@ -272,6 +270,20 @@ class PassageStore:
             names = [f"{PASSAGES}/{manifest_name(number)}" for number in torn]
             set_aside(self.path, names, aside_folder(self.path))
             yield Writer(newest, survey.record)
+
+
+def _require_ours(folder: Path, schema: pa.Schema) -> None:
+    """Check that a dataset is an index of this schema version; see `PassageStore.open`."""
+    version = (schema.metadata or {}).get(VERSION_KEY, b"").decode()
+    if not version:
+        raise IndexNotFoundError(
+            f"{folder} holds a Lance dataset, but not one that Wye wrote. Check the path."
+        )
+    if version != SCHEMA_VERSION:
+        raise IndexMismatchError(
+            f"Index {folder} has schema version {version}; this Wye reads {SCHEMA_VERSION}. "
+            "Index the corpus again into a new folder, or run the Wye that wrote it."
+        )
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -458,3 +470,19 @@ def new_fragments(
     table = pa.Table.from_batches([rows])
     written = write_fragments(table, dataset, mode="append", return_transaction=True)
     return [*cast(lance.LanceOperation.Append, written.operation).fragments]
+
+
+def has_columns(schema: pa.Schema) -> bool:
+    """Whether a dataset has the engine's columns."""
+    return {*SEARCHED} <= {*schema.names}
+
+
+def any_of(column: str, values: Collection[str]) -> str:
+    """SQL for "column is one of values"; DataFusion's strings need only quotes escaped.
+
+    No row has a value with a lone surrogate, and the query could not be encoded with it.
+    """
+    quoted = ["'" + value.replace("'", "''") + "'" for value in values if not _LONE.search(value)]
+    if not quoted:
+        return "FALSE"
+    return f"{column} IN ({', '.join(quoted)})"

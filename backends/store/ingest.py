@@ -1,5 +1,7 @@
 """Ingests passages window by window, one commit or more each; unchanged ones are not analysed."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,26 +10,30 @@ from itertools import chain, groupby
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from wye.backends.dataset.build import fill
 from wye.backends.documents import whole_documents
 from wye.backends.errors import SourceError
-from wye.backends.store.index import PassageStore, Writer
+from wye.backends.files import canonical_json
+from wye.backends.store.index import PassageStore, Writer, any_of, has_columns
 from wye.backends.store.schema import (
     ANALYSIS_COLUMNS,
+    LENGTH_COLUMN,
     NAMES,
     STATEMENTS,
     StoredAnalysis,
     StoredSentence,
-    any_of,
     columns_of,
-    content_hash,
-    has_columns,
     to_analyses,
-    to_batch,
     to_passages,
 )
+from wye.backends.text import title_names
 from wye.backends.types import (
     AnalysedPassage,
+    Float16,
+    Float32,
     IndexedPassage,
     Passage,
     PassageAnalyser,
@@ -335,3 +341,85 @@ def _lengths(passages: Iterable[Passage]) -> dict[str, int]:
         is_all = document not in lengths and numbers == [*range(len(numbers))]
         lengths[document] = len(numbers) if is_all else 0
     return {document: length for document, length in lengths.items() if length}
+
+
+def content_hash(passage: Passage) -> str:
+    """128-bit hash in hex of everything that a row is computed from; equal hashes need no work."""
+    fields = [
+        passage.document,
+        passage.chunk,
+        passage.title,
+        passage.text,
+        canonical_json(dict(passage.metadata)),
+        *passage.statements,
+    ]
+    return hashlib.blake2b(canonical_json(fields).encode(), digest_size=16).hexdigest()
+
+
+def to_batch(
+    passages: Sequence[Passage],
+    analysed: Sequence[AnalysedPassage],
+    schema: pa.Schema,
+    lengths: Mapping[str, int] | None = None,
+    encoder: PassageAnalyser | None = None,
+) -> pa.RecordBatch:
+    """Rows for n passages and their n analyses, in order; columns of no value are null.
+
+    Args:
+        lengths: Document -> its number of chunks, as far as that is known.
+        encoder: Also stores a vector of each name, if given.
+
+    Raises:
+        ValueError: A vector has another length than the index's, or the lists differ in length.
+    """
+    dimension, pairs = (
+        schema.field("vector").type.list_size,
+        [*zip(passages, analysed, strict=True)],
+    )
+    rows: list[dict[str, object]] = [
+        {
+            "id": passage.id,
+            "document": passage.document,
+            "chunk": passage.chunk,
+            "title": passage.title,
+            "text": passage.text,
+            "metadata": canonical_json(dict(passage.metadata)),
+            "content_hash": content_hash(passage),
+            "vector": _halves(analysis.vector, dimension),
+            "sentences": [
+                {
+                    "text": sentence.text,
+                    "vector": _halves(sentence.vector, dimension),
+                    "entities": sentence.entities,
+                    "phrases": sentence.phrases,
+                }
+                for sentence in analysis.sentences
+            ],
+            LENGTH_COLUMN: (lengths or {}).get(passage.document),
+            STATEMENTS: json.dumps(passage.statements) if passage.statements else None,
+        }
+        for passage, analysis in pairs
+    ]
+    if encoder is not None and NAMES in schema.names:
+        names = [_names_of(passage, analysis) for passage, analysis in pairs]
+        distinct = [*dict.fromkeys(chain.from_iterable(names))]
+        vectors = dict(zip(distinct, encoder.encode_surfaces(distinct), strict=True))
+        for row, of_row in zip(rows, names, strict=True):
+            row[NAMES] = [{"name": x, "vector": _halves(vectors[x], dimension)} for x in of_row]
+    return pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
+    """The distinct names that a passage mentions or has as title, in order."""
+    mentioned = (sentence.entities for sentence in analysis.sentences)
+    return [*dict.fromkeys(chain(title_names(passage.title), *mentioned))]
+
+
+def _halves(vector: Float32, dimension: int) -> Float16:
+    halves: Float16 = np.asarray(vector, np.float16)
+    if halves.shape != (dimension,):
+        raise ValueError(
+            f"The analyser returned a vector of shape {halves.shape}; this index holds {dimension} "
+            "numbers for each. An analyser's `dimension` and its vectors must agree."
+        )
+    return halves

@@ -11,8 +11,9 @@ from lance.file import LanceFileReader
 
 from wye.backends.errors import IndexDamagedError, IndexNotFoundError
 from wye.backends.files import writer_lock
-from wye.backends.store.index import without_rows
-from wye.backends.store.schema import LENGTH_COLUMN, any_of, content_hash, to_passages
+from wye.backends.store.index import any_of, without_rows
+from wye.backends.store.ingest import content_hash
+from wye.backends.store.schema import LENGTH_COLUMN, to_passages
 from wye.backends.store.versions import (
     PASSAGES,
     RECORD,

@@ -94,11 +94,7 @@ class TriGraphRetriever:
         return rankings
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
-        """A batch of questions; `batches` splits them into small enough batches.
-
-        Raises:
-            RequestError: The mask does not fit this version.
-        """
+        """A batch of questions, see `batches`; a `RequestError` if the mask does not fit."""
         require_mask(allowed, len(self.corpus))
         return TriGraphBatch(self, queries, FilteredGraph(self.graph, allowed))
 

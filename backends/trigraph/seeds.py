@@ -59,11 +59,7 @@ class SeedFinder:
     """Finds seeds in analysed questions."""
 
     def __init__(self, graph: TriGraph, corpus: Corpus, settings: SeedSettings) -> None:
-        """Prepare to find seeds in one graph.
-
-        Raises:
-            BackendError: The settings need entity vectors, and the index has none.
-        """
+        """Prepare for a graph; a `BackendError` if it lacks entity vectors that are needed."""
         self._graph = graph
         self._settings = settings
         self._vectors = _entity_vectors(graph, corpus) if settings.nearest else None

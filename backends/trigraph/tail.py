@@ -21,11 +21,7 @@ from wye.backends.types import Mask
 
 
 def with_late(corpus: Corpus, base: TriGraph, settings: AssemblySettings) -> TriGraph:
-    """The graph of a corpus with a base, by the base's graph with the same settings.
-
-    Raises:
-        ValueError: The corpus has no base.
-    """
+    """The graph of a corpus that has a base, by the base's graph with the same settings."""
     if not corpus.parts:
         raise ValueError("A graph with late passages is of a corpus with a base.")
     size, remaining = len(corpus.parts[0]), _without_gone(base, corpus.present)

@@ -11,23 +11,9 @@ The modules `wye_client.langchain`,
 
 from collections.abc import Mapping
 
-from wye_client.client import (
-    Client,
-    Decision,
-    Hit,
-    Hits,
-    SearchOptions,
-    WyeError,
-)
+from wye_client.client import Client, Decision, Hit, Hits, SearchOptions, WyeError
 
-__all__ = [
-    "Client",
-    "Decision",
-    "Hit",
-    "Hits",
-    "SearchOptions",
-    "WyeError",
-]
+__all__ = ["Client", "Decision", "Hit", "Hits", "SearchOptions", "WyeError"]
 
 COMPARISONS: Mapping[str, str] = {
     "==": "eq",

@@ -76,11 +76,7 @@ class StanzaFiles:
         return digest.hexdigest()
 
     def require_supported(self, path: Path) -> None:
-        """Refuse a model that the decoder cannot compute.
-
-        Raises:
-            ModelError: Its architecture is another one.
-        """
+        """Raise a `ModelError` for an architecture that the decoder cannot compute."""
         params = self.content["params"]
         config = {**params["config"], "model_type": params["model_type"]}
         required = {**_REQUIRED, "model_type": ("LSTM",), "pattn_num_layers": (0, None)}

@@ -45,11 +45,7 @@ class Decoder:
 
     @classmethod
     def read(cls, model: Path) -> Self:
-        """Load a model from a safetensors file.
-
-        Raises:
-            ModelError: The file is missing or of another kind, or its architecture is another one.
-        """
+        """Load a model of a safetensors file; a `ModelError` if it is of another kind."""
         try:
             files = read_safetensors(model)
             files.require_supported(model)
@@ -393,7 +389,7 @@ class LstmUnits:
     """The units of one LSTM, or of several that advance together."""
 
     def __init__(self, size: int) -> None:
-        """Prepare the scales of h units."""
+        """Lay out PyTorch's weights; its gates are input, forget, cell, output."""
         self.scale, self.shift = np.tile(_SCALE, size), np.tile(_SHIFT, size)
 
     def start(self, gates: Float32) -> tuple[Float32, Float32]:

@@ -40,11 +40,7 @@ class ConstituencySettings:
 
 
 def locate(settings: ConstituencySettings) -> Path:
-    """The file of a model.
-
-    Raises:
-        ModelError: It is missing.
-    """
+    """The file of a model; a `ModelError` if it is missing."""
     path = Path(settings.model)
     if settings.model == path.name and not path.exists():
         path = MODELS / settings.model
@@ -59,11 +55,7 @@ def locate(settings: ConstituencySettings) -> Path:
 
 
 def open_decoder(settings: ConstituencySettings) -> Decoder:
-    """Load a model.
-
-    Raises:
-        ModelError: It is missing or damaged, or has another architecture.
-    """
+    """Load a model; a `ModelError` if it is missing or damaged, or has another architecture."""
     return Decoder.read(locate(settings))
 
 

@@ -129,11 +129,7 @@ class Transition:
 
     @classmethod
     def from_repr(cls, text: str) -> "Transition":
-        """Parse a transition of a Stanza checkpoint, e.g. "OpenConstituent(('NP',))".
-
-        Raises:
-            ValueError: The in-order system has no such transition.
-        """
+        """The transition of a Stanza checkpoint's "OpenConstituent(('NP',))", or a `ValueError`."""
         if text == "Shift":
             return cls("shift")
         if text == "CloseConstituent":

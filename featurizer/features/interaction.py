@@ -29,12 +29,7 @@ _RATIOS = (
     ("tree_depth_per_token", "Depth of the constituency tree for each token", "levels", "tokens"),
     ("dependency_depth_per_token", "Depth of the dependency tree for each token", "arcs", "tokens"),
     ("noun_phrases_per_clause", "Noun phrases per clause", "noun phrases", "clauses"),
-    (
-        "noun_phrases_per_entity",
-        "Noun phrases for each named entity",
-        "noun phrases",
-        "entities",
-    ),
+    ("noun_phrases_per_entity", "Noun phrases for each named entity", "noun phrases", "entities"),
     ("links_per_entity", "Links of the longest chain for each named entity", "links", "entities"),
     ("links_per_token", "Links of the longest chain for each token", "links", "tokens"),
     (

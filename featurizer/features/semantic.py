@@ -23,9 +23,7 @@ FEATURES = (
         "entities", "Named entities, numbers left out.", lambda view: len(view.naming.entities)
     ),
     _feature(
-        "entity_kinds",
-        "Different labels among them.",
-        lambda view: len(set(view.naming.labels)),
+        "entity_kinds", "Different labels among them.", lambda view: len(set(view.naming.labels))
     ),
     _feature(
         "entity_density",

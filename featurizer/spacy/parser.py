@@ -111,11 +111,7 @@ class SpacyParser:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Name and version of the pipeline.
-
-        Raises:
-            ModelError: It is missing, or lacks a component.
-        """
+        """Name and version of the pipeline; a `ModelError` if it lacks a component."""
         meta = stored_meta(self._name) or self._loaded().nlp.meta
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 

@@ -47,7 +47,7 @@ _COMPARED_KINDS = frozenset(
 )
 _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
 _EMBEDDING = _CONVOLUTION - {"expand_window"} | {
-    *("extract_features", "list2ragged", "ints-getitem", "hashembed", "ragged2list"),
+    *("extract_features", "list2ragged", "ints-getitem", "hashembed", "ragged2list")
 }
 _VECTORS = ("tok2vec-listener", "window_encoder")
 # Attributes that rules may test; anything else does not follow from word, tag and relation.

@@ -51,11 +51,7 @@ _GROUP = 8
 def cut(
     documents: Iterable[Passage], words: int | None, settings: DocumentSettings
 ) -> Iterator[Passage]:
-    """Cut documents into passages of at most so many words.
-
-    Raises:
-        Problem: 422 for a document that is too long, comes twice or cannot be stored.
-    """
+    """Cut documents into passages; a `Problem` 422 if one is too long, comes twice or is unfit."""
     ids: set[str] = set()
     try:
         for document in documents:
@@ -351,11 +347,7 @@ class InterleavedAnalyser:
     """
 
     def __init__(
-        self,
-        analyser: Analyser,
-        models: Batcher[Any, Any, Any],
-        *,
-        is_stopped: Callable[[], bool],
+        self, analyser: Analyser, models: Batcher[Any, Any, Any], *, is_stopped: Callable[[], bool]
     ) -> None:
         """Wrap an analyser, in the event loop's thread; another thread calls `is_stopped`."""
         self._analyser = analyser

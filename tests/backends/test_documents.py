@@ -24,7 +24,7 @@ from wye.backends.documents import (
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import Block, Draft
 from wye.backends.readers.records import text_document
-from wye.backends.store.schema import content_hash
+from wye.backends.store.ingest import content_hash
 from wye.backends.text import split_sentences, title_names
 from wye.backends.types import Passage
 

@@ -19,8 +19,8 @@ from tests.backends.store.conftest import ANALYSER
 from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.store.index import PassageStore
-from wye.backends.store.ingest import ingest
-from wye.backends.store.schema import content_hash, passage_schema, to_batch, to_passages
+from wye.backends.store.ingest import content_hash, ingest, to_batch
+from wye.backends.store.schema import passage_schema, to_passages
 from wye.backends.store.versions import PASSAGES, check_deletions, open_dataset
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis, SentenceAnalysis
