@@ -154,9 +154,9 @@ class TermNumbers(dict[str, int]):
         return number
 
     def read(self, texts: Iterable[str]) -> tuple[Int32, Int32, Int32]:
-        """Numbers of terms and notations, end to end, and how many each text has.
+        """Numbers of terms, then of notations, end to end.
 
-        The third array has how many of these are notations, which come after the terms.
+        Also how many of both each text has, and how many of these are notations.
         """
         numbers, lengths, further = array("i"), array("i"), array("i")
         for text in texts:
@@ -222,10 +222,7 @@ class Strings(Sequence[str]):
         return position if self[position] == string else -1
 
     def insertion_point(self, string: str) -> int:
-        """How many of the strings, which must be ascending or have an order, are less than one.
-
-        UTF-8 bytes compare in code point order.
-        """
+        """How many of the strings, ascending or with an order, are less, as their bytes are."""
         (starts, text, order), key = self._views, string.encode(errors="surrogatepass")
         first, last = 0, len(self)
         while first < last:
@@ -322,11 +319,7 @@ def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> F
 
 
 def distinct(values: Int64) -> Int64:
-    """Each value once, ascending.
-
-    NumPy's `unique` uses a hash table for integers, which is thirty times slower than sorting for
-    half a million of them.
-    """
+    """Each value once, ascending; `unique` hashes integers, 30 times slower than sorting."""
     ascending: Int64 = np.sort(values)
     return ascending[first_of_each(ascending)]
 
@@ -360,15 +353,7 @@ class GrowingArray:
     """Rows of numbers that are first written and then read."""
 
     def __init__(self, folder: Path | None, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
-        """Begin an empty array.
-
-        Args:
-            folder: Folder on a disk with room; None to grow in memory.
-            row: Shape of a row.
-
-        Raises:
-            OSError: Nothing can be written in the folder.
-        """
+        """Begin an empty array of rows in a folder with room, or in memory for None."""
         self._file: FileIO | BytesIO = (
             TemporaryFile(dir=folder, buffering=0) if folder else BytesIO()  # noqa: SIM115
         )
@@ -393,11 +378,7 @@ class GrowingArray:
 
 
 def write_arrays(path: Path, about: object, arrays: Arrays) -> None:
-    """Write arrays to a file for `map_arrays`; an `OSError` if the disk refuses.
-
-    After a header with what they are about and their positions and checksums, they follow in native
-    byte order.
-    """
+    """Write arrays for `map_arrays`, after a header with checksums; an `OSError` if it cannot."""
     entries: dict[str, object] = {}
     blocks: list[NDArray[np.uint8]] = []
     offset = 0

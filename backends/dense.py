@@ -120,9 +120,6 @@ class DenseRetriever:
             base: The base version's retriever, where the vectors are in two arrays.
             order: (n,) position of each passage in the order of ids; None if they are in it.
             present: (n,) which passages there are; None for all.
-
-        Raises:
-            RequestError: The numbers of vectors and ids differ.
         """
         if len(vectors.shape) != 2 or len(vectors) != len(ids):
             raise RequestError(
@@ -150,16 +147,10 @@ class DenseRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question.
+        """At most k passages for each question, among the allowed (n,), or a `RequestError`.
 
         The score is the inner product with the question's vector as it is given, so it is the
         cosine when that has unit length.
-
-        Args:
-            allowed: (n,) mask over the passages there are, or None for these.
-
-        Raises:
-            RequestError: k is below 1, or the mask or a vector does not fit this index.
         """
         require_k(k)
         allowed = self._allowed(allowed)
@@ -180,14 +171,7 @@ class DenseRetriever:
         return _LEAST if self._codes else sys.maxsize
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
-        """Inner products of each question with all passages, or with those that codes propose.
-
-        Args:
-            allowed: (n,) mask over the passages that codes may propose, or None for all.
-
-        Raises:
-            RequestError: The mask or a vector does not fit this index.
-        """
+        """Inner products of each question with all passages, or with those that codes propose."""
         allowed = self._allowed(allowed)
         vectors = query_matrix(queries, self.vectors.shape[1])
         if not self._codes:
@@ -196,11 +180,7 @@ class DenseRetriever:
         return [Scores(rows, self._products(vector, rows)) for vector, rows in proposed]
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by one question's `scores` under the same mask.
-
-        Raises:
-            RequestError: k is below 1, or the mask does not fit this index.
-        """
+        """At most k passages by a question's `scores` under the same mask, or a `RequestError`."""
         require_k(k)
         allowed = self._allowed(allowed)
         rows = None if allowed is None else np.flatnonzero(allowed)
@@ -351,11 +331,7 @@ class _Codes:
         self._index: Any = faiss.IndexPQFastScan(index)
 
     def nearest(self, query: Float32, k: int) -> tuple[Float32, Int64]:
-        """Scores and rows of the best k by their codes, and of all that tie with the k-th.
-
-        Args:
-            query: (1, d) rotated question vector.
-        """
+        """Scores and rows of the best k by codes for a rotated query (1, d), and of ties."""
         k = min(k, self.size)
         fetched = k + _SPARE
         while k:

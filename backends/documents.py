@@ -69,15 +69,12 @@ class HeadedDocument(Passage):
 
 
 def parse_record(record: object) -> Passage:
-    """The passage that a JSON object describes.
+    """The passage that a JSON object describes, cleaned, or a `SourceError`.
 
-    Title, text and metadata are cleaned.
-
-    Args:
-        record: Has `_id` or `id` (a string, or an integer, which becomes one) and `text`; may have
-            `title` (at most `LONGEST_TITLE` characters) and `metadata` (flat: strings, numbers,
-            booleans, null or lists of them, of at most `METADATA_BYTES`), and `statements` (a list
-            of texts, and of triples of them).
+    It has `_id` or `id` (a string, or an integer, which becomes one) and `text`; it may have
+    `title` (at most `LONGEST_TITLE` characters), `metadata` (flat: strings, numbers, booleans, null
+    or lists of them, of at most `METADATA_BYTES`), and `statements` (a list of texts, and of
+    triples of them).
     """
     if not isinstance(record, Mapping):
         raise SourceError(f"is {_kind(record)}, not an object")
@@ -143,12 +140,10 @@ def clean(text: str) -> str:
 
 
 def document_of(draft: Draft, file: str) -> HeadedDocument:
-    """The document of what a reader returned.
+    """The document of what a reader returned of a file, whose id is given.
 
-    A row's own id is unique only in its file, so the id here begins with the file's.
-
-    Args:
-        file: The file's id; its name is the title of a file that has none.
+    Its name is the title of a file that has none. A row's own id is unique only in its file, so the
+    id here begins with the file's.
     """
     if draft.error:
         raise SourceError(draft.error)
@@ -271,18 +266,12 @@ def count_words(text: str) -> int:
 
 
 def chunk_blocks(blocks: Sequence[Block], words: int) -> list[str]:
-    """Cut blocks at sentence ends into chunks of at most `words` words.
+    """Cut blocks at sentence ends into chunks of at most `words` words; one if they are few.
 
     Chunks hold as many sentences as fit. A sentence that is too long by itself is cut between
     words, and such a word between letters. Joined, the chunks give all words in order. Within a
     chunk, a run of whitespace becomes a space, or an empty line between paragraphs. Rows of a table
     stay whole, and a chunk that one begins has the table's header.
-
-    Args:
-        words: At least 1, as counted by `count_words`.
-
-    Returns:
-        The blocks as one text if it is short enough, otherwise at least two chunks.
     """
     if count_words(text := joined(blocks)) <= words:
         return [text]
@@ -302,9 +291,7 @@ def _pieces(text: str, words: int) -> Iterator[tuple[str, str, str]]:
 def _packed(pieces: Iterable[tuple[str, str, str]], words: int) -> list[str]:
     """Chunks of as many pieces as fit.
 
-    Args:
-        pieces: Each with what joins it to the one before, and what a chunk that it begins must
-            repeat before it.
+    A piece comes with what joins it to the one before, and what a chunk that it begins must repeat.
     """
     chunks: list[str] = []
     budget = 0
@@ -376,10 +363,7 @@ Section = tuple[tuple[str, ...], Sequence[Block]]
 def _sections(
     blocks: Sequence[Block], words: int, few: int, above: tuple[str, ...] = ()
 ) -> Iterator[Section]:
-    """Blocks in parts, each with the headings that it stands under.
-
-    A section that is short enough stays whole; those of fewer than `few` words are joined.
-    """
+    """Blocks in parts, each with its headings; those of fewer than `few` words are joined."""
     top = min((level for level, _ in blocks if level > 0), default=0)
     starts = [position for position, (level, _) in enumerate(blocks) if level == top and level]
     ends = [0, *starts, len(blocks)]

@@ -36,10 +36,8 @@ _ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 def write_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a file that durably replaces `path` when the block ends without an error.
 
-    Readers of the path, also after a crash, see either the old file or the complete new one.
-
-    Raises:
-        OSError: The disk refuses; the old file stays.
+    Readers of the path, also after a crash or an `OSError`, see the old file or the complete new
+    one.
     """
     # Beside the target, since a rename is atomic only within one file system.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -77,10 +75,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def address_of(folder: Path) -> str:
-    """The address that a path stands for, such as s3://bucket/index; "" for a folder.
-
-    A `Path` has one slash where the address has two.
-    """
+    """The address that a path stands for, such as s3://bucket/index; "" for a folder."""
     match = _ADDRESS.match(str(folder))
     if not match:
         return ""
@@ -226,12 +221,8 @@ def _rounded(value: object) -> object:
 def canonical_json(value: object, *, indent: int | None = None) -> str:
     """JSON with sorted keys and exact numbers: equal values give equal text.
 
-    Args:
-        value: Mappings with strings as keys, sequences and scalars.
-        indent: Spaces per level; None for one line without any spaces.
-
-    Raises:
-        ValueError: It has NaN or an infinity, which JSON cannot represent.
+    It is one line without any spaces, unless there is an indent. A `ValueError` for NaN and
+    infinities.
     """
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps(

@@ -160,10 +160,8 @@ def _compared(text: str) -> dict[str, object] | None:
 def parse_filter(value: object) -> Filter:
     """The filter that text or parsed JSON describes.
 
-    Raises:
-        FilterError: It describes none (names the offending path, as in `filters[1].key`), is nested
-            deeper than `MAX_DEPTH`, has more than `MAX_COMPARISONS` comparisons, or has more than
-            `MAX_VALUES` values in its lists.
+    A `FilterError` names the path of what is no filter, as in `filters[1].key`. Depth, comparisons
+    and values of lists are limited.
     """
     return _Parser().parse(value, "filter", MAX_DEPTH)
 
@@ -171,12 +169,8 @@ def parse_filter(value: object) -> Filter:
 def check(filter_: Filter, columns: "Columns", *, deletes: bool = False) -> None:
     """Refuse comparisons that would let nothing through, or in a deletion everything.
 
-    Args:
-        deletes: Whether what passes is to be deleted.
-
-    Raises:
-        FilterError: A comparison has a key that no passage has, or only values of kinds that none
-            of the key's values has.
+    A `FilterError` if one has a key that no passage has, or only values of kinds that none of the
+    key's values has.
     """
     for each in _comparisons(filter_):
         if (each.type in ("ne", "nin")) != deletes:
@@ -215,13 +209,10 @@ class Columns:
         base: "Columns | None" = None,
         present: Mask | None = None,
     ) -> None:
-        """Use the metadata of passages, in row order, which must not change afterwards.
+        """Use the metadata of passages or, in a tenth of the memory, their JSON, in row order.
 
-        Args:
-            metadata: Mappings, or their JSON, which takes a tenth of the memory.
-            base: Columns of passages that come before, which are used again.
-            present: (n,) which passages of both there are, whose keys and kinds are told; None for
-                all.
+        A base's columns come first. Only keys and kinds of passages that are `present` (n,) are
+        told.
         """
         self._metadata: Sequence[Any] = metadata
         self._base, self._present = base, present
@@ -232,14 +223,7 @@ class Columns:
         return len(self._metadata) + (0 if self._base is None else len(self._base))
 
     def passing(self, filter_: Filter, *, deletes: bool = False) -> Mask:
-        """(n,) mask of the passages that satisfy a filter.
-
-        Args:
-            deletes: Whether these passages are to be deleted.
-
-        Raises:
-            FilterError: See `check`.
-        """
+        """(n,) mask of the passages that satisfy a filter; see `check` for deletions and errors."""
         if len(self) if self._present is None else self._present.any():
             check(filter_, self, deletes=deletes)
         return filter_.mask(self)

@@ -34,13 +34,7 @@ class IndexSource:
     listed: Mapping[str, list[str]] = {}
 
     def __init__(self, folder: Path) -> None:
-        """Open the index, and read all of it once to see that it is whole.
-
-        Raises:
-            IndexNotFoundError: The folder's index was never finished.
-            IndexMismatchError: Another version of Wye wrote it.
-            IndexDamagedError: It is not as last committed; `wye repair` says what can be done.
-        """
+        """Open the index and read all of it once; a `BackendError` if it is not whole."""
         self.index = PassageStore.open(folder)
         self.index.check_content()
         self._dataset = self.index.snapshot()
@@ -65,11 +59,8 @@ class IndexSource:
     ) -> Iterator[Passage]:
         """All passages by document and chunk; they are cut no further.
 
-        Args:
-            metadata: Metadata of every passage; a passage's own takes precedence.
-            ids: Those of documents of other sources; a document here that has one is left out.
-            on_bad: Called for each of those.
-            reading_files: What `DocumentSource.passages` takes besides, for reading files.
+        `metadata` is added to every passage. A document that has one of `ids`, those of other
+        sources, is left out, and `on_bad` is called for it.
         """
         passages = ((str(self.folder), each) for each in self._passages(metadata or {}))
         return (ids or Ids()).first(passages, on_bad)

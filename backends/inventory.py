@@ -13,12 +13,7 @@ from wye.backends.store.versions import sizes_of
 
 
 def take_inventory(folder: Path) -> dict[str, object]:
-    """Counts, bytes and pins of the newest version, as plain values.
-
-    Raises:
-        IndexNotFoundError: There is no index.
-        IndexDamagedError: It cannot be read.
-    """
+    """Counts, bytes and pins of the newest version; an `IndexDamagedError` if it is unreadable."""
     index = PassageStore.open(folder)
     fault, times = index.fault, dict[str, object]()
     try:

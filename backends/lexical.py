@@ -132,14 +132,10 @@ class LexicalRetriever:
 
         Args:
             ids: n passage ids, in ascending order unless there is another.
-            texts: Title and text of each passage as one string, in the order of the ids; only of
-                those that follow a base's.
+            texts: Title and text of each passage as one string; only of those after a base's.
             base: A retriever of the passages that come first, with the same settings.
             order: (n,) position of each passage in the order of ids; None if they are in it.
             present: (n,) which passages there are; None for all.
-
-        Raises:
-            RequestError: The numbers of texts and ids differ.
         """
         settings = settings or LexicalSettings()
         words = Words(base._words if base else None)
@@ -192,15 +188,9 @@ class LexicalRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question, by BM25 score.
+        """At most k passages for each question's text, by BM25, or a `RequestError`.
 
-        Args:
-            queries: Questions, of which only the text is used.
-            allowed: (n,) mask over the passages, or None for all. It does not change the scores of
-                the allowed passages.
-
-        Raises:
-            RequestError: k is below 1, or the mask does not fit this index.
+        The mask `allowed` (n,) does not change the scores of the allowed passages.
         """
         require_k(k)
         return [self.rank(scores, k, allowed) for scores in self.scores(queries)]
@@ -237,11 +227,7 @@ class LexicalRetriever:
         return self._weights[number]
 
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
-        """(n,) BM25 of n texts that need not be in the index.
-
-        Document frequencies and the mean length are those of the index, without these texts. A
-        term that the index lacks has a document frequency of 0.
-        """
+        """(n,) BM25 of any n texts, by the frequencies and the mean length of the index."""
         k1, b = self.settings.k1, self.settings.b
         question_terms = self._terms_in(question)
         idf = {term: self._idf(self._words.find(term)) for term in question_terms}
@@ -260,11 +246,7 @@ class LexicalRetriever:
         return np.array(scores, np.float32)
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by one question's `scores`.
-
-        Raises:
-            RequestError: k is below 1, or the mask does not fit this index.
-        """
+        """At most k passages by one question's `scores`, or a `RequestError`."""
         require_k(k)
         require_mask(allowed, len(self.ids))
         values = scores.values
@@ -281,11 +263,7 @@ class LexicalRetriever:
     def words_in(
         self, text: str, rows: Sequence[int], titles: Sequence[str]
     ) -> tuple[WordCoverage, ...]:
-        """Which of a few passages have each content word of a question.
-
-        Args:
-            titles: Titles of the same passages; empty if they do not matter.
-        """
+        """Which of a few passages have each content word of a question, also in their titles."""
         words = content_terms(text)
         numbers = np.array([self._words.find(word) for word in words], np.int64)
         in_rows = [np.empty(0, np.int32), *map(self.terms_of, rows)]
@@ -364,13 +342,10 @@ class LexicalRetriever:
     def respelt(self, questions: Sequence[str], is_word: Callable[[str], bool]) -> list[str]:
         """Questions with their misspelt words as the corpus writes them.
 
-        A word in small letters is misspelt if no passage has it and it is no word of a language
-        either, nor a form of one. It stands for the word at one of `_misspellings` that most
-        passages have, unless two such words are in as many. Beyond `MOST_UNKNOWN` words that no
-        passage has, none is read otherwise.
-
-        Args:
-            is_word: Whether a language has a word.
+        A word in small letters is misspelt if no passage has it and it is no word of a language by
+        `is_word` either, nor a form of one. It stands for the word at one of `_misspellings` that
+        most passages have, unless two such words are in as many. Beyond `MOST_UNKNOWN` words that
+        no passage has, none is read otherwise.
         """
         return [self._respelt(question, is_word) for question in questions]
 
@@ -431,10 +406,7 @@ def idf_of(passages: int, total: int) -> float:
 
 
 def question_notations(question: str) -> list[str]:
-    """As `notations`, but a month alone counts only where the question names no day or year.
-
-    Its days also stand for the periods that have them.
-    """
+    """As `notations`, with the periods of its days; a month counts if no day or year is named."""
     keys = [key for key in notations(question) if not _MONTH_ALONE.fullmatch(key)]
     keys += [f"{WITHIN}{key}" for key in keys if IS_DAY.fullmatch(key)]
     return [*keys, *months_in(question)]
@@ -448,14 +420,9 @@ def _postings(
 ) -> tuple[Int64, Int32, NDArray[np.unsignedinteger]]:
     """The passages of each term, with term frequencies.
 
-    Args:
-        numbers: (t,) term numbers of n passages, end to end, repeats kept.
-        lengths: (n,) number of terms of each passage.
-        vocabulary: Size v of the vocabulary.
-
-    Returns:
-        (v + 1,) offset of each term's (m,) rows of passages, ascending for each term,
-        and (m,) term frequencies.
+    `numbers` (t,) are those of n passages' terms, end to end, of which each has `lengths` (n,).
+    Returns (v + 1,) offset of each term's (m,) rows of passages, ascending, and (m,) term
+    frequencies.
     """
     from scipy import sparse  # noqa: PLC0415 - takes .1 s, which a mapped index need not pay
 

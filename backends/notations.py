@@ -259,10 +259,7 @@ def grouped_numbers(text: str, in_text: Sequence[Notation]) -> Iterator[Notation
     """Numbers of accounts and telephones, which are written with and without blanks.
 
     The key of an account's number has no blanks. That of a telephone's is its last 8 digits after a
-    plus, so "+49 (0)30 1234-5678" is "030/12345678".
-
-    Args:
-        in_text: The notations of the text; what is in a date or a time is no telephone's number.
+    plus, so "+49 (0)30 1234-5678" is "030/12345678". What is in a date or a time is none.
     """
     timed = [each for each in in_text if any("-" in key or ":" in key for key in each.keys)]
     for match in _GROUPED.finditer(text):
@@ -286,13 +283,10 @@ _MOST_DAYS = 31
 
 
 def days_within(text: str, in_text: Sequence[Notation]) -> Iterator[str]:
-    """Keys of all days of each period in a text, with and without the year.
+    """Keys of all days of each period in a text, with and without the year, by its notations.
 
     A period is two days, a month apart at most, with a word for its end before the second: "from 3
     March 2031 to 9 March 2031", or in a row of a table, "2031-03-03; week: 10; to: 2031-03-09".
-
-    Args:
-        in_text: The notations of the text, in its order.
     """
     for first, last in pairwise(in_text):
         between = text[first.end : last.start]

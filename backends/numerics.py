@@ -55,17 +55,7 @@ def require_mask(allowed: Mask | None, passages: int) -> None:
 
 
 def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
-    """Stack the vectors of queries.
-
-    Args:
-        dimension: Length d of the passage vectors.
-
-    Returns:
-        (b, d) float32, C-contiguous; (0, d) for no queries.
-
-    Raises:
-        RequestError: A vector has another length or a value that is not finite.
-    """
+    """Queries' vectors as float32 (b, d), C-contiguous; a `RequestError` for unfit ones."""
     matrix = np.empty((len(queries), dimension), dtype=np.float32)
     for row, query in enumerate(queries):
         if query.vector.shape != (dimension,):
@@ -85,15 +75,9 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
 
 
 def top_rows(scores: NDArray[np.floating], k: int, order: Int64 | None = None) -> Int64:
-    """Positions of the k highest scores, best first, ties by position or by another order.
+    """Positions (min(k, n),) of the k highest of n finite scores, best first.
 
-    Args:
-        scores: (n,) finite values.
-        k: At least 1; more than n returns all.
-        order: (n,) what ties are broken by, least first; None for the position.
-
-    Returns:
-        (min(k, n),) positions into `scores`.
+    Ties are broken by position, or by another `order` (n,), least first.
     """
     # Ascending, with all scores that tie at the cut.
     bound = _reached(scores, k) if k < len(scores) else -np.inf
@@ -106,10 +90,10 @@ _GROUPS = 256
 
 
 def _reached(scores: NDArray[np.floating], k: int) -> np.floating[Any]:
-    """A lower bound of the k-th highest score, which usually few scores beyond k reach.
+    """A lower bound of the k-th highest of at least k scores, which few scores beyond k reach.
 
     It is the k-th highest among the maxima of many parts, which takes a fifth of the time of
-    finding the k-th score itself. There must be at least k scores.
+    finding the k-th score itself.
     """
     groups = max(4 * k, _GROUPS)
     size = len(scores) // groups
@@ -129,12 +113,7 @@ def rank_rows(
     degraded: str = "",
     order: Int64 | None = None,
 ) -> Ranking:
-    """The best k candidates by the (n,) scores of all passages.
-
-    Args:
-        rows: Candidates, ascending; None for all passages.
-        order: (n,) see `top_rows`.
-    """
+    """The best k candidates, ascending rows or None for all, by scores (n,); see `top_rows`."""
     if rows is None:
         best = top_rows(scores, k, order)
     else:
@@ -199,20 +178,12 @@ Rows32 = Float32 | JoinedRows[np.float32]
 
 
 def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float32:
-    """Inner products of some rows with a query, of halves as of their float32.
+    """Inner products (m,) of rows (m,) of finite vectors (n, d) with a query, halves as float32.
 
     Few rows are copied at a time, since a copy of all takes fresh pages. NumPy converts halves one
     by one. Here their bits are shifted to where a float32 has them, which is exact and twice as
     fast overall. A half's exponent read as a float32's makes the value 2^-112 times as large, and
-    two factors of 2^56 undo that without overflow.
-
-    Args:
-        vectors: (n, d), finite.
-        rows: (m,) rows to use.
-        query: (d,) with values below 2^72.
-
-    Returns:
-        (m,) float32.
+    two factors of 2^56 undo that without overflow, for a query below 2^72.
     """
     if isinstance(vectors, JoinedRows):
         return vectors.of_each(rows, lambda part, its_rows: products_of(part, its_rows, query))
@@ -234,15 +205,7 @@ def products_of(vectors: Rows16 | Rows32, rows: Int64, query: Float32) -> Float3
 
 
 def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
-    """Inner products of every row with every query, each the same to the last bit in any batch.
-
-    Args:
-        vectors: (n, d).
-        queries: (b, d).
-
-    Returns:
-        (b, n) float32.
-    """
+    """Inner products (b, n) of vectors (n, d) with queries (b, d), alike in any batch."""
     if isinstance(vectors, JoinedRows):
         parts = [products_of_all(part, queries) for part in (vectors.base, vectors.late)]
         return np.concatenate(parts, axis=1)

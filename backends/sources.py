@@ -128,14 +128,9 @@ class DocumentSource:
     def __init__(self, path: str | Path, as_text: Collection[str] = ()) -> None:
         """List the files; reading begins with `passages`.
 
-        Args:
-            path: A BEIR folder, a file with one of `SUFFIXES` or .parquet, or a folder of such
-                files at any depth (names that begin with a dot are skipped); or the address of
-                these in an object store.
-            as_text: Further extensions of files that are text.
-
-        Raises:
-            SourceError: There is no such file, or its kind is not supported.
+        The path is that of a BEIR folder, of a file with one of `SUFFIXES`, .parquet or a suffix in
+        `as_text`, or of a folder of such files at any depth (names that begin with a dot are
+        skipped); or the address of these in an object store. A `SourceError` for anything else.
         """
         self.left_out = Counter[str]()
         self._texts = frozenset([*TEXTS, *map(str.lower, as_text)])
@@ -361,11 +356,7 @@ class _Ahead:
 
 
 def open_source(path: str | Path, as_text: Collection[str] = ()) -> DocumentSource | IndexSource:
-    """Open what documents are read from: an index, or files, see `DocumentSource`.
-
-    Raises:
-        BackendError: The path is missing, of a kind that is not read, or a damaged index.
-    """
+    """Open an index, or files, to read documents from; a `BackendError` if it cannot be read."""
     folder = local_path(path)
     return IndexSource(folder) if folder and is_index(folder) else DocumentSource(path, as_text)
 
@@ -447,12 +438,9 @@ _FILES = "files.parquet"
 
 
 def vanished(folder: Path, listed: Mapping[str, Collection[str]]) -> list[str]:
-    """Ids of the documents of files that were in folders when they were indexed, and are no longer.
+    """Ids of documents of files in folders that are no longer among their `listed` names.
 
     A document that a file elsewhere gave later is that file's.
-
-    Args:
-        listed: Folder -> names of the files that it has now.
     """
     lost = {
         id_

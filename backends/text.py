@@ -87,11 +87,7 @@ def mention_key(surface: str) -> str:
 
 
 def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
-    """Whether a key has more than one character and more than function words.
-
-    Args:
-        tokens: The key's tokens, if they are known.
-    """
+    """Whether a key, with these tokens, has more than one character and than function words."""
     if len(key) < 2:
         return False
     return not FUNCTION_WORDS.issuperset(tokenise(key) if tokens is None else tokens)
@@ -102,10 +98,7 @@ HEADING_JOINT = " > "
 
 
 def title_names(title: str) -> tuple[str, ...]:
-    """The names in a title: the title itself, and without a final "(…)"; none if it is empty.
-
-    Of a chunk's headings only the first is used, the document's title.
-    """
+    """The names in a title without headings: all of it, and without a final "(…)"."""
     whole = title.partition(HEADING_JOINT)[0].strip()
     return tuple(name for name in dict.fromkeys((whole, PARENTHETICAL.sub("", whole))) if name)
 

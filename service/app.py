@@ -63,11 +63,8 @@ def build(
 ) -> FastAPI:
     """Build an app that loads its collections when it starts, and then calls `loaded`.
 
-    Args:
-        openers: A function for each collection that opens it; by default the settings' indexes.
-
-    Raises:
-        ServiceError: The settings do not allow serving.
+    `openers` open the collections, by default the settings' indexes. A `ServiceError` if the
+    settings do not allow serving.
     """
     serve = settings.serve
     refuse_open_server(serve)

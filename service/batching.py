@@ -93,14 +93,10 @@ class Batcher(Generic[Key, Item, Result]):
         weight: int,
         begin: Callable[[Key, Sequence[Entry[Item]]], None] | None = None,
     ) -> None:
-        """Set the limits; the first entry starts the work.
+        """Set the limits of a batch and of the queue; one entry may exceed the greatest `weight`.
 
-        Args:
-            batch: Most entries in a batch.
-            queue: Most entries that wait.
-            weight: Greatest total weight of a batch; a single entry may exceed it.
-            begin: Called in the thread before each batch with the entries that will probably make
-                the next one. It must not raise.
+        `begin` is called in the thread before each batch with the entries that will probably make
+        the next one. It must not raise.
         """
         self._work = work
         self._begin = begin
@@ -149,16 +145,8 @@ class Batcher(Generic[Key, Item, Result]):
     ) -> tuple[Result, Entry[Item]]:
         """Queue an item and wait for its result; cancelling this takes it out of the queue.
 
-        Args:
-            key: Items with equal keys can share a batch.
-            seconds: Time until the deadline.
-
-        Returns:
-            The result and the entry, which says when it was queued and how long it waited.
-
-        Raises:
-            Problem: 503 if the queue is full, would take too long or is closing; 504 if time ran
-                out.
+        Returns the result and the entry, which says how long it waited. A `Problem` 503 if the
+        queue is full, would take too long or is closing, 504 if time ran out.
         """
         self._admit(owner, seconds)
         entry = Entry(item, monotonic() + seconds, key=key, owner=owner, weight=weight)
@@ -187,10 +175,7 @@ class Batcher(Generic[Key, Item, Result]):
             ) from None
 
     async def call(self, function: Callable[[], T], seconds: float | None = None) -> T:
-        """Run a function in the thread, between batches; a `Problem` 504 after so many seconds.
-
-        Only one is queued at a time, so that a batch waits for at most one.
-        """
+        """Run a function in the thread, one between batches; a `Problem` 504 if it is late."""
         loop = asyncio.get_running_loop()
         async with self._deadline("", seconds), self._calling:
             return await loop.run_in_executor(self._thread, self._timed, function)

@@ -103,11 +103,10 @@ def open_remote(path: Path) -> "AbstractContextManager[RemoteAsker]":
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, by default with the arguments of the process.
+    """Run a command, by default with the process' arguments, and return the exit code.
 
-    Returns:
-        The exit code: 0 for success, 2 for a user's mistake or a file that cannot be read or
-        written, 130 after Ctrl-C, otherwise that of the command.
+    That is 0 for success, 2 for a user's mistake or a file that cannot be read or written, 130
+    after Ctrl-C, otherwise that of the command.
     """
     words = sys.argv[1:] if arguments is None else arguments
     app, errors = build(words)

@@ -243,13 +243,10 @@ class Collection:
             LOG.error("index damaged", extra={"collection": self.name, "error": fault})
 
     def renew(self) -> bool:
-        """Move to the newest thresholds and the newest version while searches go on.
+        """Move to the newest thresholds and version, if there are any; returns whether there were.
 
         If either cannot be used, the error is logged, the present one stays, and the other is
-        still tried.
-
-        Returns:
-            Whether anything newer is used now.
+        tried.
         """
         if self._session is None:
             return False
@@ -369,10 +366,7 @@ class Collection:
         )
 
     def _search(self, search: _Search, entries: Sequence[Question]) -> Results:
-        """Search for some questions.
-
-        One that fails does not affect the others, and is answered by dense search if possible.
-        """
+        """Search for some questions; one that fails is answered by dense search, if possible."""
         params, limit = search.params, None
         if search.route == Route.STEPS:
             # Half of the time left, so that a step that is under way ends before the deadline.

@@ -88,13 +88,9 @@ class Tools:
         self._client = client
 
     async def ask(self, method: str, path: str, context: Context[Any], **values: Any) -> Any:  # noqa: ANN401 - JSON
-        """Send a request and return the reply.
+        """Send a request with values that are not None in the body, or in the query of GET.
 
-        Args:
-            values: Sent in the body, or in the query string of GET; None is left out.
-
-        Raises:
-            ToolError: Has the error of the reply, or why there is none.
+        Returns the reply, or raises a `ToolError` with its error, or why there is none.
         """
         received = context.headers or {}
         headers = {name: received[name] for name in _CREDENTIALS if name in received}

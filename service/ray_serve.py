@@ -67,11 +67,7 @@ class Server:
 
 
 def web_app(index: str, host: str) -> FastAPI:
-    """The app of a replica.
-
-    Raises:
-        ServiceError: Other machines could ask without an API key, or no index is named.
-    """
+    """The app of a replica; a `ServiceError` for one open to others, or without an index."""
     settings = settings_with_arms(None, None)
     indexes = (index,) if index else settings.serve.indexes
     served = replace(settings.serve, host=host, indexes=indexes)

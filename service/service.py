@@ -184,14 +184,10 @@ class Service:
     async def search(
         self, request: Request, params: SearchParams, question: str, deadline_ms: int | None
     ) -> SearchResult:
-        """Find passages for a question that the asking key may see.
+        """Find passages for a question that the asking key may see; by default within the deadline.
 
-        Args:
-            deadline_ms: Milliseconds that the answer may take; None for the settings' deadline.
-
-        Raises:
-            Problem: 503 under overload or while nothing is loaded, 504 if time ran out, 422 for a
-                request that cannot be answered, 499 if the client left.
+        A `Problem` 503 under overload or while nothing is loaded, 504 if time ran out, 422 for a
+        request that cannot be answered, 499 if the client left.
         """
         params, seconds = self._admit(params, deadline_ms)
         if params.min_version:
@@ -315,11 +311,7 @@ class Refresher:
         metrics: Metrics,
         loaded: Callable[[], None],
     ) -> None:
-        """Keep the parts; `start` begins to load.
-
-        Args:
-            loaded: Called in the models' thread when all collections are loaded.
-        """
+        """Keep the parts; `loaded` is called in the models' thread when all are loaded."""
         self._serve = settings.serve
         self._collections = collections
         self._models = models
@@ -347,15 +339,10 @@ class Refresher:
         self._is_written.set()
 
     async def catch_up(self, collection: Collection, version: int, *, within: float = 0) -> None:
-        """Wait until this process searches a version.
+        """Wait until this process searches a version; later questions see it, or a newer one.
 
-        Questions that arrive later see that version or a newer one.
-
-        Args:
-            within: Seconds to wait for a version that another process may not have published yet.
-
-        Raises:
-            Problem: 503 if it cannot be opened here; it stays written.
+        It may appear `within` so many seconds, written by another process. A `Problem` 503 if it
+        cannot be opened here; it stays written.
         """
         end = monotonic() + within
         while collection.session.version < version:

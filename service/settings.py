@@ -190,15 +190,9 @@ COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
 
 def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path]:
-    """The folder of each collection, by name.
+    """The folder of each collection by name, of entries NAME=DIR, or DIR for "default".
 
-    Args:
-        named: Entries NAME=DIR, or DIR alone for the collection "default".
-        fallback: Folder of "default" if there are no entries.
-
-    Raises:
-        ServiceError: A name is invalid or given twice, a folder is missing, or there is nothing
-            to serve.
+    A `ServiceError` if a name is invalid or given twice, a folder is missing, or there is nothing.
     """
     folders: dict[str, Path] = {}
     for entry in named:

@@ -72,12 +72,7 @@ class Bar:
     """Progress as a bar with the time left, or as lines where there is no terminal."""
 
     def __init__(self, expected: Callable[[], int] | int | None = None) -> None:
-        """Nothing is drawn before `start`.
-
-        Args:
-            expected: An estimate of the steps, for stages that start without a total. A function
-                is called again as the work proceeds.
-        """
+        """Draw nothing yet; `expected` estimates the steps of stages that start without a total."""
         self._expected = expected
         self._console = messages()
         self._bar: Progress | None = None

@@ -53,11 +53,7 @@ Preset = Annotated[str | None, unset(_PRESET)]
 def register(
     app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms"
 ) -> type[TrainingError]:
-    """Add this folder's commands to the `wye` command.
-
-    Returns:
-        The base class of errors that the user can fix.
-    """
+    """Add this folder's commands to `wye`; returns the base of errors that the user can fix."""
     _add_eval(app, progress)
     _add_train(app, progress, open_arms)
     return TrainingError
@@ -134,12 +130,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 
 
 def parse_routes(text: str) -> "list[Route]":
-    """Parse route names with commas between them; each counts once, in the given order.
-
-    Raises:
-        QuestionError: A name is unknown.
-        EvaluationError: No route is named.
-    """
+    """Parse route names between commas, each counted once; an `EvaluationError` for none."""
     from wye.router.types import Route, route_named
 
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
@@ -285,13 +276,9 @@ def _ask_arms(
     *,
     yes: bool,
 ) -> "Choices":
-    """Ask remote arms what is missing in the cache, once the user agreed to it.
+    """Ask remote arms what is missing in the cache, once the user agreed, by `yes` or when asked.
 
-    Args:
-        yes: Agree to the calls without being asked; those of no known price may cost too.
-
-    Returns:
-        The choices with a latency weight that fits these arms' calls, unless the user gave one.
+    Returns the choices with a latency weight that fits these calls, unless the user gave one.
     """
     from wye.training.remote import MS_PER_PRICE
 

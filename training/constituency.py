@@ -189,15 +189,9 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> float:
 
 
 def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, float]:
-    """Parse a treebank's sentences as served, and compute the F1 of each of its parts.
+    """F1 of each part of a treebank, `dev.mrg` and so on, parsed as served with the tagger's tags.
 
-    Args:
-        model: Folder with a model file.
-        data: Folder with `dev.mrg`, `test.mrg` and `questions-eval.mrg`.
-        tagger: Gives the parts of speech that the parser sees.
-
-    Raises:
-        TrainingError: A treebank is missing, or a sentence gets no tree.
+    A `TrainingError` if a part is missing, or a sentence gets no tree.
     """
     decoder, scores = Decoder.read(model / MODEL_FILE), {}
     for name in ("dev", "test", "questions-eval"):
@@ -217,13 +211,8 @@ def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float
     """Word vectors for the parser: an encoder's own input vectors of words, with fewer dimensions.
 
     These are the first principal components, scaled to a root mean square of 0.3 as the parser's
-    other inputs are, and rounded to float16 before anything is trained with them.
-
-    Args:
-        encoder: A BERT-like sentence encoder, by package or folder.
-
-    Returns:
-        n words, Stanza's reserved entries first, and their (n, dimensions) vectors.
+    other inputs are, and rounded to float16 before anything is trained with them. Returns n words,
+    Stanza's reserved entries first, and their (n, dimensions) vectors.
     """
     folder = locate_model(encoder)
     vocabulary: dict[str, int] = json.loads((folder / "tokenizer.json").read_text("utf-8"))[
@@ -246,11 +235,7 @@ def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float
 def save_vectors(
     words: Sequence[str], vectors: NDArray[np.float16], out: Path, *, lower: bool = True
 ) -> None:
-    """Write words and their (n, d) vectors in Stanza's format.
-
-    Args:
-        lower: Whether words are looked up in lower case.
-    """
+    """Write words, looked up in lower case if `lower`, and their (n, d) vectors as Stanza does."""
     numbers = {word: number for number, word in enumerate(words)}
     vocabulary = {"_id2unit": list(words), "_unit2id": numbers, "lower": lower}
     vocabulary |= {"lang": "en", "idx": 0, "cutoff": 0}
@@ -260,18 +245,13 @@ def save_vectors(
 def fit(
     recipe: Recipe, train: Sequence[Tree], dev: Sequence[Tree], *, pretrain: Path, out: Path
 ) -> None:
-    """Train Stanza's parser, and write the mean weights.
+    """Train Stanza's parser on trees with a tagger's parts of speech, and write the mean weights.
 
     The parser builds a tree by a sequence of actions. Stanza makes the batches and its "dynamic
     oracle" says which action is best after a mistake. Our own loop replaces Stanza's, which lowers
     the learning rate when a score that Java computes stops rising: here the rate rises over the
-    first steps, then falls linearly, and a running mean of the weights is what is written.
-
-    Args:
-        train: Trees with a tagger's parts of speech, since the parser gets those when it serves.
-        dev: Likewise; Stanza takes the parser's labels and actions from both.
-        pretrain: Word vectors in Stanza's format.
-        out: The file to write, in Stanza's format.
+    first steps, then falls linearly, and a running mean of the weights is what is written. Stanza
+    takes the parser's labels and actions from `train` and `dev`.
     """
     from stanza.models import constituency_parser
     from stanza.models.common.foundation_cache import FoundationCache
@@ -334,13 +314,7 @@ def fit(
 
 
 def export(checkpoint: Path, vectors: Path, out: Path) -> None:
-    """Convert Stanza's files to ours, without this machine's paths and without personal data.
-
-    Args:
-        checkpoint: Stanza's .pt file of a model.
-        vectors: Its .pt file of word vectors.
-        out: The safetensors file to write.
-    """
+    """Convert Stanza's .pt files to a safetensors file, without paths and personal data."""
     content = torch.load(checkpoint, map_location="cpu", weights_only=True)
     pretrain = torch.load(vectors, map_location="cpu", weights_only=True)
     params = content["params"]

@@ -56,14 +56,10 @@ class Dataset:
 
 
 def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
-    """Read `queries.jsonl` and `qrels/<split>.tsv` of a BEIR folder.
+    """Read `queries.jsonl` and `qrels/<split>.tsv` of a BEIR folder, or its first questions.
 
-    Args:
-        limit: Keep only the first so many questions of the file.
-
-    Raises:
-        DatasetError: A file is missing, a line cannot be read, a question occurs twice, a
-            judgement names an unknown question, or no question is left.
+    A `DatasetError` if a file is missing, a line cannot be read, a question occurs twice, a
+    judgement names an unknown question, or no question is left.
     """
     questions_by_id = _read_questions(folder)
     judgements, without_gold = _read_judgements(_judgements_file(folder, split), questions_by_id)
@@ -80,10 +76,8 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
 def read_unjudged(path: Path) -> list[Question]:
     """The different questions of a file: one in each line, or the `question` or `text` of JSON.
 
-    So a request log will do, and the queries of a folder in BEIR's layout.
-
-    Raises:
-        DatasetError: There is none, or a line of JSON has no question.
+    So a request log will do, and the queries of a folder in BEIR's layout. A `DatasetError` if
+    there is none, or a line of JSON has no question.
     """
     path = path / "queries.jsonl" if path.is_dir() else path
     texts: dict[str, None] = {}
@@ -134,14 +128,7 @@ class QuestionSource:
 
 
 def parse_source(text: str, index: Path | None) -> QuestionSource:
-    """Parse a source of the command line: DATASET, or DATASET=INDEX.
-
-    Args:
-        index: The index of a dataset that names none.
-
-    Raises:
-        TrainingError: No index is given, or the dataset is no folder.
-    """
+    """Parse DATASET, whose index is `index`, or DATASET=INDEX; a `TrainingError` without it."""
     dataset, _, named_index = text.partition("=")
     if not Path(dataset).is_dir():
         raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
@@ -155,12 +142,7 @@ def parse_source(text: str, index: Path | None) -> QuestionSource:
 
 
 def lacking(dataset: Dataset, index: Path) -> str:
-    """Describe the relevant passages of a dataset that an index does not have; "" if it has all.
-
-    Raises:
-        DatasetError: It has none of them.
-        BackendError: There is no such index, or it cannot be read.
-    """
+    """Describe the relevant passages that an index lacks, or ""; a `DatasetError` for all."""
     judgements = dataset.judgements.values()
     relevant = {id_ for grades in judgements for id_, relevance in grades.items() if relevance > 0}
     stored = PassageStore.open(index).snapshot().to_table(columns=["id"])["id"].to_pylist()

@@ -100,14 +100,7 @@ def evaluate(
     batch: int = 32,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Ask every question over every route, and score the answers.
-
-    Args:
-        routes: At least one, without duplicates.
-
-    Raises:
-        EvaluationError: The dataset has no question.
-    """
+    """Ask every question over every route, and score the answers; an `EvaluationError` for none."""
     progress = progress or Silent()
     runs = []
     for route in routes:
@@ -227,9 +220,7 @@ def advise(endpoint: Endpoint, questions: Sequence[Question], progress: Progress
     """Compare the routes on questions without judgements: how often they differ, at what cost.
 
     How many of the first passages are relevant is expected from their probabilities of relevance.
-
-    Returns:
-        Markdown: a table, and whether hybrid is enough for such questions.
+    Returns a table as Markdown, and whether hybrid is enough for such questions.
     """
     replies, firsts, expected, times = {}, {}, {}, {}
     for route in USUAL:

@@ -58,12 +58,7 @@ class EvaluationSet:
         settings: Settings,
         deciding: tuple[str, ...] = ("parsing", "encoding"),
     ) -> "EvaluationSet":
-        """Load replays with every column that a router may use.
-
-        Raises:
-            ModelError: A model is missing or damaged.
-            TrainingError: There are no questions.
-        """
+        """Load replays with every column that a router may use; a `TrainingError` for none."""
         rows = [row for replay in replays for row in replay.questions]
         if not rows:
             raise TrainingError("There are no questions to compute features of.")
@@ -127,12 +122,7 @@ class EvaluationSet:
         )
 
     def rankings(self, route: Route, scores: Float64 | None = None) -> list[Ranking]:
-        """A route's ranking for each question.
-
-        Args:
-            route: Any but auto.
-            scores: (n,) the router's scores, for a fusion that uses them.
-        """
+        """A route's ranking for each question; `scores` (n,) are for a fusion that uses them."""
         if self._remote and route not in SIMPLE_ROUTES:
             return [reply.fused for reply in self._remote]
         results = self.results
@@ -250,11 +240,7 @@ class EvaluationSet:
         return share_at_hand(self.features) < steps
 
     def in_steps(self, scores: Float64, steps: float) -> Mask:
-        """(n, 3) where a question goes in steps instead of by the simple route, fusion, the graph.
-
-        Args:
-            steps: The threshold of `router.types.Thresholds`.
-        """
+        """(n, 3) where a question goes in steps instead of by a simple route, fusion, the graph."""
         planned = self.takes_steps(steps, scores)
         simple = (planned | self.follows(steps, Route.HYBRID)) & self.unsure(scores)
         return np.stack([simple, planned | self.follows(steps), planned], axis=1)
@@ -279,10 +265,8 @@ class EvaluationSet:
     ) -> RouteOutcomes:
         """Quality and time of the simple route, fusion and the graph, to solve thresholds with.
 
-        Args:
-            steps: Where steps would be taken by this threshold instead of a route, their quality
-                replaces the route's.
-            timed: Whether their time does too.
+        Where steps would be taken by the threshold `steps`, their quality replaces the route's, and
+        so does their time if `timed`.
         """
         routes, in_steps = (simple, Route.FUSION, Route.GRAPH), self.in_steps(scores, steps)
         parsed = self.parsed(scores, steps)

@@ -45,11 +45,7 @@ class SystemOutcomes:
 def run_systems(
     questions: EvaluationSet, scores: Float64, policy: Policy
 ) -> dict[str, SystemOutcomes]:
-    """Every system's outcomes by name: each route for all questions, the router, and the oracle.
-
-    Args:
-        scores: (n,) the router's scores.
-    """
+    """Every system's outcomes by name: each route, the router by its scores (n,), the oracle."""
     thresholds, rows = policy.thresholds, np.arange(len(questions))
     parsed = questions.parsed(scores, thresholds.steps)
     taken = (*routes(policy.simple), Route.STEPS)
@@ -106,14 +102,9 @@ def summarise(
     scores: Float64,
     disagreement: Disagreement,
 ) -> Summary:
-    """Summarise outcomes; all means and differences share their resamples.
+    """Summarise outcomes and scores (n,); all means and differences share their resamples.
 
-    Args:
-        scores: (n,) the router's scores.
-        disagreement: The questions' labels, by the success that the router learned.
-
-    Raises:
-        EvaluationError: There is no question.
+    `disagreement` has labels by the success that the router learned.
     """
     pairs = [(AUTO, name) for name in systems if name != AUTO]
     values = {name: run.values for name, run in systems.items()}
@@ -138,11 +129,7 @@ def summarise(
 
 
 def count_questions(questions: EvaluationSet, better: Int64) -> dict[str, Counter[str]]:
-    """Dataset -> numbers of questions: by split, and on which "simple" or "graph" is better.
-
-    Args:
-        better: (n,) as in `wye.training.labels.Disagreement`.
-    """
+    """Dataset -> questions: by split, and on which "simple" or "graph" is `better` (n,)."""
     counts: dict[str, Counter[str]] = {}
     splits = np.repeat([r.split for r in questions.replays], [len(r) for r in questions.replays])
     for dataset, split, winner in zip(questions.groups, splits, better, strict=True):

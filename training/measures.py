@@ -39,9 +39,6 @@ def score(judgements: Judgements, run: Run) -> Float64:
     A question that is missing in the run, or has no passages there, scores 0. Judgements may name
     documents: the first passage of a document then has its place, and the others none.
 
-    Args:
-        judgements: Question id -> id of a passage or document -> relevance.
-
     Returns:
         (n, m) float64: rows in the order of `judgements`, columns in the order of `MEASURES`.
     """
@@ -87,22 +84,13 @@ Differences = dict[tuple[str, str], dict[str, Interval]]
 
 
 def resampled_means(values: Float64, *, resamples: int = RESAMPLES, seed: int = 0) -> Float64:
-    """Means over questions drawn with replacement.
+    """Means (resamples, c) of values (n, c) over questions drawn with replacement.
 
     All columns share the draws, so the difference of two columns of the result is the paired
-    bootstrap of their difference.
+    bootstrap of their difference. An `EvaluationError` without questions.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; Sakai, SIGIR
     2006, for its use on retrieval measures.
-
-    Args:
-        values: (n, c), one row a question.
-
-    Returns:
-        (resamples, c) float64.
-
-    Raises:
-        EvaluationError: There is no row.
     """
     n = len(values)
     if n == 0:
@@ -133,15 +121,7 @@ def mean_interval(values: Float64) -> Interval:
 def compare(
     values: Mapping[str, Float64], pairs: Sequence[tuple[str, str]], measures: Sequence[str]
 ) -> tuple[Means, Differences]:
-    """Means of every system and paired differences, with intervals from the same resamples.
-
-    Args:
-        values: System -> (n, m) every measure of every question.
-        pairs: Pairs of systems to subtract.
-
-    Raises:
-        EvaluationError: There is no question.
-    """
+    """Means of every system's values (n, m), and paired differences, by the same resamples."""
     # Differences are resampled directly, so those of equal systems are exactly 0.
     columns = np.hstack([*values.values(), *(values[one] - values[other] for one, other in pairs)])
     means = resampled_means(columns)

@@ -109,9 +109,7 @@ def _bridges(snapshot: Snapshot) -> Iterator[Chain]:
 def fault_of(question: str, answer: str, name: str, passage: str) -> str:
     """Why a question is rejected, in words; "" if it is not.
 
-    Args:
-        name: A name that the question must not contain; "" for none.
-        passage: The text that has to contain the answer.
+    It must not contain `name`, unless that is "", and `passage` has to contain the answer.
     """
     question_words, answer_words = words(question), words(answer)
     faults = {
@@ -136,16 +134,9 @@ class ChatClient:
     def __init__(
         self, url: str, model: str, key: str = "", *, seconds: float = 60.0, tries: int = 3
     ) -> None:
-        """Create the client, without connecting.
+        """Create the client, without connecting; an `EndpointError` if the url is none.
 
-        Args:
-            url: Base of the API, such as http://localhost:8000/v1.
-            key: Sent as a bearer token; "" for none.
-            seconds: Longest wait for the endpoint.
-            tries: Most requests for one reply.
-
-        Raises:
-            EndpointError: The url is none.
+        `key` is sent as a bearer token. Each reply is asked for at most `tries` times.
         """
         if not url.startswith(("http://", "https://")):
             raise EndpointError(f"The model's url is '{url}'; give an http(s) url.")
@@ -230,9 +221,8 @@ class QuestionWriter:
     def write(self, count: int, progress: Progress) -> None:
         """Write questions until the folder has `count`; each is saved at once.
 
-        Raises:
-            EndpointError: The endpoint does not answer.
-            TrainingError: No passages are left, or too many replies in a row were useless.
+        An `EndpointError` if the endpoint does not answer, a `TrainingError` if no passages are
+        left or too many replies in a row were useless.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         progress.start(count, "writing questions")

@@ -214,16 +214,9 @@ def _refused(chances: Float64) -> str:
 
 
 def fit_relevance(settings: Settings, data: Sequence[Questions], out: Path) -> str:
-    """Fit relevance to the answers of indexes, and write it with its card.
+    """Fit relevance to the answers of indexes, the first of `data`, and write it with its card.
 
-    Args:
-        data: The questions; the first have an index.
-
-    Returns:
-        The text of the card.
-
-    Raises:
-        FitError: There is too little to fit.
+    Returns the card. A `FitError` if there is too little to fit.
     """
     examples = gather(settings, data)
     made_with = fingerprint(PassageStore.open(data[0].index or Path()).fingerprint, settings)

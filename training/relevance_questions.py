@@ -74,13 +74,10 @@ class Questions:
     """
 
     def __init__(self, folder: Path, index: Path | None, splits: Sequence[str]) -> None:
-        """Read the questions; a dataset with none of the splits has none, but its index is asked.
+        """Read the questions of splits that there are; without an index only others are asked them.
 
-        Args:
-            index: None for questions that only other indexes are asked.
-
-        Raises:
-            DatasetError: The dataset cannot be read, or the index has no passage that is relevant.
+        A `DatasetError` if the dataset cannot be read, or the index has no passage that is
+        relevant.
         """
         self.index = index
         names = [split for split in splits if (folder / "qrels" / f"{split}.tsv").exists()]
@@ -109,14 +106,9 @@ class Questions:
         return next(iter(self.families.values()), "")
 
     def is_relevant(self, id_: str, passage: str, text: str) -> bool:
-        """Whether a judge marks a passage, or the document that it is part of.
+        """Whether a judge marks a passage with such a text, or its document, for a question.
 
         Of a table, only the rows that have the texts of the question's `row` are relevant.
-
-        Args:
-            id_: Id of the question.
-            passage: Id of the passage.
-            text: Its title and text.
         """
         document = judged_id(passage, self.gold[id_])
         cells = self.rows[id_].get(document, ())
@@ -160,10 +152,7 @@ class Pattern:
 
 
 def pattern_of(question: str, passages: Iterable[Texts]) -> Pattern | None:
-    """The pattern of a question, such as "Who founded …?".
-
-    None if its relevant passages have no name or other word of it.
-    """
+    """The pattern "Who founded …?" of a question; None if its passages have nothing of it."""
     whole = "\n".join(f"{title}\n{text}" for title, text in passages)
     names = names_in(question)
     name = next((name for name in names if name in whole and content_terms(name)), None)
@@ -182,14 +171,9 @@ def near_misses(
     """Questions about the names of some patterns that no passage of a corpus answers.
 
     Each pattern gives at most two: it takes the name of another, and its name goes into one of the
-    patterns of other corpora. The new question has no answer if no passage that has the name has
-    any of the pattern's attributes. Nothing is drawn by chance: the order of names and patterns is
-    that of a hash.
-
-    Args:
-        patterns: Those of questions that the corpus answers.
-        foreign: Those of questions about other corpora.
-        passages: All passages of the corpus.
+    foreign patterns, those of other corpora. The new question has no answer if no passage that has
+    the name has any of the pattern's attributes. Nothing is drawn by chance: the order of names and
+    patterns is that of a hash.
     """
     terms = [frozenset(content_terms(f"{title}\n{text}")) for title, text in passages]
     rows: dict[str, set[int]] = {}
@@ -233,12 +217,7 @@ class _Recorder:
 def ask(
     session: Session, source: Questions, questions: Mapping[str, str], kind: str
 ) -> Iterator[Example]:
-    """Yield examples of every route for some questions.
-
-    Args:
-        source: Where the questions come from.
-        questions: Id -> text; ids that `source` does not know have its first family.
-    """
+    """Yield examples of every route for questions by id; unknown ids have the first family."""
     recorder = _Recorder()
     # The gateway calls nothing but `judge`.
     gateway = replace(session.gateway, relevance_model=recorder)  # type: ignore[arg-type]

@@ -62,10 +62,7 @@ class RemoteAnswers:
 
     @property
     def usual_weight(self) -> float:
-        """Quality per millisecond at which asking for every question costs `CALLS`.
-
-        It is 0 before the first answer.
-        """
+        """Quality per millisecond at which asking always costs `CALLS`; 0 before an answer."""
         times = [
             [answer.ms for key, answer in self._answers.items() if key.startswith(_head(arm))]
             for arm in self._asker.arms

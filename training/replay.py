@@ -110,15 +110,7 @@ def replay_dataset(
     depth: int = DEPTH,
     progress: Progress | None = None,
 ) -> Replay:
-    """Ask the questions of a split, those that the cache has no reply to.
-
-    Args:
-        folder: The cache.
-        depth: Most hits of an arm or of steps.
-
-    Raises:
-        QuestionError: A question is empty.
-    """
+    """Ask the questions of a split that the cache `folder` has no reply to; `depth` hits each."""
     ask = Memory(folder, verbose=0, compress=True).cache(_ask, ignore=["session"])
     key, questions = digest([SCHEMA, *key_of(session)]), dataset.questions
     progress = progress or Silent()
@@ -148,11 +140,7 @@ def key_of(session: Session) -> tuple[str, str]:
 
 
 def _ask(texts: list[str], depth: int, key: str, session: Session) -> list[TimedArmResults]:
-    """Replies to questions, without what training does not use.
-
-    Args:
-        key: See `key_of`; a part of the cache's key.
-    """
+    """Replies to questions, without what training does not use; see `key_of` for the key."""
     del key
     session.gateway.retrieve_all([texts[0]], 1)  # times have nothing that is built on first use
     runs = []
@@ -176,14 +164,7 @@ def digest(content: object) -> str:
 
 
 def replay_demo(folder: Path) -> list[TrainingReplay]:
-    """Index the demo corpus, and replay its train and dev splits.
-
-    Args:
-        folder: Where the index and the replays go; existing ones are used again.
-
-    Returns:
-        The replays of dev and of train.
-    """
+    """Index the demo corpus in a folder, unless it is there, and replay dev and train."""
     settings, index = load_settings(), folder / "index"
     with as_file(files("wye.service") / "demo") as corpus:
         with Session.create(settings, index) as session:

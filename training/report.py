@@ -254,12 +254,7 @@ def verdict(fitted: Fitted, tested: Summary) -> tuple[bool, str]:
 
 
 def card(name: str, schema_id: str, command: str, report: Report) -> str:
-    """The text of CARD.md.
-
-    Args:
-        schema_id: That of the features.
-        command: The command line that made the router.
-    """
+    """The text of CARD.md; `schema_id` is that of the features."""
     fitted, choices = report.fitted, report.fitted.choices
     thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
     unjudged = (

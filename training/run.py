@@ -53,14 +53,9 @@ class TrainingRun:
     def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
         """Train on the train and dev splits; no test split is read.
 
-        Args:
-            say: Called with messages on how many questions there are to learn from.
-
-        Raises:
-            FitError: The arms disagree too rarely, one of them always wins, or no dataset has a
-                train or a dev split.
-            DatasetError: A dataset cannot be read, or an index has no passage that is relevant in
-                a split.
+        Messages on how many questions there are go to `say`. A `FitError` if the arms disagree too
+        rarely, one of them always wins, or no dataset has a train or a dev split; a `DatasetError`
+        if one cannot be read, or an index has no passage that is relevant in a split.
         """
         count = 0
         for source in self.sources:
@@ -104,13 +99,10 @@ class TrainingRun:
     def write(
         self, fitted: Fitted, evaluation: Summary | None, models: Path, name: str
     ) -> tuple[Path, Report]:
-        """Write a router as the next version of a model, with its card, numbers and figures.
+        """Write a router as the next version of a model, with card, numbers and figures.
 
-        Returns:
-            The version's folder, and the report.
-
-        Raises:
-            ModelFileError: The name cannot be that of a folder.
+        Returns the version's folder and the report. A `ModelFileError` if no folder can have the
+        name.
         """
         command, schema_id = command_line(sys.argv), schema_of(self.settings)
         versions = {"python": platform.python_version()}

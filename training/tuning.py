@@ -47,14 +47,10 @@ class Tuning:
     def load(
         cls, replays: Sequence[TrainingReplay], model: Path | str = "", *, cache: Path
     ) -> "Tuning":
-        """Read a router, and compute the questions' features.
+        """Read a router, "name/version", a version's folder or the settings', and the features.
 
-        Args:
-            model: "name/version", or a version's folder; "" for the settings' router.
-            cache: Folder of features that later runs use again.
-
-        Raises:
-            ModelFileError: There is no such router, or it was trained on other features.
+        `cache` keeps features for later runs. A `ModelFileError` if there is no such router, or it
+        was trained on other features.
         """
         settings = load_settings()
         options = replace(settings.router, model=str(model)) if model else settings.router
@@ -77,12 +73,7 @@ class Tuning:
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
     ) -> Policy:
-        """Write a thresholds file for review.
-
-        Args:
-            path: The file; an existing one is replaced.
-            notes: Notes for the reviewer, beside the thresholds' outcome.
-        """
+        """Write a thresholds file for review, with the thresholds' outcome and further notes."""
         current, result = self.model.policy, outcome(self.outcomes, thresholds)
         policy = Policy(thresholds, current.simple, self.model.name)
         facts = {

@@ -70,9 +70,6 @@ class ClueRetriever:
         """At most k passages for each question, among those that the walk reaches.
 
         Where no unit was found, passages are ranked by similarity, and `degraded` says so.
-
-        Raises:
-            RequestError: k is below 1, or the mask or a vector does not fit this version.
         """
         require_k(k)
         rankings: list[Ranking] = []

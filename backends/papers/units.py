@@ -45,11 +45,7 @@ class Units:
     """The sentences of one version of the index."""
 
     def __init__(self, corpus: Corpus, scorer: TextScorer | None = None) -> None:
-        """Tokenise all sentences, each together with its passage's title.
-
-        Args:
-            scorer: Scores sets, each joined to one text.
-        """
+        """Tokenise all sentences with their passages' titles; `scorer` scores joined sets."""
         self._corpus, self._scorer = corpus, scorer
         self._words = Words()
         numbers, lengths = array("i"), array("i")
@@ -66,12 +62,7 @@ class Units:
         self._holder_starts = np.searchsorted(pairs >> 32, np.arange(len(self._words) + 1))
 
     def nearest(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
-        """Rows of the k sentences closest to a question, best first, ties by row.
-
-        Args:
-            vector: (d,) vector of the question.
-            allowed: (n,) mask over the passages; None for all.
-        """
+        """Rows of the k sentences closest to a vector (d,) in allowed passages (n,), best first."""
         corpus = self._corpus
         rows = np.arange(len(corpus.sentence_passage))
         if allowed is not None:
@@ -92,12 +83,7 @@ class Units:
     def narrowed(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
     ) -> Sequence[Set]:
-        """The best `MOST_READ` sets, in the given order; all sets where there is no model.
-
-        Args:
-            by: Score that decides which are best.
-            allowed: (n,) mask over the passages in which words are counted; None for all.
-        """
+        """The best `MOST_READ` sets `by` a score, in the given order; all if no model reads."""
         if self._scorer is None or len(sets) <= MOST_READ:
             return sets
         best = top_rows(self._worth(query, sets, by, allowed), MOST_READ)
@@ -176,14 +162,7 @@ ENTITIES = 20
 
 
 def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64, Float64]:
-    """The sentences closest to a question.
-
-    Args:
-        allowed: (n,) mask over the passages; None for all.
-
-    Returns:
-        Their rows, best first, ties by row, and their scores in [0, 1].
-    """
+    """Rows of the sentences closest to a question, best first, with their scores in [0, 1]."""
     pool = np.sort(units.nearest(query.vector, POOL, allowed))
     sets = units.narrowed(query, [(row,) for row in pool.tolist()], "mix", allowed)
     pool = np.array([row for (row,) in sets], np.int64)
@@ -201,13 +180,10 @@ def activate(
     degree: Callable[[Int64], Int64],
     entities: int = ENTITIES,
 ) -> Activation:
-    """Activate the entities of some facts. The values equal those of `reference.activate_facts`.
+    """Activate entities of facts, rows (f,) with scores. Equal to `reference.activate_facts`.
 
-    Args:
-        facts: (f,) rows of sentences.
-        scores: (f,) their scores.
-        degree: How many allowed passages mention each of the given entities.
-        entities: How many entities are kept, by highest score / degree, ties by number.
+    Those with the highest score / `degree`, the number of allowed passages, are kept; ties by
+    number.
     """
     bridges: dict[int, Bridge] = {}
     for sentence, score in zip(facts.tolist(), scores.tolist(), strict=True):

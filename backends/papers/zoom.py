@@ -166,10 +166,7 @@ class ZoomRetriever:
 def shared_graph(
     corpus: Corpus, graph: TriGraph, filtered: FilteredGraph, settings: ZoomSettings
 ) -> SharedGraph:
-    """The allowed passages, the entities that they mention, and the edges between them.
-
-    Both kinds of edges are scaled to the same mean weight over all pairs of nodes.
-    """
+    """The allowed passages, the entities they mention, and the edges, scaled to one mean weight."""
     from scipy import sparse  # noqa: PLC0415 - takes .1 s, which other arms need not pay
 
     n = len(corpus)
@@ -189,17 +186,10 @@ def shared_graph(
 
 
 def decoupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int) -> Float64:
-    """The mass on the nodes after some steps of walks that each restart at their own question.
+    """The mass (b, n + e) on the nodes after T steps of walks that restart at their own question.
 
     The values equal those of `reference.zoom`, which walks from one question over the whole graph.
-
-    Args:
-        edges: (b, n + e) H, weights of the questions' edges.
-        restart: Probability of going back to the question.
-        steps: T, the number of steps.
-
-    Returns:
-        (b, n + e) mass on the nodes.
+    `edges` (b, n + e) are H, the weights of the questions' edges.
     """
     follow = 1 - restart
     total = edges + shared.weight
@@ -218,10 +208,7 @@ def decoupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: i
 
 
 def _similar(vectors: Float32, rows: Int64, settings: ZoomSettings) -> "sparse.csr_array":
-    """(n, n) e^cos of each passage with at most `settings.neighbours` that stand out in its row.
-
-    Each row is computed by itself, so that the values do not depend on a block size.
-    """
+    """(n, n) e^cos of each passage with its `settings.neighbours`, row by row, so in any block."""
     from scipy import sparse  # noqa: PLC0415 - see `shared_graph`
 
     n = len(vectors)

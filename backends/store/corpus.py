@@ -360,9 +360,8 @@ def with_late(base: Corpus, late: Corpus, addresses: Int64) -> Corpus:
 def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int64]:
     """Compare a version with a base: only fragments that the base does not know as they are now.
 
-    Returns:
-        The address of each row of the base, -1 for one that the version lacks; and the addresses,
-        ascending, of rows that the base lacks.
+    Returns the address of each row of the base, -1 for one that the version lacks; and the
+    addresses, ascending, of rows that the base lacks.
     """
     now = fragments_of(dataset)
     same = [number for number, files in now.items() if base._fragments.get(number) == files]

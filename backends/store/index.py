@@ -86,9 +86,6 @@ class PassageStore:
     ) -> "PassageStore":
         """Create an empty index, or open an existing one; safe to repeat after a crash.
 
-        Args:
-            path: A folder that is missing, empty, or an index.
-
         Raises:
             IndexNotFoundError: The path holds something else.
             IndexMismatchError: The index was written by another analyser.
@@ -191,11 +188,7 @@ class PassageStore:
             return int(self._dataset.count_rows())
 
     def newest(self) -> "PassageStore":
-        """The newest whole version; this one if none was added or removed since it was opened.
-
-        Raises:
-            IndexMismatchError: The index was made again with another analyser.
-        """
+        """The newest whole version, this one if it is, or an `IndexMismatchError`."""
         return self if self.is_newest else self.open(self.path, self.fingerprint, self._dataset)
 
     @property
@@ -326,14 +319,8 @@ class Writer:
     ) -> int:
         """Insert rows with new ids, replace rows with known ids, delete stale ids, in one commit.
 
-        Args:
-            replaced: Those of the rows' ids that are stored; None to look for all.
-
-        Returns:
-            The number of deleted passages, without the replaced ones.
-
-        Raises:
-            ValueError: An id occurs twice in `rows`, or in both arguments.
+        `replaced` are those of the rows' ids that are stored; None to look for all. Returns the
+        number of deleted passages, without the replaced ones. A `ValueError` if an id occurs twice.
         """
         ids = rows.column("id").to_pylist()
         if len({*ids, *stale}) != len(ids) + len(stale):
@@ -345,11 +332,7 @@ class Writer:
         return len(self.replace(new, former).difference(ids))
 
     def replace(self, new: Sequence[lance.FragmentMetadata], former: Sequence[str]) -> set[str]:
-        """Add fragments that are written and delete passages by id, in one commit if there are any.
-
-        Returns:
-            The ids that were stored.
-        """
+        """Add written fragments and delete passages, in one commit; the ids that were stored."""
         stored, updated, emptied = set[str](), list[lance.FragmentMetadata](), list[int]()
         if former:
             condition = any_of("id", former)
@@ -426,12 +409,7 @@ class Writer:
 
         A version is dropped once it was superseded longer than `keep` ago, or by more than
         `MOST_VERSIONS` others. A reader that asks for the newest more often than that keeps its
-        files.
-
-        Args:
-            rows: Size to merge fragments to.
-            groups: Most groups of fragments to merge, so that other writers do not wait for long;
-                each group becomes one fragment. None for all.
+        files. At most so many groups are merged, so that other writers do not wait for long.
         """
         passages = self.folder / PASSAGES
         with self.guard():

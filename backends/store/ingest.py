@@ -93,12 +93,10 @@ def ingest(
     longer has; others are left alone. Memory holds one window and all ids so far.
 
     Args:
-        index: Any version of the index to write.
         passages: Chunks of a document should be consecutive; otherwise the late ones are deleted
             and written again. Of two documents with one id the first counts.
         batch_passages: Passages per window; more if a document ends later.
-        entity_vectors: Also store a vector of each name that a written passage has, for graphs that
-            link by vector.
+        entity_vectors: Also store a vector of each name that a written passage has.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
@@ -245,11 +243,7 @@ class Ingest:
             )
 
     def commit(self, stale: Sequence[str] = (), *, is_repeated: bool = False) -> None:
-        """Write analysed passages and delete stale ids, in one commit.
-
-        Args:
-            is_repeated: Whether an interrupted call may have written the same passages.
-        """
+        """Write analysed passages, maybe once more, and delete stale ids, in one commit."""
         passages = [passage for passage, _, _ in self._analysed]
         analysed = [analysis for _, analysis, _ in self._analysed]
         changes = {passage.id: change for passage, _, change in self._analysed}
@@ -365,12 +359,8 @@ def to_batch(
 ) -> pa.RecordBatch:
     """Rows for n passages and their n analyses, in order; columns of no value are null.
 
-    Args:
-        lengths: Document -> its number of chunks, as far as that is known.
-        encoder: Also stores a vector of each name, if given.
-
-    Raises:
-        ValueError: A vector has another length than the index's, or the lists differ in length.
+    `lengths` is document -> its number of chunks; an encoder adds a vector of each name. A
+    `ValueError` if a vector has another length than the index's.
     """
     dimension, pairs = (
         schema.field("vector").type.list_size,

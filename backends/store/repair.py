@@ -146,10 +146,7 @@ def _lost_documents(
     fragments: Iterable[lance.LanceFragment],
     sources: Sequence[lance.LanceFragment | str],
 ) -> tuple[set[str], bool]:
-    """Documents of which only the sources have passages, and whether all sources could be read.
-
-    Of a data file, deleted rows count, too.
-    """
+    """Documents of which only the sources have passages, and whether all sources could be read."""
     stored = {key for fragment in fragments for key in _keys(folder, fragment)}
     keys, is_all = set[tuple[str, str]](), True
     for source in sources:

@@ -93,12 +93,10 @@ class Survey:
         read: Callable[[lance.LanceFragment], None] | None = None,
         opened: Opened = None,
     ) -> None:
-        """Read the record.
+        """Read the record; versions have the caches of an opened one.
 
-        Args:
-            opened: A version, whose caches are used.
-            read: Checks the content of a fragment whose files have no recorded digests. Without
-                it, no digests are compared but those of manifests.
+        `read` checks the content of a fragment whose files have no recorded digests. Without it, no
+        digests are compared but those of manifests.
         """
         self.folder, self._passages = folder, folder / PASSAGES
         self._read = read
@@ -169,10 +167,7 @@ def open_dataset(
     opened: Opened = None,
     options: dict[str, str] | None = None,
 ) -> lance.LanceDataset:
-    """Open a dataset with caches for its size, those of an opened one if they are for that.
-
-    Lance's own would be 7 GB.
-    """
+    """Open a dataset with caches for its size, or those of an opened one; Lance's would be 7 GB."""
     sizes = _cache_sizes(opened.count_rows() if opened else 0)
     session = opened.session() if opened else Session(*sizes)
     dataset = lance.dataset(uri, version, session=session, storage_options=options)
@@ -397,11 +392,7 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def reading(what: Path | str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Turn what Lance and Arrow raise on damaged files, and `also`, into an `IndexDamagedError`.
-
-    Args:
-        what: Folder of an index, or name of a file, for an error that does not name the index.
-    """
+    """Turn what Lance and Arrow raise on damaged files, and `also`, into an `IndexDamagedError`."""
     try:
         yield
     except BaseException as error:

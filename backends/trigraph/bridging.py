@@ -65,11 +65,8 @@ def bridge(
 ) -> Activation:
     """Activate entities step by step. The values equal those of `reference.bridge`.
 
-    Args:
-        seeds: Value of each seed entity.
-        steps: T, the step of the seeds included; 1 activates only the seeds.
-        threshold: An entity with a lower value is neither activated nor expanded.
-        sentences_per_entity: How many of its best unused sentences each entity takes.
+    In T `steps`, of which the seeds are the first, each entity above the threshold takes so many of
+    its best unused sentences.
     """
     value, weight = dict(seeds), dict(seeds)
     level = dict.fromkeys(seeds, 1)
@@ -115,13 +112,8 @@ def equation_5(
     """Activation as LinearRAG prints it. The values equal those of `reference.equation_5`.
 
     a becomes max(a, M' (s * (M a))) with s the similarities of the sentences; then values below the
-    threshold become 0. Every sentence of an active entity counts, and counts again at each step, so
-    values may exceed 1. A similarity below 0 counts as 0.
-
-    Args:
-        seeds: Value of each seed entity.
-        steps: T, the step of the seeds included.
-        threshold: An entity with a lower value is not active, unless it is a seed.
+    threshold become 0, except for seeds. Every sentence of an active entity counts, and counts
+    again at each of T steps, so values may exceed 1. A similarity below 0 counts as 0.
     """
     named = np.array(sorted(seeds), np.int64)
     entities, entity = np.unique(np.concatenate([named, sentences.entity]), return_inverse=True)
@@ -141,11 +133,7 @@ def equation_5(
 
 
 def _compared(sentences: Sentences, entities: Sequence[int]) -> dict[int, tuple[Int64, Float32]]:
-    """The sentences of each entity, as positions, with their similarity to the question.
-
-    Args:
-        entities: Ascending.
-    """
+    """The sentences of ascending entities, as positions, with their similarity to the question."""
     if not entities:
         return {}
     which, is_one = located(sentences.entity, np.array(entities, np.int64))

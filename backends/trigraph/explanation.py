@@ -133,12 +133,10 @@ def explain_walk(
     ranking: Ranking,
     named_in: Mapping[int, int] = MappingProxyType({}),
 ) -> Explanation:
-    """Explain the ranks of a ranking's passages by the numbers of a walk.
+    """Explain a ranking's passages by the mass (c,) that a walk left on those of the trace.
 
-    Args:
-        mass: (c,) mass that settled on the passages of the trace.
-        ranking: A ranking of any arm; passages that this version lacks are left out.
-        named_in: A passage that was moved up -> the one that mentions its title.
+    Passages that this version lacks are left out. `named_in` has for each passage that was moved up
+    the one that mentions its title.
     """
     name, activation = cache(source.name), trace.activation
     total = trace.prior.sum() + trace.restart.sum()

@@ -112,9 +112,8 @@ class DisplayNames:
     def __init__(self, corpus: Corpus, keys: Strings, surface: Int64, titles: Int64) -> None:
         """Find the most frequent surface and the first title of each entity.
 
-        Args:
-            surface: Entity of each named-entity surface, -1 if it is none.
-            titles: (2, t) passage and entity of each title, ascending by passage.
+        `surface` has the entity of each named-entity surface, or -1; `titles` (2, t) passage and
+        entity of each title, ascending by passage.
         """
         self._keys: Keys = keys
         self._size, self._titles = len(keys), corpus.titles
@@ -149,11 +148,8 @@ class DisplayNames:
     ) -> "DisplayNames":
         """These names, and those of the entities that only late passages of a corpus mention.
 
-        Args:
-            keys: Keys of all entities.
-            late: The names of those of the late passages.
-            entities: Their numbers.
-            here: Which of the entities of these names other passages mention.
+        `here` says which of the entities of the late names, by their numbers, other passages
+        mention.
         """
         names, is_new = copy(self), ~np.pad(here, (0, len(keys) - self._size))[entities]
         names._keys, names._size, names._titles = keys, len(keys), corpus.titles
@@ -251,11 +247,7 @@ class TriGraph:
         return ranges(self.sentence_starts[passages], self.sentence_starts[passages + 1])
 
     def mentioned_in(self, passages: Int64) -> tuple[Int64, Int64, Int64]:
-        """What some passages mention, and how often: in how many sentences, and once in the title.
-
-        Returns:
-            Positions in `passages`, ascending; the entities that each mentions, ascending; counts.
-        """
+        """What passages mention: their positions, the entities of each, ascending, and counts."""
         owners, items = self.mentioned.pairs(passages)
         return owners, items >> _COUNT_BITS, items & _MOST_COUNTED
 
@@ -357,12 +349,7 @@ def assemble(
     *,
     base: Vocabulary | None = None,
 ) -> TriGraph:
-    """Build the Tri-Graph of a corpus.
-
-    Args:
-        room: Folder for the tokenised sentences; None to hold them in memory.
-        base: Names and recurring noun phrases of other passages, which count here too.
-    """
+    """Build the Tri-Graph of a corpus, in a folder or in memory; a base's names count too."""
     with_phrases = wants_phrases(settings, corpus)
     words = Words(None if base is None else base.names.words)
     normalised = normalise(

@@ -127,10 +127,7 @@ def second_hops(
 ) -> list[Hop]:
     """The passages to which names in the first ones lead, each once, likeliest first.
 
-    Args:
-        source: The corpus; only what it has may be named.
-        words: From passages to which of them have each content word of the question.
-        first: Ids of the first passages, best first.
+    `words` tells which of some passages have each content word of the question.
     """
     heads = source.numbers(first[:FIRST])
     sentences = source.sentences(heads)
@@ -239,9 +236,7 @@ def _labelled(
 ) -> Float64:
     """(m,) share of the question's words that label a column of a row, and that a head lacks.
 
-    Args:
-        heads: Texts of the heads.
-        pairs: (m, 2) positions of heads, and passages; what is no row has 0.
+    `pairs` (m, 2) are positions of heads, and passages; what is no row has 0.
     """
     labels = [" ".join(label for label, _ in cells_of(text)) for text in source.texts(pairs[:, 1])]
     in_heads = [question.terms_in(text) for text in heads]
@@ -250,12 +245,7 @@ def _labelled(
 
 
 def _linked(source: PassageSource, heads: Sequence[str], question: _Words, pairs: Int64) -> Float64:
-    """(m,) highest share of the question's words in a sentence of a head that has a name.
-
-    Args:
-        heads: Texts of the heads.
-        pairs: (m, 2) positions of heads, and names.
-    """
+    """(m,) highest share of the question's words in a sentence of a head with a name, by pairs."""
     sentences = [
         [sentence for line in text.splitlines() for sentence in split_sentences(line)]
         for text in heads

@@ -86,13 +86,10 @@ class NormalisedCorpus:
 def normalise(
     corpus: Corpus, words: Words, *, sentences: bool, phrases: bool, room: Path | None = None
 ) -> NormalisedCorpus:
-    """Normalise a corpus.
+    """Normalise a corpus; new words are added to the vocabulary.
 
-    Args:
-        words: A vocabulary, to which new words are added.
-        sentences: Whether to tokenise sentences, for linking names in running text.
-        phrases: Whether noun phrases are entities.
-        room: Folder for the tokenised sentences; None to hold them in memory.
+    Sentences are tokenised, in a folder with room or in memory, to link names in running text. With
+    `phrases`, noun phrases are entities.
     """
     memo, packed, lengths = PackedWords(words), *(GrowingArray(room, np.int32) for _ in range(2))
     for texts in corpus.iter_sentence_texts() if sentences else ():
@@ -180,11 +177,7 @@ class NameTrie:
     _lost: frozenset[int] = frozenset()
 
     def __init__(self, words: Words, names: NameWords, entities: Int64) -> None:
-        """Build the trie level by level.
-
-        Args:
-            entities: Entities to find, ascending; among equal names the first entity is found.
-        """
+        """Build the trie of ascending entities by levels; of equal names the first counts."""
         self.words = words
         lengths = names.lengths[entities]
         usable = (lengths > 0) & (lengths <= MAX_WORDS)
@@ -246,11 +239,7 @@ class NameTrie:
         return trie
 
     def with_late(self, names: "NameTrie", entities: Int64) -> "NameTrie":
-        """A trie that also finds late names, in whose vocabulary there are those of this one.
-
-        Args:
-            entities: The number here of each entity of theirs.
-        """
+        """A trie that also finds late names, whose entities have these numbers here."""
         trie, late, ends = copy(self), copy(names), names._ends.copy()
         is_end = ends >= 0
         ends[is_end] = entities[ends[is_end]]
@@ -271,11 +260,7 @@ class NameTrie:
         return links
 
     def find_all(self, sentences: SentenceWords) -> tuple[Int32, Int32]:
-        """Names in many sentences that start like a name: with a capital letter or a digit.
-
-        Returns:
-            Positions of the sentences, ascending, and the entities found there; repeats kept.
-        """
+        """Names with a capital or a digit first: positions of sentences, and their entities."""
         owners: list[Int32] = [np.empty(0, np.int32)]
         entities: list[Int32] = [np.empty(0, np.int32)]
         ends = np.cumsum(sentences.lengths, dtype=np.int64)
@@ -352,13 +337,7 @@ class NameTrie:
 
 
 def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64, Int64]:
-    """Matches without those that overlap an earlier kept one.
-
-    Args:
-        entity: (m,) entity of each match.
-        start: (m,) ascending.
-        length: (m,) at least 1.
-    """
+    """Matches of entities (m,) from ascending starts without those that overlap an earlier one."""
     if not len(start):
         return entity, start, length
     end = start + length
@@ -383,13 +362,7 @@ def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64,
 def defining_names(
     titles: Sequence[str], documents: Sequence[str], texts: Iterable[str]
 ) -> list[tuple[str, ...]]:
-    """Keys of the names of each passage that are no whole title.
-
-    Args:
-        titles: Titles of n passages.
-        documents: Their documents.
-        texts: Their texts.
-    """
+    """Keys of the names of each passage that are no whole title."""
     whole = {key for title in titles for key in title_keys(title)}
     names = [_names_in_title(title, whole) for title in titles]
     shared: dict[str, set[str]] = defaultdict(set)

@@ -67,11 +67,7 @@ class Edges:
     title_entity: Int64
 
     def with_others(self, others: "Edges", order: Int64) -> "Edges":
-        """The edges of these and of other passages.
-
-        Args:
-            order: (c,) positions in the passages of both, end to end, by their ids.
-        """
+        """The edges of these and of other passages, in an order (c,) of both by their ids."""
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         shift = len(self.passages)
@@ -105,11 +101,9 @@ class PassageSource(Protocol):
         ...
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
-        """Passages that mention what bridging reached, and that mention or are titled by names.
+        """Passages that mention what was reached, and that mention or are titled by first names.
 
-        Args:
-            names: The entities of the first passages.
-            most: So many are taken of each of the three, those closest to the question.
+        At most so many are taken of each of the three, those closest to the question.
         """
         ...
 
@@ -152,13 +146,9 @@ class PassageSource(Protocol):
         ...
 
     def named(self, entities: Int64, rare: int) -> tuple[Int64, Int64, Mask]:
-        """Passages titled by each of some entities, and those that mention rare ones.
+        """Passages titled by each of some entities, and the first of those that mention rare ones.
 
-        Args:
-            rare: Most passages that mention a rare one.
-
-        Returns:
-            (p,) position of the entity, the passage, and whether the entity is its title.
+        Returns (p,) position of the entity, the passage, and whether the entity is its title.
         """
         ...
 
@@ -230,13 +220,7 @@ class InMemory:
         query: Query | None = None,
         scores: tuple[Scores, Float32 | None] | None = None,
     ) -> None:
-        """Take what is known of a question.
-
-        Args:
-            query: The question; None if passages are only described.
-            scores: The dense arm's scores, and BM25 of every passage, or None to leave that out;
-                None if no passages are looked for.
-        """
+        """Take a question and its scores; without them, passages are only described."""
         self._corpus, self._graph, self._filtered = corpus, graph, filtered
         self._allowed = filtered.allowed
         nothing = np.empty(0, np.float32)
@@ -390,10 +374,7 @@ class InMemory:
 
 
 def consecutive(documents: Iterable[str], chunks: Int32 | Int64) -> Int64:
-    """(j, 2) positions of passages that are consecutive chunks of one document.
-
-    The documents are not looked at if each passage is the first of its own.
-    """
+    """(j, 2) positions of passages that are consecutive chunks of one document."""
     if not chunks.any():
         return np.empty((0, 2), np.int64)
     positions = {name: n for n, name in enumerate(zip(documents, chunks.tolist(), strict=True))}

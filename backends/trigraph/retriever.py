@@ -57,17 +57,12 @@ class TriGraphRetriever:
         near: Similarities | None = None,
         scorer: TextScorer | None = None,
     ) -> None:
-        """Prepare to search a corpus.
+        """Prepare to search a corpus by its graph, which is built for None.
 
         Args:
-            lexical: From a query to (n,) BM25 scores; needed if a lexical weight is not 0.
-            graph: The graph of this corpus and these settings; None to build it.
+            lexical: From a query to (n,) BM25 scores; a `ValueError` if a weight needs it.
             near: The dense arm's `scores`; None to compare with all passages.
-            scorer: Scores sets of sentences for "facts" and the clue arm; None to use words and
-                vectors alone.
-
-        Raises:
-            ValueError: `lexical` is needed and missing: ignoring BM25 would go unnoticed.
+            scorer: Scores sets of sentences for "facts" and the clue arm, beside words and vectors.
         """
         if lexical is None and settings.weighs_lexical:
             raise ValueError(
@@ -145,11 +140,7 @@ class TriGraphBatch:
     def names_in(
         self, positions: Sequence[int], ids: Sequence[Sequence[str]]
     ) -> list[tuple[NameCoverage, ...]]:
-        """Where the names in some questions' words occur in a few passages; needs no parse.
-
-        Args:
-            ids: Ids of the passages of each question.
-        """
+        """Where the names in some questions' words occur in passages by id; needs no parse."""
         rows = [np.array(self._arm.corpus.rows(passage_ids), np.int64) for passage_ids in ids]
         return [
             self._coverage(self._seeds_in_words(position), passages)
@@ -176,15 +167,9 @@ class TriGraphBatch:
         similarities: Mapping[int, Scores] | None = None,
         lexical: Mapping[int, Scores] | None = None,
     ) -> list[Ranking]:
-        """At most k passages for some of the questions.
+        """At most k passages for questions at some positions, or a `RequestError`.
 
-        Args:
-            positions: Positions of the questions.
-            similarities: The dense arm's scores of questions for which they are known already.
-            lexical: BM25 scores of questions for which they are known already.
-
-        Raises:
-            RequestError: k is below 1, or a vector does not fit this index.
+        `similarities` and `lexical` are scores of questions for which they are known already.
         """
         require_k(k)
         missing = [position for position in positions if position not in self._walked]
@@ -194,13 +179,7 @@ class TriGraphBatch:
         return [self._rank(*self._walked[position][1:], k) for position in positions]
 
     def explain(self, position: int, ranking: Ranking) -> Explanation:
-        """Explain the ranks of a ranking's passages by the numbers of the walk.
-
-        Args:
-            position: Position of a question that was searched.
-            ranking: A ranking of this or another arm; passages that this version lacks are left
-                out.
-        """
+        """Explain the ranks of any arm's ranking of a question by the numbers of the walk."""
         source, trace, (mass, named_in) = self._walked[position]
         return explain_walk(source, trace, mass, ranking, named_in)
 

@@ -74,12 +74,8 @@ class SeedFinder:
         """Seeds in the order in which they are found, each entity once, with its best value.
 
         Where the words suffice, mentions are not used: beside a name that is spelt as one, a tagger
-        finds dates, nationalities and the like, from which a walk spreads too far.
-
-        Args:
-            degree: How many allowed passages mention each of the given entities; an entity
-                without any is no seed.
-            words: The result of `in_words`, if it is known.
+        finds dates, nationalities and the like, from which a walk spreads too far. An entity that
+        no allowed passage mentions, by `degree`, is no seed.
         """
         words = self.in_words(query, degree) if words is None else words
         if self.suffice(words):
@@ -153,10 +149,7 @@ def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettin
 
 
 def _allowed_names(names: NameTrie, tokens: Sequence[str], degree: Degree) -> list[Link]:
-    """Names in some tokens of entities that allowed passages mention.
-
-    A longer name that only other passages have does not hide a shorter one.
-    """
+    """Names of entities that allowed passages mention, also under longer names of others."""
     while True:
         links = names.find(tokens)
         degrees = degree(np.array([link.entity for link in links], np.int64)).tolist()

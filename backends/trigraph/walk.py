@@ -46,10 +46,7 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
         restart: Restart mass of some entities, ascending; that of an entity without a mention here
             is left out. Both are normalised together; without any mass all stays zero. What would
             move on from a passage without entities is lost.
-        damping: Probability in [0, 1) of following an edge rather than restarting.
-
-    Raises:
-        ValueError: The damping is out of range.
+        damping: Probability of following an edge; a `ValueError` outside of [0, 1).
     """
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
@@ -93,9 +90,7 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
 def solved(source: Float64, followed: Callable[[Float64], Float64], share: float) -> Float64:
     """Solve x = source + share * followed(x) by Chebyshev iteration; below 0 by rounding is 0.
 
-    Args:
-        followed: A symmetric linear map whose eigenvalues are in [0, 1].
-        share: In [0, 1).
+    `followed` is a symmetric linear map with eigenvalues in [0, 1], and the share is in [0, 1).
     """
     if not share:
         return source
@@ -128,15 +123,11 @@ class Promoted(NamedTuple):
 
 
 def promote(source: PassageSource, edges: Edges, mass: Float64, share: float) -> Promoted:
-    """Promote passages whose titles the first ones mention.
+    """Promote passages whose titles the first ones mention, by a share from 0 to 1.
 
-    If a passage with mass M is among the first and mentions the title of one with a lower mass,
-    the latter gets `promoted` mass. Of several such masses the largest counts. So no passage
-    overtakes the one that it was named in.
-
-    Args:
-        mass: (c,) mass on each passage.
-        share: From 0, which changes nothing, to 1.
+    If a passage with mass M is among the first and mentions the title of one with a lower mass, the
+    latter gets `promoted` mass. Of several such masses the largest counts. So no passage overtakes
+    the one that it was named in.
     """
     if not share:
         return Promoted(mass, {})
@@ -163,12 +154,7 @@ def promote(source: PassageSource, edges: Edges, mass: Float64, share: float) ->
 
 
 def reach(share: float, degree: Int64) -> Float64:
-    """(e,) share / √(d - 1): how far names of titles move a passage up.
-
-    Args:
-        share: From 0 to 1.
-        degree: (e,) d, how many passages mention each title or have it.
-    """
+    """(e,) share / √(d - 1): how far titles that d passages mention or have move a passage up."""
     power: Float64 = share / np.sqrt(np.maximum(degree - 1, 1))
     return power
 
@@ -176,16 +162,10 @@ def reach(share: float, degree: Int64) -> Float64:
 def promoted(
     mass: Float64, positions: Int64, source: Float64, power: Float64
 ) -> tuple[Float64, Int64]:
-    """Raise masses m towards the masses M of passages that name them: m · (M / m)^power.
+    """Masses m (r,) raised towards M of passages that name them: m · (M / m)^power; 0 stays 0.
 
-    Args:
-        mass: (r,) masses of passages; 0 stays 0.
-        positions: (p,) positions of passages whose title is mentioned.
-        source: (p,) M; a smaller one changes nothing.
-        power: (p,) from 0 to 1; see `reach`.
-
-    Returns:
-        (r,) masses, and which of the p raised one.
+    `positions` (p,) have titles that are mentioned, `source` (p,) is M, and `power` (p,) is from 0
+    to 1, see `reach`. Also returns which of the p raised one.
     """
     before = mass[positions]
     raises = np.flatnonzero((source > before) & (before > 0))

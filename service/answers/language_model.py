@@ -138,14 +138,10 @@ class LanguageModel:
 
 
 def _read(event: object, answer: GeneratedAnswer) -> tuple[str, bool, str]:
-    """Read an event; counts of tokens go to the answer.
+    """Read an event, or raise a `GeneratorError`; counts of tokens go to the answer.
 
-    Returns:
-        Its text, whether it shows that the model is working (it may be thinking), and the reason
-        if the answer ends with it, else "".
-
-    Raises:
-        GeneratorError: It is no event of OpenAI's protocol.
+    Returns its text, whether it shows that the model is working (it may be thinking), and the
+    reason if the answer ends with it, else "".
     """
     match event:
         case {"usage": dict(usage)}:

@@ -58,10 +58,7 @@ class PassageValue(Described):
 
 
 def shares_of_one(passages: Sequence[PassageValue]) -> list[float]:
-    """Scores from 0 to 1, for protocols whose scores are: the relevance of each passage.
-
-    Where relevance is unknown, they are shares of the best passage's score.
-    """
+    """Each passage's relevance or, where that is unknown, its share of the best one's score."""
     best = max((passage.score for passage in passages), default=0.0)
     return [
         (passage.score / best if best > 0 else 0.0)

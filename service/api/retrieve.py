@@ -321,10 +321,8 @@ def route_value(
 ) -> replies.RouteValue:
     """The route that a question took, and why.
 
-    Args:
-        decision: None if the request named the route.
-        path: The route that answered.
-        fallback: Why dense search answered instead of the requested route, or "".
+    `decision` is None if the request named the route, and `fallback` says why dense search answered
+    instead, or "".
     """
     if decision is None:
         summary = (fallback or f"Route {params.route} was asked for.") if params.explain else ""

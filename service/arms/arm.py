@@ -114,14 +114,7 @@ class Kind(BaseModel, ABC):
 
     @abstractmethod
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
-        """Find at most k hits, best first.
-
-        Args:
-            filter_: Parsed JSON, only if it can be applied; the caller checks hits against it.
-
-        Raises:
-            ArmError: There is no answer.
-        """
+        """Find at most k hits, best first, or raise an `ArmError`; the caller filters too."""
 
     def use(self, encode: Encode) -> None:
         """Set the collection's encoder, which only kinds that compare vectors need."""

@@ -39,14 +39,9 @@ def settings_with_arms(path: Path | None, preset: str | None = None) -> ServiceS
 def read_arms(
     path: Path | None, collections: Sequence[str], deadline: float
 ) -> dict[str, tuple[RemoteArm, ...]]:
-    """Read the arms of each collection that has any.
+    """Read the arms of each collection that has any; the first of them is the default.
 
-    Args:
-        collections: Their names; the first is the default.
-        deadline: Default deadline of a request, in seconds.
-
-    Raises:
-        ServiceError: The file is invalid; names the table, the key and the fault.
+    A `ServiceError` names the table, the key and the fault. `deadline` is a request's, in seconds.
     """
     if path is None:
         return {}
@@ -149,10 +144,7 @@ class LocalArms:
         self._models.close()
 
     def ask(self, questions: Sequence[ArmQuestion], save: Save) -> None:
-        """Ask all questions, and save the answer of each as it arrives.
-
-        While an arm's breaker is open, its questions wait.
-        """
+        """Save each answer as it arrives; questions to an arm with an open breaker wait."""
 
         async def ask_all() -> None:
             await asyncio.gather(*(self._ask(question, save) for question in questions))

@@ -181,10 +181,7 @@ class _Query:
         return {arm.name: call for arm in arms if (call := arm.refused(self.limits))}
 
     async def ask(self, arms: Sequence[RemoteArm], *, is_fused: bool = True) -> dict[str, ArmCall]:
-        """Ask those arms concurrently whose price the limits allow.
-
-        If the lists are fused, they have to be deeper than the answer.
-        """
+        """Ask those arms side by side whose price the limits allow, for deeper lists if fused."""
         price = sum(arm.config.price for arm in arms)
         advance = await self.budget.take(price) if self.budget is not None and price else None
         if advance is not None:
@@ -248,10 +245,7 @@ class Gate:
         """Answer a question within so many seconds, with our arms and the remote arms of its route.
 
         The relevance of remote passages is unknown, so no arm is called if `min_relevance` is set.
-
-        Raises:
-            Problem: Our arms did not answer.
-            FilterError: An arm cannot apply the filter.
+        A `Problem` if our arms did not answer, a `FilterError` if an arm cannot apply the filter.
         """
         arms = self.suitable(params)
         query = _Query(params, item, seconds, budget, self.collection.session.version)

@@ -165,12 +165,8 @@ def ingest(
 ) -> "IngestReport":
     """Bring the settings' index up to date with sources, showing progress.
 
-    Args:
-        reading: Arguments of `DocumentSource.passages`, except `on_bad`, `on_note` and `ids`.
-
-    Raises:
-        wye.Error: The index cannot be written, or the models cannot be loaded.
-        ServiceError: Nothing can be read; then no index is made.
+    `reading` are arguments of `DocumentSource.passages`. A `ServiceError` if nothing can be read;
+    then no index is made.
     """
     import wye
     from wye.backends.files import address_of, patient

@@ -88,7 +88,7 @@ def refuse_taken_address(host: str, port: int) -> None:
 def _settle(settings: "ServeSettings") -> None:
     """Say that all collections are loaded, and exempt their objects from garbage collection.
 
-    To traverse the models' objects took a quarter of a second every few thousand requests.
+    To traverse them took a quarter of a second every few thousand requests.
     """
     gc.collect()
     gc.freeze()
@@ -96,10 +96,7 @@ def _settle(settings: "ServeSettings") -> None:
 
 
 def _multiply_on_one_thread() -> None:
-    """Limit the matrix libraries to one thread unless variables say more.
-
-    A second one would only take a processor from the encoder.
-    """
+    """Limit the matrix libraries to one thread, as a second would only slow the encoder down."""
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         threadpool_limits(1, "blas")  # numpy is loaded already and has read the variables
     for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):

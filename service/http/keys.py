@@ -34,15 +34,10 @@ def new_key(
     filter_: object | None = None,
     max_cost_per_day: float | None = None,
 ) -> tuple[str, Key]:
-    """Make a key.
+    """Make a key; the secret to hand out, and the key to store.
 
-    Returns:
-        The secret to hand out, and the key to store.
-
-    Raises:
-        ServiceError: A name does not fit in a line, the cost is negative or infinite, there is no
-            scope, or a key with a filter could write.
-        FilterError: The filter is not well formed.
+    A `ServiceError` if a name does not fit in a line, the cost is negative or infinite, there is no
+    scope, or a key with a filter could write; a `FilterError` if the filter is not well formed.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
     if filter_ is not None:

@@ -69,14 +69,9 @@ class FileReader:
     ) -> Iterator[Passage]:
         """Read the documents in a file; one that is a single document has the file's name as id.
 
-        Args:
-            file: Stays open until the documents are consumed, in another thread.
-            skipped: Where bad lines and rows are noted; without it, the first is a problem.
-            texts: Suffixes of files that are text.
-
-        Raises:
-            Problem: 422 if the file cannot be read, for bad text, a bad line or row not before that
-                is reached; 503 if too many files wait.
+        The file stays open until they are consumed, in another thread. `texts` are suffixes of
+        files that are text; bad lines and rows are noted in `skipped`, without which the first is a
+        problem. A `Problem` 422 if the file cannot be read, 503 if too many files wait.
         """
         suffix = suffix_of(name)
         if suffix in LINES:

@@ -87,10 +87,7 @@ def path_name(raw: str | None, as_text: tuple[str, ...] = ()) -> str:
     """A file's name with the folders that a client sent before it, as in `notes/a.md`.
 
     It becomes an id and is never used as a path. Of a path from the root, or with "..", the last
-    component is left.
-
-    Raises:
-        Problem: 422 if it is missing or too long, 415 for a kind of file that is not read.
+    component is left. A `Problem` 422 if it is missing or too long, 415 if its kind is not read.
     """
     parts = [part for part in _SEPARATORS.split(raw or "") if part not in ("", ".")]
     if ".." in parts or _ROOT.match(raw or ""):

@@ -100,13 +100,7 @@ class CollectionWriter:
         threads: Executor,
         metrics: Metrics,
     ) -> None:
-        """Keep the parts; the collection need not be loaded yet.
-
-        Args:
-            models: Analyses passages between questions.
-            written: Called after each commit.
-            threads: For work that blocks on the disk.
-        """
+        """Keep the parts; the collection need not be loaded. `written` is called after commits."""
         self.collection = collection
         self._settings = settings.documents
         self._entity_vectors = settings.ingest.entity_vectors
@@ -135,13 +129,10 @@ class CollectionWriter:
     async def store(
         self, passages: Iterator[Passage], departure: Callable[[], Awaitable[object]]
     ) -> WriteResult | Job:
-        """Store documents in one commit, or make a job of many.
+        """Store documents in one commit, or make a job of many; another thread reads `passages`.
 
         Either is on the disk when this returns. If `departure` ends before the analysis, since the
         client left, nothing is stored.
-
-        Args:
-            passages: Read in another thread; those of a document are consecutive.
 
         Raises:
             Problem: 422 if a document cannot be stored, and then none is; 409 if a job writes one
@@ -196,16 +187,10 @@ class CollectionWriter:
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
     ) -> "tuple[PassageStore, InterleavedAnalyser]":
-        """Analyse the passages that are new, or that have another title or text.
+        """Analyse the passages that are new, or have another title or text, or a `StoppedError`.
 
         The version that is searched tells which, and analysis under the writer's lock the rest.
-
-        Returns:
-            The index as it is now, and an analyser that keeps the results.
-
-        Raises:
-            IndexMismatchError: The index was made again with other models.
-            StoppedError: The work was told to stop.
+        Returns the index as it is now, and an analyser that keeps the results.
         """
         session = self.collection.session
         pins = session.analyser.fingerprint
@@ -229,11 +214,8 @@ class CollectionWriter:
 
         Args:
             check: Called in their turn; an error of it keeps them from being written.
-            patience: Seconds to wait for another process that is writing; None for a job, which
-                asks again.
-
-        Raises:
-            IndexLockedError: Another process is writing.
+            patience: Seconds to wait for another process that is writing before an
+                `IndexLockedError`; None for a job, which asks again.
         """
 
         def work() -> IngestReport:
