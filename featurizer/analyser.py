@@ -196,10 +196,7 @@ class Analyser:
         return (yield from self.encoder.encode_in_steps(texts, [()] * len(texts), STEP_TOKENS))[0]
 
     def encode_ahead(self, texts: Sequence[str]) -> None:
-        """Start encoding the next questions in the background.
-
-        Only what the last two calls started is kept.
-        """
+        """Start encoding the next questions in the background; only the last two calls count."""
         earlier = self._begun[1]
         missing = [text for text in texts if text not in earlier]
         future = self._ahead.submit(self._encode_questions, missing)
@@ -238,20 +235,13 @@ class Analyser:
         ]
 
     def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
-        """(n, d) unit vectors of n spans of a question, in its context.
-
-        They come free with an encoder that averages its tokens. Any other encodes each span by
-        itself.
-        """
+        """(n, d) unit vectors of spans of a question, in its context if tokens are averaged."""
         if self.encoder.pools_mean:
             return pool_spans(encoded.states, encoded.offsets, spans)
         return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """One parse per question, in order; with tokens where features are computed from it.
-
-        A question takes bounded time, however long it is: see `constituency.parser`.
-        """
+        """One parse per question, in order and in bounded time; with tokens for features."""
         return self.parser.parse_questions(texts, tokens=tokens)
 
     def is_word(self, word: str) -> bool:
@@ -264,23 +254,13 @@ class Analyser:
         return self.parser.pipeline is not None
 
     def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
-        """The syntax of questions, given their parses with tokens.
-
-        Args:
-            trees: Whether to build trees; only then is the constituency model loaded.
-
-        Raises:
-            ModelError: Trees are wanted, and the constituency model is missing or damaged.
-        """
+        """The syntax of questions by parses with tokens; a `ModelError` if trees lack a model."""
         if trees:
             return self.syntax.build(parses)
         return [Syntax(p.tokens, p.token_sentences) for p in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:
-        """Run work in a background thread, one piece after another.
-
-        The encoder releases the GIL, so it can run there while the parser runs here.
-        """
+        """Run work in a background thread, one piece after another; the encoder frees the GIL."""
         return self._beside.submit(work)
 
     def close(self) -> None:
@@ -419,10 +399,7 @@ class Analyser:
 
     @property
     def _page(self) -> int:
-        """Characters of a text that are tokenised for one window, more than the encoder reads.
-
-        Without this bound, the rest of the text would be tokenised and cut off in every window.
-        """
+        """Characters of a text, more than the encoder reads, that are tokenised for a window."""
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
 

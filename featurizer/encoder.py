@@ -139,15 +139,11 @@ class Encoder:
     def encode_spans(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]]
     ) -> tuple[Float32, list[Float32]]:
-        """Vectors of texts and of spans of them, from one pass over each text.
+        """Unit vectors (n, d) of texts and, for each, of spans (s, d), from one pass over each.
 
         A span's vector is the mean of its tokens' final states within the whole text ("late
-        chunking", arXiv 2409.04701): it reflects its context, and costs no further pass.
-
-        Returns:
-            (n, d) unit vectors of the n texts, and for each text a (number of its character
-            spans, d) array of unit vectors. A span beyond the encoder's maximum length has a
-            zero vector.
+        chunking", arXiv 2409.04701): it reflects its context, and costs no further pass. It is zero
+        beyond the encoder's maximum length.
         """
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         inner = [np.zeros((len(s), self.dimension), np.float32) for s in spans]
@@ -168,11 +164,7 @@ class Encoder:
     def _run(
         self, texts: Sequence[str], *, awaited: bool = False
     ) -> Iterator[tuple[int, Float32, Float32, list[Span]]]:
-        """Row, vector, states and spans of each text, in any order.
-
-        Args:
-            awaited: Whether somebody waits, so that a single text may take all threads.
-        """
+        """Row, vector, states and spans of each text, in any order; all threads for one awaited."""
         tokens = [self._model.tokens(text) for text in texts]
         if awaited and len(texts) == 1:
             yield 0, *self._model.run_alone(tokens[0][0]), tokens[0][1]
@@ -214,15 +206,7 @@ class Encoder:
 
 
 def pool_spans(states: Float32, offsets: Sequence[Span], spans: Sequence[Span]) -> Float32:
-    """Unit mean of the token states within each span.
-
-    Args:
-        states: (t, d) token states of one text.
-        offsets: t character spans of its tokens; those of special tokens are empty.
-
-    Returns:
-        (number of spans, d); a span without a token is all zero.
-    """
+    """Unit mean (spans, d) of the token states (t, d) within each span; zero without a token."""
     bounds = np.asarray(offsets, np.int64).reshape(-1, 2)
     middle = bounds.sum(axis=1) / 2
     real = bounds[:, 1] > bounds[:, 0]
@@ -267,16 +251,11 @@ class Bert:
     """
 
     def __init__(self, folder: Path, threads: int, *, exact: bool) -> None:
-        """Load a folder in sentence-transformers' format.
+        """Load a folder in sentence-transformers' format, for so many calls side by side.
 
-        Args:
-            threads: How many calls compute at the same time, each on one thread.
-            exact: Whether to compute in float32 even where the processor multiplies bfloat16,
-                which takes half the time or less.
-
-        Raises:
-            UnsupportedModelError: It is no BERT with one of these poolings; says why.
-            OSError, ValueError, KeyError, TypeError: A file is missing or damaged.
+        Unless it is to be `exact`, it computes in bfloat16 where the processor multiplies that, in
+        half the time or less. An `UnsupportedModelError` if it is no BERT with one of these
+        poolings; otherwise what a missing or damaged file raises.
         """
         home, self.pooling, config = read_config(folder)
         self._tokenizer, limit = read_tokenizer(home, config)
@@ -308,12 +287,7 @@ class Bert:
         self._give_back()
 
     def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
-        """Ids and character spans of a text's tokens.
-
-        Args:
-            cut: Whether to cut to `max_tokens` and add special tokens, whose spans are empty.
-                Otherwise all tokens are returned, and no special ones.
-        """
+        """Ids and spans of a text's tokens, or of those `cut` to `max_tokens` with special ones."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         if cut:
             encoding.truncate(self.max_tokens - self._tokenizer.num_special_tokens_to_add(False))
@@ -325,11 +299,7 @@ class Bert:
         return self._run([ids])[0]
 
     def run_alone(self, ids: list[int]) -> tuple[Float32, Float32]:
-        """The result of `run`, to the last bit, by several threads.
-
-        That takes less time for one text, and more for many, which are better computed side by
-        side.
-        """
+        """The result of `run`, to the last bit, by several threads: faster for one text only."""
         if self._threads == 1 or next(self._alone) < WIDE_FROM:
             return self.run(ids)
         return self._checked([ids], wide=True)[0]

@@ -93,11 +93,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def read_config(folder: Path) -> tuple[Path, str, dict[str, Any]]:
-    """The folder of the transformer, its pooling, and its config.json.
-
-    Raises:
-        UnsupportedModelError: The graph below does not compute this; says why.
-    """
+    """The folder of the transformer, its pooling, and its config.json, or why it is unsupported."""
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
@@ -172,12 +168,7 @@ def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
 def compile_model(
     model: "Model", threads: int, *, halves: bool, calls: int | None = None
 ) -> "CompiledModel":
-    """Compile for `threads` threads.
-
-    Args:
-        halves: Whether to compute in bfloat16.
-        calls: How many calls share the threads at the same time; None for one on each thread.
-    """
+    """Compile for threads that so many calls share, or None for one each; maybe in bfloat16."""
     return (
         as_openvino()
         .Core()
@@ -197,11 +188,10 @@ def compile_model(
 def states_graph(
     openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]
 ) -> "tuple[Node, list[Node]]":
-    """The graph from two inputs to token states (b, t, d), as in arXiv 1810.04805.
+    """The graph of token states (b, t, d), as in arXiv 1810.04805.
 
-    Returns:
-        The states, and the inputs: embedding rows (b, t, d) and an additive attention mask
-        (b, 1, 1, t), which hides the padding.
+    Returns the states, and the inputs: embedding rows (b, t, d) and an additive attention mask (b,
+    1, 1, t), which hides the padding.
     """
     ops = openvino.opset13
     width, heads = config["hidden_size"], config["num_attention_heads"]

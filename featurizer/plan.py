@@ -108,11 +108,7 @@ def filled(question: str, replacements: Iterable[tuple[Span, str]], span: Span) 
 
 
 def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> Plan:
-    """The plan of a question by its dependencies, without constituency trees.
-
-    Args:
-        sentences: Token range (start, end) of each sentence.
-    """
+    """The plan of a question by its dependencies, without trees; sentences are token ranges."""
     steps: list[Step] = []
     for start, end in sentences:
         sentence = ParsedSentence(tokens[start:end], dependency_nodes(tokens[start:end], start))
@@ -127,15 +123,11 @@ _LABELS_BY_POS = {"NOUN": "NP", "PROPN": "NP", "VERB": "VP", "AUX": "VP", "ADP":
 
 
 def dependency_nodes(tokens: Sequence[Token], start: int) -> list[Node]:
-    """The nodes of a tree over a sentence, parents first, from left to right.
+    """The nodes of a tree over a sentence from a token on, parents first, from left to right.
 
     Each noun, and each token with dependents, has a phrase: the token and its dependents' nodes in
     the order of the sentence. Where arcs cross, so that a phrase would not be contiguous, there is
     one phrase of all tokens.
-
-    Args:
-        tokens: Tokens of the sentence, at least one.
-        start: Position of the first of them in the question.
     """
     dependents: list[list[int]] = [[] for _ in tokens]
     roots: list[int] = []
@@ -181,14 +173,11 @@ def _flat_nodes(tokens: Sequence[Token]) -> list[Node]:
 
 
 def with_names(plan: Plan, question: str, names: Sequence[Span]) -> Plan:
-    """The plan with its phrases fitted to known names, which a parser may cut.
+    """The plan with its phrases fitted to known names, by spans, which a parser may cut.
 
     In "Which is older, Kingdom in the Clouds or The Witch's Curse?" it may find "Kingdom" and "The
     Witch". A phrase grows by a name that it cuts, and is dropped where it is part of one. Two names
     with "or" between them are compared.
-
-    Args:
-        names: Spans of the names, in order, without overlaps.
     """
     names = [(start, _end_with_bracket(question, start, end)) for start, end in names]
     steps = [fitted for step in plan.steps if (fitted := _fit_to_names(step, names))]
@@ -431,11 +420,7 @@ def _all_named(sentence: ParsedSentence, spans: Sequence[Span]) -> bool:
 def _with_types(
     sentence: ParsedSentence, spans: Sequence[Span], kind: str, common_type: str
 ) -> list[Phrase]:
-    """The parts, which are names or descriptions, as phrases with types.
-
-    Args:
-        common_type: The type that the question names for all of them; "" or "free" if it does not.
-    """
+    """The parts, names or descriptions, as phrases with types, the common one if there is one."""
     phrases: list[Phrase] = []
     for first, last in spans:
         start = first + (sentence.lower[first] in ("both", "either"))

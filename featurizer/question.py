@@ -301,11 +301,7 @@ def _relates(tokens: Sequence[Token], position: int) -> bool:
 
 
 def asks_for_place(tokens: Sequence[Token], position: int) -> bool:
-    """Whether a place is asked for: where, which river, what is the capital.
-
-    Args:
-        position: That of the question word; -1 when there is none.
-    """
+    """Whether a place is asked for, by a question word's position or -1: where, which river."""
     word = tokens[position].text.lower() if position >= 0 else ""
     if word not in {"what", "which"}:
         return word == "where"

@@ -38,14 +38,10 @@ Float64 = NDArray[np.float64]
 
 
 def syntax_matrix(questions: Sequence[Syntax], names: Iterable[str] = FEATURE_NAMES) -> Float64:
-    """The features of questions; the same bytes for the same questions, in any process.
+    """The features of questions (n, d); the same bytes for the same questions, in any process.
 
-    Args:
-        questions: With trees, if any of `TREE_FEATURES` is in names.
-        names: Which features to compute.
-
-    Returns:
-        (n, d); column j is the feature `FEATURE_NAMES[j]`, finite, or NaN if not in names.
+    Column j is the feature `FEATURE_NAMES[j]`, finite, or NaN if it is not in names.
+    `TREE_FEATURES` need trees.
     """
     wanted = frozenset(names)
     views = map(View, questions)
@@ -56,12 +52,8 @@ def syntax_matrix(questions: Sequence[Syntax], names: Iterable[str] = FEATURE_NA
 def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES) -> str:
     """Identity of feature values: equal ids mean equal columns, computed with the same models.
 
-    Args:
-        parsers: `Analyser.syntax_fingerprint`: pipeline, constituency model, rules.
-
-    Returns:
-        The first 16 hexadecimal digits of a SHA-256 over name, group and version of each
-        feature in order, and over the parsers.
+    It is the first 16 hexadecimal digits of a SHA-256 over name, group and version of each feature
+    in order, and over `Analyser.syntax_fingerprint`.
     """
     columns = [[feature.name, feature.group, feature.version] for feature in features]
     content = json.dumps([columns, sorted(parsers.items())], ensure_ascii=True)

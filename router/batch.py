@@ -92,14 +92,9 @@ class Batch:
         ahead: Sequence[Route] = (),
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """Apply the filter; models and arms wait until they are needed.
+        """Apply the filter, or raise a `FilterError`; models and arms wait until they are needed.
 
-        Args:
-            ahead: Arms that will probably be searched, so that scores which they share are cached.
-            clock: Returns the seconds by which stages are timed.
-
-        Raises:
-            FilterError: The filter is not well formed.
+        Those `ahead` will probably be searched, so that scores which they share are cached.
         """
         self.questions = questions
         self.queries = [Query(text, _UNKNOWN) for text in questions]
@@ -132,11 +127,7 @@ class Batch:
     # The models
 
     def start(self) -> None:
-        """Begin to encode in the encoder's thread, which then scores passages by vector.
-
-        Meanwhile they are scored by words here. Scores are computed only if the graph will probably
-        need them.
-        """
+        """Begin to encode and score by vector in the encoder's thread, and score by words here."""
         if self._has_vectors or self._encoding is not None:
             return
         self._encoding = self.models.analyser.beside(self._encode_and_score)
@@ -146,10 +137,7 @@ class Batch:
                 self._score_missing(Route.LEXICAL, positions)
 
     def encode(self) -> None:
-        """Have the vector of every question: wait for the encoder, or run it if it was not begun.
-
-        Where nothing goes on beside it, the hop to its thread would cost a millisecond.
-        """
+        """Have each question's vector: wait for the encoder, or run it if it was not begun."""
         if self._has_vectors:
             return
         with self.stage("encoding", range(len(self.questions))):
@@ -252,10 +240,7 @@ class Batch:
     ) -> Float64:
         """The router's input, (n, len(COLUMNS)); NaN in columns without a name.
 
-        Args:
-            names: Columns that the router uses.
-            trees: Also build the trees of questions that are parsed.
-            may_step: Whether questions with a plan may go in steps.
+        Questions that may step, if these may, are parsed; `trees` also builds their trees.
         """
         needs, positions = _needs(tuple(names)), range(len(self.questions))
         columns = np.full((len(positions), len(COLUMNS)), np.nan)
@@ -340,11 +325,7 @@ class Batch:
     def results(
         self, arms: Sequence[Route], positions: Sequence[int], depth: int, *, seeds: bool = False
     ) -> list[ArmResults]:
-        """Rankings of some arms for some questions, with seeds where the graph is among them.
-
-        Args:
-            seeds: Find seeds even if the graph is not among them.
-        """
+        """Rankings of some arms for some questions; with seeds for the graph, or if asked for."""
         starts = self.seeds(positions) if seeds or Route.GRAPH in arms else [()] * len(positions)
         rankings = {arm: self.search(arm, positions, depth) for arm in arms}
         return [
@@ -381,10 +362,7 @@ class Batch:
 
     @contextmanager
     def stage(self, name: str, positions: Sequence[int]) -> Iterator[None]:
-        """Time the block under a stage's name, in equal shares for these questions.
-
-        The time of a stage within another counts only for the inner one.
-        """
+        """Time the block, without stages in it, under a name, shared equally by questions."""
         start, before = self._clock(), self._counted
         yield
         spent = self._clock() - start - (self._counted - before)

@@ -34,11 +34,7 @@ from wye.router.types import Route
 
 
 def searches_dataset(index: PassageStore, settings: Settings) -> bool:
-    """Whether Lance searches an index, rather than arrays in memory; always in an object store.
-
-    Raises:
-        IndexMismatchError: The settings ask for it, and the index has no columns for it.
-    """
+    """Whether Lance searches an index, as in any object store; or an `IndexMismatchError`."""
     engine, schema = settings.engine, index.snapshot().schema
     if engine == "dataset" or index.is_remote:
         require_columns(index.path, schema)
@@ -51,13 +47,9 @@ def build_indices(
 ) -> int:
     """Have Lance index the version in view; returns the new version.
 
-    Args:
-        again: Make the columns again, with the counts of now, where they are made already;
-            otherwise only rows that were written since are taken in.
-
-    Raises:
-        IndexLockedError: Another process is writing.
-        IndexMismatchError: Rows are to be taken in, and the columns are for other settings.
+    Only rows that were written since are taken in, unless columns are made `again`, with the counts
+    of now. An `IndexLockedError` if another process is writing, an `IndexMismatchError` if the
+    columns are for other settings.
     """
     assembly = settings.graph.assembly
     if has_columns(index.snapshot().schema) and not again:
@@ -70,12 +62,7 @@ class DatasetSnapshot(Snapshot):
     """A version that Lance searches. Nothing of it is in memory but a bounded cache of rows."""
 
     def __init__(self, index: PassageStore, settings: Settings) -> None:
-        """Take the version that an index has in view.
-
-        Raises:
-            IndexMismatchError: It has no columns for that, or they were made for other settings.
-            IndexDamagedError: The table of words is missing or cannot be read.
-        """
+        """Take the version that an index has in view, or raise an `IndexMismatchError`."""
         self._settings = settings
         self._version = DatasetVersion(index, pins(settings.lexical, settings.graph.assembly))
         self.version = index.version

@@ -33,23 +33,18 @@ class Explainer:
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
 
     def attribute(self, inputs: Float64, logit: float) -> tuple[float, Float64]:
-        """Integrated gradients from the training mean to a question.
+        """Integrated gradients from the training mean to a question, z-scores (d,), with its logit.
 
         value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
-        mean is the origin. The integral is a Gauss-Legendre sum. Its error against
-        logit - baseline is distributed in proportion to |value_i|, so that a feature without effect
-        still gets nothing.
+        mean is the origin. The integral is a Gauss-Legendre sum. Its error against logit - baseline
+        is distributed in proportion to |value_i|, so that a feature without effect still gets
+        nothing.
 
         Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
         proposition 1.
 
-        Args:
-            inputs: z-scores (d,).
-            logit: The scorer's calibrated logit for these inputs.
-
-        Returns:
-            The baseline, which is the logit of a question with every feature at its training mean,
-            and what each feature adds to it, (d,); together they add up to the logit.
+        Returns the baseline, which is the logit of a question with every feature at its training
+        mean, and what each feature adds to it, (d,); together they add up to the logit.
         """
         slopes = _SHARES @ self._scorer.gradients(_PATH * inputs)
         values: Float64 = inputs * slopes
@@ -66,15 +61,7 @@ class Explainer:
 def contributions(
     baseline: float, values: Float64, names: tuple[str, ...], features: Float64
 ) -> tuple[Contribution, ...]:
-    """An attribution as named contributions.
-
-    Args:
-        values: What each feature adds, (d,).
-        features: Values of the features as extracted, (d,).
-
-    Returns:
-        The baseline, then every feature by descending |logit|, ties by name.
-    """
+    """The baseline and each feature's (d,) addition and value, named, by descending |logit|."""
     parts = [
         Contribution(name, logit, value)
         for name, logit, value in zip(names, values.tolist(), features.tolist(), strict=True)
@@ -111,12 +98,7 @@ def group_of(feature: str) -> Group:
 
 
 def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str:
-    """Why a question takes its route, in a sentence or two.
-
-    Args:
-        decision: A decision with its contributions.
-        seeds: The entities that the question names; None if seeds were not computed.
-    """
+    """Why a question takes its route, in a sentence or two, by contributions and its seeds."""
     sentences = [] if seeds is None else [_named(seeds)]
     outcome = _outcome(decision, "naming nothing" if seeds is not None and not seeds else "")
     sentences.append(outcome[0].upper() + outcome[1:])
@@ -147,11 +129,7 @@ def _titles(shown: dict[str, bool]) -> str:
 
 
 def _outcome(decision: Decision, names: str) -> str:
-    """What speaks for the graph and against it, and the resulting route.
-
-    Args:
-        names: Text to use instead of "what it names"; "" to keep that.
-    """
+    """What speaks for the graph and against it, by "what it names" or names, and the route."""
     if decision.route == Route.STEPS:
         return f"it is asked in steps ({decision.reason})"
     if decision.reason != SCORE:

@@ -111,15 +111,7 @@ _SCALES: Mapping[str, Callable[[Float64], Float64]] = {
 
 
 def rank_sums(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
-    """Rank passages by the sum of what each list adds to them; ties break by id.
-
-    Args:
-        parts: At least one ranking, each with what it adds to each of its hits, (m,).
-        k: Most hits to return, at least 1.
-
-    Raises:
-        FusionError: k is below 1.
-    """
+    """The k passages with the highest sums of what each list adds to its hits (m,); ties by id."""
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
     ids, rows, numbers_of = numbered([ranking for ranking, _ in parts])
@@ -155,11 +147,10 @@ class FusedHits(RowHits):
         numbers: Int64,
         lists: Sequence[tuple[Ranking, Int64, Float64]],
     ) -> None:
-        """Keep the arrays; m hits are best first.
+        """Keep the arrays of m hits, best first.
 
-        Args:
-            numbers: (m,) number of each hit's passage among all passages of the lists.
-            lists: Each list with the numbers of its hits and what it adds to each.
+        `numbers` (m,) are those of their passages among all of the lists, each of which comes with
+        the numbers of its hits and what it adds to them.
         """
         super().__init__(ids, rows, scores)
         self._numbers, self._lists = numbers, lists
@@ -186,8 +177,7 @@ class FusedHits(RowHits):
 def numbered(rankings: Sequence[Ranking]) -> tuple[Sequence[str], Int64, list[Int64]]:
     """Number the passages of some lists, in the order of their ids.
 
-    Returns:
-        Ids, the rows there of the n passages, ascending, and the numbers of each list's hits.
+    Returns ids, the rows there of the n passages, ascending, and the numbers of each list's hits.
     """
     lists = [ranking.hits for ranking in rankings]
     by_row = [hits for hits in lists if isinstance(hits, RowHits)]
@@ -245,11 +235,7 @@ class GraphWeightModel:
 
 
 def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Float64:
-    """The weight t (n,) of each question's graph list, from 0 (text alone) to 1 (graph alone).
-
-    Args:
-        results: The results of all arms, for each question.
-    """
+    """The weight t (n,) of each question's graph list, from 0 (text alone) to 1 (graph alone)."""
     slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
     # Row by row: in a product of matrices, a row's rounding depends on the other rows.
     return sigmoid(model.bias + np.vecdot(signals(results, GRAPH_WEIGHT_SIGNALS), slopes))
@@ -292,12 +278,9 @@ class FusionSettings:
             )
 
     def rank_weight(self, arm: str, score: float | None = None) -> float:
-        """Weight of an arm's list in fusion by rank.
+        """Weight of an arm's list in fusion by rank, for the score s or the setting's.
 
         Source: EA-GraphRAG, equation 8: w_graph = s, w_dense = 1 - s.
-
-        Args:
-            score: The question's s; None for the setting's.
         """
         s = self.s if score is None else score
         return s if arm == Route.GRAPH else 1 - s
@@ -336,15 +319,7 @@ def stages_of(route: Route) -> tuple[str, ...]:
 def fuse_all(
     results: Sequence[ArmResults], settings: FusionSettings, scores: Sequence[float | None], k: int
 ) -> list[Ranking]:
-    """Fuse each question's rankings by the method of the settings.
-
-    Args:
-        results: Results of at least the arms in `FusionSettings.arms`, for each question.
-        scores: s of each question; None without a score by the router.
-
-    Raises:
-        FusionError: Every list weighs 0.
-    """
+    """Fuse each question's rankings by the settings, with its s, or None without a score."""
     if settings.method == "rrf":
         return [_by_rank(arms, settings, s, k) for arms, s in zip(results, scores, strict=True)]
     if settings.method == "adaptive":

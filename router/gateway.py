@@ -45,11 +45,7 @@ JUST_DECIDE = Ask(k=1)
 
 
 def check(questions: Sequence[str], k: int = 1) -> None:
-    """Refuse questions that no route can answer; the gateway calls this itself.
-
-    Raises:
-        QuestionError: A question is empty or not Unicode text, or k is no whole number from 1.
-    """
+    """Raise a `QuestionError` for an empty question, half of a surrogate pair, or a k below 1."""
     if not hasattr(k, "__index__"):
         raise QuestionError(f"k is {k!r:.40}; ask for a whole number of hits.")
     if k < 1:
@@ -97,10 +93,7 @@ class Gateway:
     route: Route = Route.AUTO
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
-        """Answer questions, in order.
-
-        Args:
-            questions: Each with at least one word.
+        """Answer questions of at least a word, in order.
 
         Raises:
             QuestionError: A question is empty, k is below 1, `duplicates` is no choice,
@@ -148,13 +141,7 @@ class Gateway:
             yield BatchReplies({**silent, **replies}, in_steps, pipeline.finish)
 
     def decide(self, questions: Sequence[str], ask: Ask = JUST_DECIDE) -> list[Decision]:
-        """Decide which route `search` would take for each question with `Route.AUTO`.
-
-        Raises:
-            QuestionError: A question is empty.
-            FilterError: The filter is not well formed.
-            ModelFileError: The router is missing or made for other features.
-        """
+        """Decide which route `search` would take with `Route.AUTO`; raises what it would."""
         check(questions)
         arms = self.arms.for_batch()
         if not len(arms):
@@ -166,17 +153,11 @@ class Gateway:
         return [one for part in parts for one in self._pipeline(arms, part, ask).decisions]
 
     def retrieve_all(self, questions: Sequence[str], depth: int) -> list[TimedArmResults]:
-        """Run every arm and the route of steps on each question, for replay.
+        """Run every arm, to some depth, and the route of steps on each question, for replay.
 
-        A further arm is run only if fusion uses its list. Models and arms run one after another,
-        so that each stage is timed alone; that of "steps" is what the route costs beyond fusion.
-        Times are processor times, which hardly depend on the machine's load.
-
-        Args:
-            depth: Hits per arm, at least 1.
-
-        Raises:
-            QuestionError: A question is empty, or depth is below 1.
+        A further arm is run only if fusion uses its list. Models and arms run one after another, so
+        that each stage is timed alone; that of "steps" is what the route costs beyond fusion. Times
+        are processor times, which hardly depend on the machine's load.
         """
         check(questions, depth)
         arms = self.arms.for_batch()

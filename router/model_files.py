@@ -58,14 +58,9 @@ class TrainedRouter:
 
 
 def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
-    """Read a router after checking all of its files.
+    """Read a router after checking all of its files against the schema and names of features here.
 
-    Args:
-        schema_id: Schema id of the features that this build computes.
-        names: Names of these features, in the order of the columns.
-
-    Raises:
-        ModelFileError: A file is missing or was changed, or the router needs other features.
+    A `ModelFileError` if a file is missing or was changed, or the router needs other features.
     """
     manifest = _read_manifest(folder)
     title, features = _title(manifest), tuple(manifest["features"])
@@ -111,14 +106,7 @@ def require_name(name: str) -> None:
 
 
 def save_router(models: Path, name: str, router: TrainedRouter) -> Path:
-    """Write the next version of a router, atomically; existing ones are never overwritten.
-
-    Returns:
-        The folder of the version, such as "v1".
-
-    Raises:
-        ModelFileError: The name is not valid.
-    """
+    """Write the next version of a router, such as the folder "v1", atomically; others stay."""
     require_name(name)
     home = models / name
     home.mkdir(parents=True, exist_ok=True)
@@ -135,14 +123,7 @@ def versions(models: Path, name: str) -> list[int]:
 
 
 def read_policy(path: Path, router: str = "") -> Policy:
-    """Read a thresholds file, to be used instead of a router's own.
-
-    Args:
-        router: Name and version of the router that will use it; "" for any.
-
-    Raises:
-        ModelFileError: The file is missing, is not valid, or names another router.
-    """
+    """Read a thresholds file for a router, "" for any, or raise a `ModelFileError`."""
     policy = _parse_policy(_read(path, "give a thresholds.json, as a router's folder has"), path)
     if router and policy.router and policy.router != router:
         raise ModelFileError(
@@ -158,12 +139,7 @@ def with_thresholds(model: RoutingModel, path: str) -> RoutingModel:
 
 
 def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
-    """Write a thresholds file atomically.
-
-    Args:
-        path: The file; an older one is replaced.
-        notes: How the thresholds were found, for the reviewer; ignored when reading.
-    """
+    """Write a thresholds file atomically, with notes on how they were found, for the reviewer."""
     target = path.resolve()  # replaces a link's target, not the link
     target.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(target) as file:

@@ -132,12 +132,9 @@ def remote_ranking(name: str, prefix: str, hits: Sequence[RemoteHit], note: str 
 def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores: bool) -> Ranking:
     """Fuse the local ranking, whose weight is 1, with at least one remote list.
 
-    Scores of known meaning are added up on the scale of cosines, as in `fusion.combine_scores`. If
-    a list has no such scores, all are fused by reciprocal rank. What our ranking gives to a passage
-    is divided among those of our lists that have it.
-
-    Args:
-        by_scores: Whether the local scores are on the scale of cosines.
+    Scores of known meaning are added up on the scale of cosines, as in `fusion.combine_scores`, if
+    ours are on it too (`by_scores`). If a list has no such scores, all are fused by reciprocal
+    rank. What our ranking gives to a passage is divided among those of our lists that have it.
     """
     local = replace(ours, retriever=OURS)
     if by_scores and all(remote.is_addable for remote in lists):
@@ -161,10 +158,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
 
 
 def _values(ranking: Ranking, meaning: Scores) -> Float64:
-    """Scores of a ranking (m,) on the scale of cosines, minus the last one.
-
-    A passage that is not in the list has at most the last score.
-    """
+    """Scores of a ranking (m,) on the scale of cosines, minus the last one, the most of others."""
     if not ranking.hits:
         return np.zeros(0)
     scale, worth = _SCALES[meaning]

@@ -51,13 +51,10 @@ class Reranker:
     def rank(
         self, question: str, passages: Sequence[Passage], cosines: Float32
     ) -> list[RankedText]:
-        """Rank all passages, best first, ties in their order; may run in any thread.
+        """Rank passages by cosines (n,), best first, ties in their order; may run in any thread.
 
         Relevance uses the curves for few passages, whose scores do not depend on the other texts.
         Neighbours whose relevance would rise with the rank share their mean.
-
-        Args:
-            cosines: (n,), from `compare_in_steps`.
         """
         count = len(passages)
         ids = [f"{position:06}" for position in range(count)]

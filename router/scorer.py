@@ -50,11 +50,7 @@ class Layer:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Floats], name: str) -> "Layer":
-        """The layer with a name.
-
-        Raises:
-            KeyError: A tensor is missing.
-        """
+        """The layer with a name, or a `KeyError`."""
         weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
         return cls(np.ascontiguousarray(weight, np.float64), bias.astype(np.float64))
 
@@ -83,11 +79,7 @@ class AttentionMlp:
     kind = "attention-mlp"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take the weights.
-
-        Raises:
-            KeyError: A tensor is missing.
-        """
+        """Take the weights, or raise a `KeyError`."""
         self.tensors = dict(tensors)
         self._low, self._scale = (
             None if values is None else values.astype(np.float64)
@@ -234,17 +226,7 @@ class Scorer:
     familiarity: Familiarity | None = None
 
     def inputs(self, features: Float64) -> Float64:
-        """The networks' input.
-
-        Args:
-            features: (n, width), a row per question.
-
-        Returns:
-            z-scores (n, d).
-
-        Raises:
-            FeatureError: The number of columns is wrong, or a value is not finite.
-        """
+        """z-scores (n, d) of features (n, width); a `FeatureError` if they do not fit."""
         if features.ndim != 2 or features.shape[1] != self.width:
             raise FeatureError(
                 f"The feature matrix has shape {features.shape}; this router was made for "
@@ -262,11 +244,7 @@ class Scorer:
         return self.standard(chosen)
 
     def logits(self, features: Float64) -> Float64:
-        """(n, width) features to (n,) calibrated logits, 0 for unfamiliar questions.
-
-        Raises:
-            FeatureError: See `inputs`.
-        """
+        """(n, width) features to (n,) calibrated logits, 0 for unfamiliar ones; see `inputs`."""
         inputs = self.inputs(features)
         return np.where(self.knows(inputs), self.calibrated(self.raw(inputs)), UNKNOWN)
 
@@ -277,11 +255,7 @@ class Scorer:
         return np.less_equal(self.familiarity.distances(inputs), self.familiarity.limit)
 
     def scores(self, features: Float64) -> Float64:
-        """(n, width) features to (n,) scores s from 0 to 1.
-
-        Raises:
-            FeatureError: See `inputs`.
-        """
+        """(n, width) features to (n,) scores s from 0 to 1; see `inputs`."""
         return logistic(self.logits(features))
 
     def raw(self, inputs: Float64) -> Float64:
@@ -292,10 +266,7 @@ class Scorer:
         return np.array(sums, np.float64) / len(self.members)
 
     def calibrated(self, raw: Float64) -> Float64:
-        """Calibrate the members' mean logits.
-
-        Source: Guo et al. (ICML 2017), temperature scaling, with an offset.
-        """
+        """Temperature scaling, with an offset, of the members' mean: Guo et al. (ICML 2017)."""
         return raw / self.temperature + self.bias
 
     def gradients(self, inputs: Float64) -> Float64:

@@ -56,12 +56,7 @@ class ModelCache:
             return self._analysers[settings]
 
     def router(self, settings: RoutingSettings, analyser: Analyser) -> RoutingModel:
-        """The router of these settings, with the thresholds in its own folder.
-
-        Raises:
-            ModelFileError: The router is missing, damaged, or was trained on other features than
-                the analyser's.
-        """
+        """The router with the thresholds in its folder; a `ModelFileError` if it does not fit."""
         key = settings.folder().resolve(), schema_id(analyser.syntax_fingerprint)
         with self._loading:
             if key not in self._routers:
@@ -91,13 +86,10 @@ class IndexModels:
 
     @cached_property
     def analyser(self) -> Analyser:
-        """The analyser, checked against the index.
+        """The analyser of the index, by whose settings it was written, and whose models it checks.
 
-        Settings of how passages are analysed do not affect questions, so the index's are used.
-
-        Raises:
-            ModelError: A model is missing or damaged.
-            IndexMismatchError: The index was written with other models.
+        A `ModelError` if one is missing or damaged, an `IndexMismatchError` if the index has
+        others.
         """
         settings, stored = self._settings.analyser, self.index.fingerprint
         vectors = stored.get("sentence_vectors", settings.sentence_vectors)
@@ -118,13 +110,7 @@ class IndexModels:
 
     @cached_property
     def router(self) -> RoutingModel:
-        """The router, with the thresholds of the settings.
-
-        Raises:
-            ModelFileError: The router is missing, damaged, or was trained on other features; or the
-                thresholds file is missing, damaged or another router's.
-            ModelError: A model that features are made of is missing or damaged.
-        """
+        """The router with the settings' thresholds; a `ModelFileError` or a `ModelError`."""
         return with_thresholds(self.folder_router, self._settings.router.thresholds)
 
     @property
@@ -136,9 +122,7 @@ class IndexModels:
     def relevance(self) -> RelevanceModel | None:
         """The model of relevance; None if the shipped one was fitted for other models or settings.
 
-        Raises:
-            ModelFileError: The model is missing or damaged, or is set by the user and was
-                fitted for other models or settings.
+        A `ModelFileError` if it is missing or damaged, or is set by the user and does not fit.
         """
         settings = self._settings.relevance
         model = _relevance(settings)
@@ -154,11 +138,8 @@ class IndexModels:
     def with_present_thresholds(self) -> "IndexModels | None":
         """These models with the thresholds now in their file; None if they are the present ones.
 
-        If the file could not be used when the router was loaded, there are none until it becomes
-        valid.
-
-        Raises:
-            ModelFileError: The file is missing or damaged, or names another router.
+        If the file could not be used when the router was loaded, there are none until it can be. A
+        `ModelFileError` if it cannot be used.
         """
         if not self._settings.router.thresholds or "folder_router" not in vars(self):
             return None
@@ -199,12 +180,7 @@ class Session:
 
     @classmethod
     def open(cls, settings: Settings, folder: Path, models: ModelCache | None = None) -> Self:
-        """Open the newest version of an index.
-
-        Raises:
-            IndexNotFoundError: There is no index.
-            IndexMismatchError: Another schema version wrote it.
-        """
+        """Open the newest version of an index; an `IndexNotFoundError` if there is none."""
         return cls(settings, PassageStore.open(folder), models)
 
     @classmethod
@@ -328,10 +304,6 @@ class Session:
 
         The version in view stays the same until `reload`. The report's seconds split analysis into
         "parse" (the wait for it, where other processes parse) and "encode".
-
-        Raises:
-            BackendError: The index cannot be written.
-            ModelError: A model is missing or damaged.
         """
         settings, before = self.settings.ingest, dict(self.analyser.seconds)
         report = ingest(
@@ -376,12 +348,10 @@ class Session:
         return later
 
     def reload_thresholds(self) -> "Session | None":
-        """A session with the thresholds now in their file; None if they are the present ones.
+        """A session with the thresholds now in their file, None if they are the present ones.
 
-        This session does not change, so a batch keeps the thresholds that it began with.
-
-        Raises:
-            ModelFileError: The file is missing or damaged, or names another router.
+        This session does not change, so a batch keeps the thresholds that it began with. A
+        `ModelFileError` if the file cannot be used.
         """
         models = self.models.with_present_thresholds()
         if models is None:
@@ -414,9 +384,7 @@ def decide_without_index(
 ) -> list[Decision]:
     """Decide the route of each question, by a router that uses features of the question alone.
 
-    Raises:
-        QuestionError: A question is empty.
-        ModelFileError: The router also uses signals of a corpus.
+    A `QuestionError` if one is empty, a `ModelFileError` if the router uses signals of a corpus.
     """
     check(questions)
     if model.asks_corpus:

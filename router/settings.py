@@ -238,14 +238,9 @@ def load_settings(**overrides: Any) -> Settings:  # noqa: ANN401 - as many types
 
 
 def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types as settings
-    """Settings from the environment, with overrides.
+    """`Settings`, or a layer's subclass, from the environment, with overrides that are not None.
 
-    Args:
-        model: `Settings`, or a subclass with parts that a layer above adds.
-        overrides: Top-level settings by name; None leaves one to the environment.
-
-    Raises:
-        SettingsError: A variable names no setting, or a value is not valid.
+    A `SettingsError` if a variable names no setting, or a value is not valid.
     """
     refuse_unknown(model)
     try:
@@ -259,12 +254,9 @@ KEY = "WYE_KEY"
 
 
 def refuse_unknown(model: type[S]) -> None:
-    """Refuse a variable with our prefix that sets nothing.
+    """Raise a `SettingsError` for a variable of ours that sets nothing, with what is similar.
 
     Variables of parts that only a layer above knows are left to that layer.
-
-    Raises:
-        SettingsError: There is such a variable. The message says what is similar.
     """
     names = {variable.name for variable in variables(model)}
     above = tuple(

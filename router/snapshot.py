@@ -71,12 +71,7 @@ class Snapshot:
         settings: Settings,
         base: "Snapshot | None" = None,
     ) -> None:
-        """Build no arm yet.
-
-        Args:
-            files: Where arrays that are derived from the corpus are kept; None for a small one.
-            base: The snapshot of the corpus' base; needed for a corpus that has one.
-        """
+        """Build no arm yet; `files` keep what is derived, and a corpus on a base needs its snapshot."""
         self.corpus, self._files, self._settings = corpus, files, settings
         self.version = corpus.version
         self._base = base if corpus.parts else None
@@ -91,11 +86,7 @@ class Snapshot:
     def open(
         cls, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
     ) -> "Snapshot":
-        """The snapshot of the version that an index has in view.
-
-        Args:
-            before: An earlier snapshot of this index with these settings; its base is used again.
-        """
+        """The snapshot of the version that an index has in view, on the base of one before."""
         base = None if before is None else before.base
         files = index.newest_derived if base is None else base.later_files(index)
         if files is not None and (corpus := stored_corpus(index, files)) is not None:
@@ -112,11 +103,7 @@ class Snapshot:
         keep()  # last: where the passages are there, so is all the rest
 
     def due(self, quiet: float = 0) -> int:
-        """Number of passages added or deleted since the base if a new base is due, else 0.
-
-        Args:
-            quiet: Seconds since the index was last written.
-        """
+        """Passages changed since the base if a new one is due by then or a quiet time, else 0."""
         if not (self._files and self._files.is_persistent and self.corpus.parts):
             return 0
         count = len(self)
@@ -243,10 +230,7 @@ class Snapshot:
         return corpus.vectors[np.array(corpus.rows(ranking.ids()), np.int64)]
 
     def _kept(self, part: str, settings: object, make: Callable[[Path | None], Arrays]) -> Arrays:
-        """Arrays derived from the corpus and settings: those of its files, or made and written.
-
-        `make` takes a folder for temporary data, see `DerivedFiles.with_room`.
-        """
+        """Arrays of corpus and settings: those of files, or made with `DerivedFiles.with_room`."""
         if (files := self._files) is None:
             return make(None)
         if arrays := files.read(part, settings):

@@ -192,10 +192,7 @@ class StepSearch:
         )
 
     def _vector(self, search: SubQuestion) -> Float32:
-        """Compose the unit vector (d,) of a sub-question from vectors that are known.
-
-        A name that was not encoded counts as a zero vector.
-        """
+        """Compose the unit vector (d,) of a sub-question; unknown names count as zero vectors."""
         question, encoded = search.question, self.batch.encoded[search.question]
         is_phrase = search.kind == "phrase"
         vector = self._parts(encoded, [search.span])[0] if is_phrase else encoded.vector

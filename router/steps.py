@@ -180,12 +180,9 @@ class _PlanState:
         rankings: Sequence[Ranking],
         passages: Sequence[Int64],
     ) -> dict[int, Source]:
-        """What steps add to each passage: its best shares in each kind of search, summed.
+        """What steps add to passages of each ranking: the best shares by kind of search, summed.
 
         Rank and score are those of the best share in the first kind of search that has it.
-
-        Args:
-            passages: The passages of each ranking.
         """
         settings = self.settings
         weights = {
@@ -265,9 +262,7 @@ class _PlanState:
     ) -> list[Candidate]:
         """Names that may replace a step's phrase, surest first; also recorded in the chain.
 
-        Args:
-            search: What was searched for; without a result, there are no candidates.
-            first_only: Look only at the first passage, and take fewer names.
+        They are in what was searched for, or fewer of them in its first passage alone.
         """
         if search not in results:
             return []

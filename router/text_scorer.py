@@ -19,12 +19,7 @@ class EndpointScorer:
     """A reranker behind an HTTP API, as vLLM, TEI, llama.cpp and Wye itself serve it."""
 
     def __init__(self, url: str, name: str) -> None:
-        """Prepare a client; nothing is sent yet.
-
-        Args:
-            url: Base address of the API, to which /rerank is added.
-            name: Name of the model there.
-        """
+        """Prepare a client of an address with /rerank; nothing is sent yet."""
         self._url, self._name = f"{url.rstrip('/')}/rerank", name
         self._client = httpx2.Client(timeout=_SECONDS, trust_env=False)
 

@@ -129,12 +129,7 @@ def question_in(text: str) -> str:
 def by_wording(
     wording: Wording, ranking: Ranking, arms: "Snapshot", allowed: Mask | None, k: int
 ) -> Ranking:
-    """A ranking in the order that the question's wording asks for.
-
-    Args:
-        allowed: Mask (n,) of the passages that pass the filter; None for all.
-        k: Most hits of the result, unless the ranking has more.
-    """
+    """At least k hits of a ranking, in the order that the question's wording asks for."""
     ranking = _codes_first(wording.codes, ranking, arms, allowed, k)
     if wording.described:
         ranking = _described_first(wording.described, ranking, arms)
@@ -370,9 +365,8 @@ def fold(
 ) -> tuple[Ranking, dict[str, tuple[str, ...]]]:
     """Move near-duplicates of better hits behind all other hits.
 
-    Returns:
-        The first `depth` hits, and by id of a hit that has near-duplicates, their ids, best first.
-        A moved hit scores no more than the last one that was not moved.
+    Returns the first `depth` hits, and by id of a hit that has near-duplicates, their ids, best
+    first. A moved hit scores no more than the last one that was not moved.
     """
     hits, ids = ranking.hits, ranking.ids(MOST_COMPARED)
     if not ids:

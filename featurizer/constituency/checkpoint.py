@@ -93,12 +93,7 @@ class StanzaFiles:
 
 
 def read_safetensors(model: Path) -> StanzaFiles:
-    """Read a file that `StanzaFiles.write` wrote.
-
-    Raises:
-        ModelError: The file is missing or is no safetensors file.
-        KeyError, TypeError: Its content is something else.
-    """
+    """Read a file that `StanzaFiles.write` wrote; a `ModelError` if it is no safetensors file."""
     if not model.is_file():
         raise ModelError(f"No constituency model file at {model}. Nothing is downloaded.")
     try:

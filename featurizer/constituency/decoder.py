@@ -111,10 +111,7 @@ class Decoder:
         return np.concatenate([values @ lstm.inputs + lstm.bias for lstm, values in pairs], axis=1)
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences of (word, tag) pairs, in order.
-
-        None where there are no words, or the model reaches a dead end or the limit of steps.
-        """
+        """The trees of sentences of (word, tag) pairs; None without words, and at a dead end."""
         trees: list[Tree | None] = [None] * len(sentences)
         # Sentences of similar length take about the same number of transitions.
         order = [row for row, words in enumerate(sentences) if words]
@@ -130,10 +127,7 @@ class Decoder:
         return trees
 
     def _derive(self, sentences: Sequence[Words]) -> "list[Derivation]":
-        """The derivations of sentences, which are in descending order of length.
-
-        One of several ends early, without a tree, where a decision `is_close`.
-        """
+        """Derivations of sentences, longest first; of several, one ends where it `is_close`."""
         vectors, gates, shares = self._read(sentences)
         everyone: list[Derivation] = []
         row = first = len(self._moves)
@@ -165,10 +159,7 @@ class Decoder:
             self._choose(live, scores, is_alone=len(sentences) == 1)
 
     def _sort(self, live: "Sequence[Derivation]") -> tuple[list[int], list[int]]:
-        """Rows of the derivations that push an item, and of those that close a phrase.
-
-        All others are finished.
-        """
+        """Rows of the derivations that push an item, and of those that close a phrase."""
         pushes: list[int] = []
         closes: list[int] = []
         for row, parse in enumerate(live):
@@ -227,10 +218,9 @@ class Decoder:
     def _read(self, sentences: Sequence[Words]) -> tuple[Float32, Float32, Float32]:
         """Compute everything that depends on a transition or a word alone.
 
-        Returns:
-            Vectors (m + n, h) that the m transitions push, followed by those of the n words and end
-            boundaries; the contribution of each to the gates, (m + n, 4 h); and the contribution of
-            the words to the first output layer, (n, h).
+        Returns vectors (m + n, h) that the m transitions push, followed by those of the n words and
+        end boundaries; the contribution of each to the gates, (m + n, 4 h); and the contribution of
+        the words to the first output layer, (n, h).
         """
         read = self._reader.read([self._inputs(words) for words in sentences])
         weights, bias = self._to_constituent
@@ -325,13 +315,10 @@ class Reader:
         self._start = [np.stack([values, np.zeros_like(values)]) for values in start]
 
     def read(self, sentences: Sequence[Float32]) -> Float32:
-        """States of the words of sentences, end to end, each followed by its end boundary.
+        """States of the words of sentences, longest first, each with its end boundary.
 
-        Args:
-            sentences: (n, x) inputs of each sentence, in descending order of length n.
-
-        Returns:
-            (sum of all n + 1, 2 h), forward states beside backward states.
+        Of inputs (n, x) of each sentence it makes (sum of all n + 1, 2 h), forward states beside
+        backward states.
         """
         inputs = np.concatenate([block for rows in sentences for block in (rows, self._after)])
         lengths = np.array([len(rows) + 1 for rows in sentences])
@@ -366,11 +353,7 @@ class Gates:
     """
 
     def __init__(self, tensors: Tensors, name: str, suffix: str = "") -> None:
-        """Lay out PyTorch's weights, where the gates input, forget, cell, output follow each other.
-
-        Raises:
-            KeyError: A tensor is missing.
-        """
+        """Lay out PyTorch's weights: input, forget, cell, output gate; may raise a `KeyError`."""
         inputs, recurrent, *biases = (
             tensors[f"{name}.{kind}_l0{suffix}"]
             for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -397,12 +380,7 @@ class LstmUnits:
         return self.advance(gates, np.zeros((len(gates), gates.shape[1] // 4), np.float32))
 
     def advance(self, gates: Float32, cell: Float32) -> tuple[Float32, Float32]:
-        """Hidden state and cell after one more input, (..., h) each.
-
-        Args:
-            gates: (..., 4 h), see `Gates`; overwritten.
-            cell: (..., h).
-        """
+        """Hidden state and cell (..., h) after one more input, by gates (..., 4 h), overwritten."""
         np.tanh(gates, out=gates)
         gates *= self.scale
         gates += self.shift

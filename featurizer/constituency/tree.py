@@ -91,10 +91,8 @@ def parse_brackets(text: str) -> Tree:
     """Parse a tree like "(S (NP (PRP it)) (VP (VBZ rains)))"; the inverse of `str(tree)`.
 
     The words -LRB- and -RRB- become parentheses; tags of that name stay. An outer bracket without a
-    label (Penn Treebank) becomes ROOT.
-
-    Raises:
-        TreeError: The brackets do not match, or there is no tree or more than one.
+    label (Penn Treebank) becomes ROOT. A `TreeError` if brackets do not match, or there is not one
+    tree.
     """
     # The first entry holds the finished tree.
     open_nodes: list[tuple[str, list[Tree]]] = [("", [])]
@@ -163,12 +161,9 @@ class ParserState:
     def __init__(
         self, words: Sequence[tuple[str, str]], roots: frozenset[str], unary_limit: int
     ) -> None:
-        """Start with an empty stack.
+        """Start with (word, tag) pairs and an empty stack; roots are labels of finished trees.
 
-        Args:
-            words: (word, tag) pairs.
-            roots: Labels of finished trees.
-            unary_limit: A unary chain may be extended while it is no longer than this.
+        A unary chain may be extended while it is no longer than the limit.
         """
         self._words = words
         self.roots = roots
@@ -252,12 +247,7 @@ class ParserState:
 def best_move(
     state: ParserState, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
 ) -> int:
-    """The legal transition with the highest score; -1 if none is legal.
-
-    Args:
-        scores: The score of each transition.
-        best: Position of the highest score, legal or not.
-    """
+    """The legal transition with the highest score, -1 for none; `best` is that of all."""
     if state.is_legal(transitions[best]):
         return best
     order = np.argsort(-scores, kind="stable").tolist()

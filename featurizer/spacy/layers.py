@@ -383,10 +383,7 @@ class _Moves(ABC):
         """Annotate documents that have words."""
 
     def _sums(self, docs: Sequence["Doc"]) -> Float32:
-        """(positions, 1 + n, 2 units): what each of n words adds at each position.
-
-        Row 0 is that of a missing word. The bias is added to the first position.
-        """
+        """(positions, 1 + n, 2 units): what each of n words, or none, adds at each position."""
         vectors = tiles(self._vectors(docs))
         positions, _, _, width = self._lower.shape
         sums = np.empty((positions, 1 + len(vectors) * TILE, width), np.float32)

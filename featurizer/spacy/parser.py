@@ -79,13 +79,7 @@ class SpacyParser:
     def __init__(
         self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0, *, fast: bool = True
     ) -> None:
-        """Prepare a parser; the pipeline is loaded on first use.
-
-        Args:
-            pipeline: A package that has `load()`, or a folder saved by spaCy.
-            processes: Number of helper processes for `parse_many`; 0 for none.
-            fast: See `Pipeline`.
-        """
+        """Prepare a parser of a package or folder, loaded on first use, and helpers, if any."""
         self._name, self._fast = pipeline, fast
         self._processes = processes
         self._pool: ProcessPoolExecutor | None = None
@@ -116,10 +110,7 @@ class SpacyParser:
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
-        """As `parse_many`, in this process and with pauses.
-
-        A step is one component's work on one piece of a text.
-        """
+        """As `parse_many`, here, with pauses after each component's work on a piece."""
         parses, pipeline = [], self._loaded()
         for text in texts:
             pieces = []
@@ -134,22 +125,16 @@ class SpacyParser:
         return parses
 
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
-        """One parse per text, in order, yielded when done; many texts go to helper processes.
-
-        A parse depends on its own text alone.
-        """
+        """One parse per text, which depends on it alone, in order; helper processes do many."""
         if self._processes and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
         return self._parse(texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """One parse per question, in order, in this process and in bounded time.
+        """One parse per question, in order, here and in bounded time; with tokens if asked.
 
         The first `QUESTION_CHARACTERS` of a question are read, up to the last whitespace among them
         if there is any, and of those the first `QUESTION_TOKENS` tokens.
-
-        Args:
-            tokens: Whether parses have tokens.
         """
         pipeline = self._loaded()
         docs = pipeline.run([_question_doc(pipeline.nlp, text) for text in texts], batch_size=64)
@@ -258,10 +243,7 @@ def _pieces_of(nlp: "Language", text: str, offset: int) -> "Iterator[tuple[int, 
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """A text in chunks for the tokenizer; apart from very long runs, its tokens are the same.
-
-    A chunk ends before a word, or within a run that is too long.
-    """
+    """A text for the tokenizer in chunks that end before words, or in runs that are too long."""
     chunk = ""
     for run in _RUN.findall(text):
         chunk += run
@@ -339,11 +321,7 @@ def noun_phrase_key(chunk: "SpacySpan") -> str:
 
 
 def tokens_of(doc: "Doc") -> tuple[Token, ...]:
-    """The tokens in order, without whitespace.
-
-    A token whose head is whitespace is attached to the next ancestor that is a word; if there is
-    none, it has no head.
-    """
+    """The tokens in order without whitespace, whose dependents go to the next word above."""
     words = [token for token in doc if not token.is_space]
     positions = {token.i: position for position, token in enumerate(words)}
     return tuple(_token(token, positions) for token in words)
@@ -423,10 +401,7 @@ def _continues(before: str, line: str, text: str, match: re.Match[str]) -> bool:
 
 
 def cells(line: str) -> list[Span]:
-    """Spans of the cells of a line, without labels; empty unless it is a row of short cells.
-
-    Rows are "a | b | c" and "label: a; label: b".
-    """
+    """Spans of the cells of a row, "a | b | c" or "label: a; label: b", if these are short."""
     bars = " | " in line
     if not bars and not ("; " in line and _LABEL.match(line)):
         return []

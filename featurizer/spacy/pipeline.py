@@ -68,9 +68,8 @@ def stored_meta(pipeline: str) -> dict[str, Any]:
 def load_pipeline(pipeline: str) -> "Language":
     """Load the spaCy pipeline of a package or folder.
 
-    Raises:
-        ModelError: There is none, it has no parser or no entity recogniser, or the files of the
-            default one are not those of its package.
+    A `ModelError` if there is none, it has no parser or no entity recogniser, or the files of the
+    default one are not those of its package.
     """
     # Imported here, since `wye --help` does not need it. Where PyTorch is installed, thinc imports
     # it, which takes 2 s and 180 MB; the default pipeline has no layer of it.
@@ -198,12 +197,7 @@ def _is_linear(model: "Model[Any, Any]") -> bool:
 
 
 def _is_greedy(component: Any, positions: int | None) -> bool:  # noqa: ANN401
-    """Whether a component always takes the best move, which `Names` or `Dependencies` can score.
-
-    Args:
-        positions: How many words the moves must depend on; for names these are the next, the name's
-            first, and the previous.
-    """
+    """Whether a component takes the best move by so many words, as `Names` or `Dependencies` do."""
     model = component.model
     return (
         model.name == "parser_model"
