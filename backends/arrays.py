@@ -61,7 +61,6 @@ class Words:
         self._cached: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """Number of words."""
         return self._first + len(self._new)
 
     def __iter__(self) -> Iterator[str]:

@@ -272,7 +272,6 @@ class DenseRetriever:
         return rows[best], scores[best]
 
     def _products(self, vector: Float32, rows: Int64) -> Float32:
-        """Inner products of the given rows with one vector."""
         if len(rows) * _GATHER_COST < len(self.vectors):
             return products_of(self.vectors, rows, vector)
         return products_of_all(self.vectors, vector[None]).ravel()[rows]
@@ -300,7 +299,6 @@ def rotated(vectors: Float32) -> Float32:
 
 @cache
 def _basis(dimension: int) -> Float32:
-    """(d, d) orthonormal rows."""
     normal = np.random.default_rng(_SEED).standard_normal((dimension, dimension))
     return np.ascontiguousarray(np.linalg.qr(normal)[0], np.float32)
 

@@ -227,7 +227,6 @@ def clean_metadata(value: object) -> Metadata:
 
 
 def _metadata_value(key: str, value: object) -> Scalar | list[Scalar]:
-    """One value of metadata, or a list of them."""
     if not isinstance(value, list | tuple):
         return _scalar(key, value)
     if len(value) > MOST_VALUES:
@@ -238,7 +237,6 @@ def _metadata_value(key: str, value: object) -> Scalar | list[Scalar]:
 
 
 def _scalar(key: str, value: object) -> Scalar:
-    """A string, number, boolean or null."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, float) and not math.isfinite(value):

@@ -149,7 +149,6 @@ def writing(folder: Path, *, command: bool = False) -> str:
 
 
 def _sign(folder: Path) -> None:
-    """Write the note of who holds the lock."""
     note = {
         "pid": os.getpid(),
         "host": socket.gethostname(),

@@ -219,7 +219,6 @@ class Columns:
         self._columns: dict[str, Column] = {}
 
     def __len__(self) -> int:
-        """Number of passages."""
         return len(self._metadata) + (0 if self._base is None else len(self._base))
 
     def passing(self, filter_: Filter, *, deletes: bool = False) -> Mask:
@@ -345,7 +344,6 @@ class _Parser:
         raise FilterError(f"{path}.type must be one of {kinds}, not {kind!r:.60}. {_AS_IN}")
 
     def _combination(self, node: Mapping[str, object], path: str, depth: int) -> Combination:
-        """An "and" or an "or"."""
         _check_fields(node, ("type", "filters"), path)
         filters = node["filters"]
         if not isinstance(filters, list | tuple) or not filters:
@@ -359,7 +357,6 @@ class _Parser:
         return Combination(str(node["type"]), tuple(parsed), is_fixed)
 
     def _comparison(self, node: Mapping[str, object], path: str) -> Comparison:
-        """A comparison of a key with one value or several."""
         _check_fields(node, ("type", "key", "value"), path)
         kind, key, value = str(node["type"]), node["key"], node["value"]
         self._comparisons -= 1
@@ -379,7 +376,6 @@ class _Parser:
 
 
 def _parse_value(value: object, path: str, kind: str) -> Value:
-    """A value to compare with."""
     is_finite = not isinstance(value, float) or math.isfinite(value)
     if not isinstance(value, str | int | float) or not is_finite:
         raise FilterError(f"{path} must be a string, a number or a boolean, not {value!r:.60}")

@@ -169,7 +169,6 @@ def phrase_at(text: str, start: int) -> Notation | None:
 
 
 def _date(match: re.Match[str]) -> Notation:
-    """A day or a month."""
     of = match.groupdict()
     year, name = of["year"] or "", of.get("name")
     day = int(of.get("day") or 0) or _NTH.get((of.get("nth") or "").lower(), 0)

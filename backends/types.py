@@ -253,7 +253,6 @@ class RowHits(Sequence[RankedHit]):
         return self._cached
 
     def _head(self, first: slice) -> "RowHits":
-        """The first hits."""
         return RowHits(self.ids, self.rows[first], self.scores[first])
 
     def make(self, positions: Int64) -> tuple[RankedHit, ...]:

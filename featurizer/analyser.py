@@ -270,7 +270,6 @@ class Analyser:
         self.parser.close()
 
     def _items(self, passages: Sequence[TitledText]) -> list[tuple[str, str]]:
-        """Title and text of passages."""
         items = [(passage.title, passage.text) for passage in passages]
         if self.settings.title_in_text:
             return [("", f"{title}\n{text}" if title else text) for title, text in items]

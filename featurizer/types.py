@@ -32,11 +32,7 @@ class EntityMention:
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
-    """A base noun phrase.
-
-    Attributes:
-        key: Normalised form: lower case, no determiners, head lemmatised, at most five words.
-    """
+    """A base noun phrase with its key: lower case, no determiners, its head lemmatised."""
 
     key: str
     span: Span

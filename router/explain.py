@@ -27,7 +27,6 @@ class Explainer:
     """Attributes the logits of one scorer to its features."""
 
     def __init__(self, scorer: Scorer) -> None:
-        """Score the baseline once."""
         width = len(scorer.names)
         self._scorer = scorer
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])

@@ -62,10 +62,7 @@ def check(questions: Sequence[str], k: int = 1) -> None:
 class BatchReplies:
     """Questions, identified by position, of which those that go in steps wait for `finish`.
 
-    Attributes:
-        replies: Replies to the questions that do not go in steps.
-        in_steps: Positions of the questions that go in steps.
-        finish: Answers some of these. A reply does not depend on which are answered together.
+    A reply does not depend on which are answered together.
     """
 
     replies: Mapping[int, Reply]
@@ -340,7 +337,6 @@ class _Pipeline:
         return {position: stepped[batch.questions[position]] for position in positions}
 
     def _is_late(self) -> bool:
-        """Whether no further step may begin."""
         limit = self.ask.step_ms
         return limit is not None and 1000 * (perf_counter() - self.start) > limit
 

@@ -241,7 +241,6 @@ def _networks(data: bytes, count: int) -> tuple[tuple[AttentionMlp, ...], Famili
 
 
 def _files_of(router: TrainedRouter, name: str, version: str) -> dict[str, bytes]:
-    """File name -> content, for all files of a version."""
     scorer = router.scorer
     tensors = {
         f"members.{index}.{tensor}": np.ascontiguousarray(values)

@@ -41,12 +41,7 @@ class ArmFacts:
 
 @dataclass(frozen=True, slots=True)
 class RemoteHit:
-    """A passage that a remote arm returned, under the arm's id of it.
-
-    Attributes:
-        score: The arm's own score; higher is better.
-        metadata: A flat mapping.
-    """
+    """A passage that a remote arm returned, under the arm's id of it; higher scores are better."""
 
     id: str
     text: str
@@ -57,11 +52,7 @@ class RemoteHit:
 
 @dataclass(frozen=True, slots=True)
 class ArmAnswer:
-    """A remote arm's answer, best hits first, or the reason why there is none.
-
-    Attributes:
-        ms: Time that the call took.
-    """
+    """A remote arm's answer after `ms`, best hits first, or the reason why there is none."""
 
     hits: tuple[RemoteHit, ...]
     ms: float

@@ -33,8 +33,7 @@ class RankedText:
 class Reranker:
     """Ranks texts by cosine and BM25, with the document frequencies of one version of an index.
 
-    Attributes:
-        relevance: Turns scores into probabilities; None if no model was fitted to these scores.
+    `relevance` turns scores into probabilities; None if no model was fitted to these scores.
     """
 
     analyser: Analyser

@@ -38,12 +38,7 @@ Floats = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """An affine map.
-
-    Attributes:
-        weight: (outputs, inputs), C-contiguous.
-        bias: (outputs,).
-    """
+    """An affine map with weights (outputs, inputs), C-contiguous, and bias (outputs,)."""
 
     weight: Float64
     bias: Float64
@@ -79,7 +74,6 @@ class AttentionMlp:
     kind = "attention-mlp"
 
     def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take the weights, or raise a `KeyError`."""
         self.tensors = dict(tensors)
         self._low, self._scale = (
             None if values is None else values.astype(np.float64)

@@ -72,16 +72,12 @@ class ModelCache:
 
 
 class IndexModels:
-    """The models of one index, each loaded when it is first needed.
+    """The models of an index, each loaded when it is first needed.
 
     They hold for all versions of the index, since other models cannot write to it.
-
-    Attributes:
-        index: Any version of the index.
     """
 
     def __init__(self, settings: Settings, index: PassageStore, cache: ModelCache) -> None:
-        """Load nothing yet."""
         self._settings, self.index, self._cache = settings, index, cache
 
     @cached_property
@@ -156,10 +152,6 @@ class Session:
 
     A session keeps one version of the index and one set of thresholds, even if others are written.
     `reload` and `reload_thresholds` return a session of the newest.
-
-    Attributes:
-        index: The version in view.
-        models: The models of the index.
     """
 
     def __init__(

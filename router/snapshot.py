@@ -71,7 +71,7 @@ class Snapshot:
         settings: Settings,
         base: "Snapshot | None" = None,
     ) -> None:
-        """Build no arm yet; `files` keep what is derived, and a corpus on a base needs its snapshot."""
+        """Build no arm yet; `files` keep what is derived, and a late corpus needs its base."""
         self.corpus, self._files, self._settings = corpus, files, settings
         self.version = corpus.version
         self._base = base if corpus.parts else None
@@ -126,7 +126,6 @@ class Snapshot:
         return files if has_all else None
 
     def __len__(self) -> int:
-        """How many passages there are."""
         present = self.corpus.present
         return len(self.corpus) if present is None else int(present.sum())
 
@@ -172,7 +171,6 @@ class Snapshot:
         return [max(islice(cosines, len(each)), default=np.nan) for each in sentences]
 
     def _sentences(self, rows: Sequence[int]) -> list[range]:
-        """The rows of each passage's sentences."""
         owners = self.corpus.sentence_passage
         passages = np.array(rows, owners.dtype)  # with another type, all owners would be copied
         starts, ends = (owners.searchsorted(passages, side).tolist() for side in ("left", "right"))

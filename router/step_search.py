@@ -68,12 +68,7 @@ STEPS = StepSettings()
 
 @dataclass(frozen=True, slots=True)
 class InnerResult:
-    """The result of one search.
-
-    Attributes:
-        ranking: Ranking by the inner route, deep enough for scores to be added up.
-        vector: Vector (d,) of what was searched for.
-    """
+    """A ranking, deep enough for scores to be added up, with the vector (d,) searched for."""
 
     ranking: Ranking
     vector: Float32
@@ -245,13 +240,7 @@ class StepSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Vectors (d,) of a question with a list of names in one span.
-
-    Attributes:
-        text: Vector of the whole text.
-        together: Vector of the list of names.
-        names: Name -> its vector.
-    """
+    """Vectors (d,) of a question with a list of names in one span, of the list and of each name."""
 
     text: Float32
     together: Float32

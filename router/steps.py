@@ -305,9 +305,6 @@ class _Scores:
 
     A passage is its number among all passages of the rankings. The first for the whole question
     stays first: steps are there to find what else the question needs.
-
-    Attributes:
-        passages: The passages of each ranking of a part.
     """
 
     def __init__(self, whole: Ranking, of_parts: Sequence[Ranking]) -> None:

@@ -68,9 +68,7 @@ class Entry(Generic[Item]):
 class Later:
     """Returned instead of a result: the entry is queued again, ahead of its owner's others.
 
-    Attributes:
-        finish: Processes it, together with others that have the same function.
-        weight: Its new weight.
+    `finish` processes it, together with others that have the same function.
     """
 
     finish: Callable[[Sequence[Entry[Any]]], Sequence[Any]]
@@ -323,12 +321,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Room:
-    """A limit on how much of something may be under way at once; more is refused.
-
-    Attributes:
-        free: How much more may be.
-        full: The problem's detail once there is no room.
-    """
+    """A limit on how much of something may be under way at once; more is refused, with `full`."""
 
     free: int
     full: str

@@ -50,11 +50,7 @@ MOST_AWAITED = 2.0
 
 
 class Service:
-    """What all routes of an app share.
-
-    Attributes:
-        log_fault: Why the request log could not be written at the last attempt, or "".
-    """
+    """What all routes of an app share; `log_fault` says why the request log is not written."""
 
     def __init__(
         self,
@@ -234,7 +230,6 @@ class Service:
         return replace(result, total=perf_counter() - started)
 
     def _record(self, result: SearchResult) -> None:
-        """Record a result in the metrics and the request log."""
         params, reply, remote, metrics = result.params, result.reply, result.remote, self.metrics
         score = None if reply.decision is None else reply.decision.score
         for stage, seconds in result.seconds.items():

@@ -133,11 +133,7 @@ def retag(tree: Tree, tags: Sequence[str]) -> Tree:
 
 
 class Tagger:
-    """A spaCy pipeline's tagger for sentences that are already divided into words.
-
-    Attributes:
-        name: Name and version of the pipeline.
-    """
+    """A spaCy pipeline's tagger, `name`, for sentences that are already divided into words."""
 
     def __init__(self, pipeline: str) -> None:
         """Load a pipeline by package or folder, or raise a `ModelError`."""

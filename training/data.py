@@ -104,11 +104,7 @@ def respell(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSource:
-    """A dataset with the index that answers it.
-
-    Attributes:
-        index: Folder of the index.
-    """
+    """A dataset with the folder of the index that answers it."""
 
     dataset: Path
     index: Path
@@ -180,7 +176,6 @@ def _read_questions(folder: Path) -> dict[str, Question]:
 
 
 def _question(id_: str, text: str, metadata: object) -> Question:
-    """A question; metadata in another form are ignored."""
     fields = metadata if isinstance(metadata, dict) else {}
 
     def field_of(name: str, kind: type) -> Any:  # noqa: ANN401 - of that kind

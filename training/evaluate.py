@@ -34,13 +34,7 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """The results of one route.
-
-    Attributes:
-        replies: Question id -> reply, in the dataset's order; without blank questions, which no
-            route can answer.
-        values: (n, m) float64, every measure of every question.
-    """
+    """The results of one route: replies to all questions with words, and measures (n, m)."""
 
     name: str
     replies: Mapping[str, Reply]

@@ -59,11 +59,9 @@ PROMPTS = {
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The passages that one question is written from.
+    """The passages, one or two, that a question is written from; the last has the answer.
 
-    Attributes:
-        passages: One or two ids; the last passage has the answer.
-        name: The name that two passages share, as they spell it; "" for one passage.
+    `name` is what two passages share, as they spell it.
     """
 
     passages: tuple[str, ...]
@@ -190,7 +188,6 @@ class ChatClient:
 
 
 def _short(text: str) -> str:
-    """The beginning of a reply, on one line."""
     return " ".join(text.split())[:80]
 
 

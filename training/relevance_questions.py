@@ -129,12 +129,8 @@ def _without_answer(path: Path, splits: Sequence[str]) -> list[str]:
 class Pattern:
     """A question with a gap where its name was.
 
-    Attributes:
-        before: The text before the gap.
-        after: The text after it.
-        name: The name that was there.
-        others: Content terms of all its names.
-        attributes: Its other content terms that its relevant passages have; never empty.
+    Attributes:     others: Content terms of all its names.     attributes: Its other content terms
+    that its relevant passages have; never empty.
     """
 
     before: str

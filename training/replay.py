@@ -81,7 +81,6 @@ class Replay:
     questions: tuple[Replayed, ...]
 
     def __len__(self) -> int:
-        """Number of questions."""
         return len(self.questions)
 
 
@@ -177,12 +176,7 @@ def replay_demo(folder: Path) -> list[TrainingReplay]:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """Replays of sources.
-
-    Attributes:
-        folder: The cache.
-        remote: Remote arms, beside those of the indexes; None without any.
-    """
+    """Replays of sources, kept in a folder; with the answers of remote arms, if there are any."""
 
     settings: Settings
     folder: Path

@@ -31,12 +31,7 @@ _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pyl
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """One run over some sources.
-
-    Attributes:
-        cache: Folder of replays and features, which later runs use again.
-        remote: Remote arms; None without any.
-    """
+    """One run over some sources; `cache` keeps replays and features for later runs."""
 
     settings: Settings
     sources: Sequence[QuestionSource]

@@ -38,12 +38,7 @@ SHARPNESS = 10
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The state of a set of units in the beam.
-
-    Attributes:
-        entities: Entities to go on from.
-        score: The set's score.
-    """
+    """The score of a set of units in the beam, and the entities to go on from."""
 
     entities: AbstractSet[int]
     score: float = 0.0
@@ -109,7 +104,6 @@ class ClueRetriever:
         return Ranking(self.name, RowHits(corpus.ids, rows[first], mass[first]), len(rows))
 
     def _anchors(self, query: Query, filtered: FilteredGraph) -> set[int]:
-        """The entities to start from."""
         anchors = set[int]()
         if self.settings.units:
             k = self.settings.nearest

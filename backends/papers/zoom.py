@@ -62,7 +62,6 @@ class ZoomRetriever:
     name = "zoom"
 
     def __init__(self, graph: TriGraphRetriever, settings: ZoomSettings | None = None) -> None:
-        """Search a graph's passages."""
         self.settings = settings or ZoomSettings()
         self.graph = graph
         self._corpus = graph.corpus

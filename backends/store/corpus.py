@@ -119,7 +119,6 @@ class Corpus:
     order: Int64 | None = None
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.ids)
 
     @cached_property
@@ -384,7 +383,6 @@ def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int6
 
 
 def _addresses(table: pa.Table) -> Int64:
-    """Addresses of a table's rows."""
     addresses: Int64 = table["_rowaddr"].to_numpy().astype(np.int64)
     return addresses
 
@@ -429,7 +427,6 @@ def read_arrays(tables: Iterable[pa.Table], dimension: int, folder: Path | None)
 
 
 def _lengths(lists: pa.ListArray) -> Int32:
-    """Number of items of each list."""
     lengths: Int32 = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     return lengths
 

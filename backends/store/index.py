@@ -294,9 +294,7 @@ def _refuse_foreign(folder: Path) -> None:
 class Writer:
     """Writes to an index, whose lock is held for as long as the `with` block runs.
 
-    Attributes:
-        index: The version that it began with.
-        dataset: The newest version, including this writer's commits, for reading.
+    It began with the version `index`; `dataset` is the newest, including this writer's commits.
     """
 
     retries = 20  # as Lance would

@@ -96,7 +96,6 @@ def _check_hashes(fragment: lance.LanceFragment) -> None:
 
 
 def _plan(survey: Survey, unlocked: str) -> Repair:
-    """The repair to do."""
     folder, versions = survey.folder, [*survey.versions()]
     damage = [f"{survey.fault}."] if survey.fault else []
     never = " Its commit never finished, and no writer was told that it did."

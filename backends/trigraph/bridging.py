@@ -23,13 +23,7 @@ from wye.backends.types import Float32, Float64, Int64
 
 
 class Bridge(NamedTuple):
-    """The sentence over which an entity was first reached.
-
-    Attributes:
-        sentence: Row of the sentence.
-        similarity: Similarity of the sentence to the question.
-        source: The entity it was reached from.
-    """
+    """The sentence over which an entity was first reached from another, the `source`."""
 
     sentence: int
     similarity: float
@@ -174,11 +168,7 @@ DOUBT = 4
 
 
 class Restart:
-    """The mass with which passages and active entities restart, before normalisation.
-
-    Attributes:
-        masses: (a,) of the active entities.
-    """
+    """The mass of passages and, `masses` (a,), active entities before normalisation."""
 
     def __init__(
         self,

@@ -65,7 +65,6 @@ class Lists:
         return cls(starts, items.astype(np.int32))
 
     def __len__(self) -> int:
-        """Number of lists."""
         return len(self.starts) - 1 if self.late is None else len(self.late)
 
     def one(self, which: int) -> Numbers:
@@ -228,7 +227,6 @@ class TriGraph:
     present: Mask | None = None
 
     def __len__(self) -> int:
-        """Number of entities."""
         return len(self.keys)
 
     @cached_property
@@ -287,11 +285,7 @@ class TriGraph:
 
 
 class FilteredGraph:
-    """A graph of which only the allowed passages count.
-
-    Attributes:
-        allowed: (n,) mask over the passages there are; None for all.
-    """
+    """A graph of which only the allowed passages (n,) count; None for all there are."""
 
     def __init__(self, graph: TriGraph, allowed: Mask | None = None) -> None:
         self.allowed = graph.present if allowed is None else allowed

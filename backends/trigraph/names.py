@@ -150,12 +150,7 @@ class NameWords:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A span of tokens that names an entity.
-
-    Attributes:
-        start: Position of the first token.
-        length: Number of tokens.
-    """
+    """A span of tokens that names an entity."""
 
     entity: int
     start: int

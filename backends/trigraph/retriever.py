@@ -99,11 +99,7 @@ class TriGraphRetriever:
 
 
 class TriGraphBatch:
-    """A batch of questions, identified by position; each step runs once per question.
-
-    Attributes:
-        filtered: The graph of the allowed passages.
-    """
+    """A batch of questions, identified by position; each step runs once per question."""
 
     def __init__(
         self, arm: TriGraphRetriever, queries: Sequence[Query], filtered: FilteredGraph

@@ -43,9 +43,7 @@ class Seed:
 class SeedStats:
     """A seed, and how specific it is: an entity that is everywhere points nowhere.
 
-    Attributes:
-        passages: How many allowed passages mention it.
-        titles: How many of these have it as their title.
+    So many allowed passages mention it, and so many of these have it as their title.
     """
 
     mention: str

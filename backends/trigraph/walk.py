@@ -110,13 +110,7 @@ def solved(source: Float64, followed: Callable[[Float64], Float64], share: float
 
 
 class Promoted(NamedTuple):
-    """A walk's result after promotion.
-
-    Attributes:
-        mass: (c,) mass on each passage.
-        named_in: Number of a passage that was moved up -> number of the one that mentions its
-            title.
-    """
+    """A walk's mass (c,) after promotion, and the passage that names each that was moved up."""
 
     mass: Float64
     named_in: Mapping[int, int]

@@ -57,7 +57,6 @@ class Decoder:
             ) from error
 
     def __init__(self, files: StanzaFiles) -> None:
-        """Prepare the weights, of which none is kept in the file's own layout."""
         params, tensors = files.content["params"], files.tensors
         self.digest, self._lower = files.digest, files.lower
         self._moves = moves = tuple(map(Transition.from_repr, params["transitions"]))

@@ -115,12 +115,7 @@ def parse_brackets(text: str) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A transition of the parser.
-
-    Attributes:
-        kind: "shift", "open" or "close".
-        labels: Labels that "open" opens, outermost first; otherwise empty.
-    """
+    """A transition of the parser: "shift", "close", or "open" with labels, outermost first."""
 
     kind: str
     labels: tuple[str, ...] = ()
@@ -141,11 +136,9 @@ SHIFT, CLOSE = Transition("shift"), Transition("close")
 
 @dataclass(slots=True)
 class _Item:
-    """A stack item: a tree, or the mark of an open phrase (`tree` is None).
+    """A stack item: a tree, or the mark of an open phrase (`tree` is None) with its labels.
 
-    Attributes:
-        labels: Labels of an open phrase, outermost first.
-        chain: Length of the unary chain from the top of the tree.
+    `chain` is the length of the unary chain from the top of the tree.
     """
 
     tree: Tree | None

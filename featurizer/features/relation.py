@@ -37,7 +37,6 @@ def _pairwise(view: View) -> float:
 
 
 def _offset(view: View) -> float:
-    """Tokens between the question word and the nearest entity."""
     position = view.question_word
     if position < 0:
         return 0.0

@@ -70,11 +70,7 @@ _QUANTITY = re.compile(r"\d[\d.,:/-]*\s+\S")
 
 
 class SpacyParser:
-    """A spaCy pipeline, and on demand a pool of processes that each load the same one.
-
-    Attributes:
-        pipeline: The pipeline; None until it is first used.
-    """
+    """A spaCy pipeline, None until it is used, and on demand processes that each load the same."""
 
     def __init__(
         self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0, *, fast: bool = True

@@ -36,7 +36,6 @@ class LanguageModel:
     """Streams answers from the endpoint of the settings."""
 
     def __init__(self, settings: GeneratorSettings) -> None:
-        """Prepare the client, which connects on first use."""
         self._settings = settings
         key = settings.key.get_secret_value()
         # The client would send the account of OPENAI_* in the environment to any endpoint.

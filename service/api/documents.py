@@ -367,7 +367,6 @@ def _document(id: str, **record: object) -> Passage:  # noqa: A002 - the word of
 
 
 def _sent(body: bytes) -> SentDocuments:
-    """The documents of a JSON body, or a `RequestValidationError`."""
     request = validated(DocumentsRequest.model_validate_json, body)
     passages = (_document(**value.model_dump()) for value in request.documents)
     return SentDocuments(passages, request.collection, request.chunk_words)

@@ -288,7 +288,6 @@ def _arm_value(result: SearchResult, name: str) -> replies.ArmValue:
 
 
 def _passages(result: SearchResult) -> list[replies.PassageValue]:
-    """The passages of a result, best first."""
     reply = result.reply
     ranking = reply.ranking
     relevance = reply.relevance or [None] * len(ranking.hits)

@@ -167,7 +167,6 @@ class LocalArms:
 
 
 def _facts(arm: RemoteArm) -> ArmFacts:
-    """Facts about an arm, known without asking it."""
     config = arm.config
     settings = config.model_dump(mode="json", exclude=_CALL_KEYS)
     digest = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)

@@ -206,12 +206,7 @@ class _Query:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The remote arms of a collection.
-
-    Attributes:
-        models: Encodes questions, between others.
-        by_scores: Whether our fusion adds up scores.
-    """
+    """The remote arms of a collection; `by_scores` says whether our fusion adds up scores."""
 
     collection: Collection
     arms: Sequence[RemoteArm]

@@ -146,7 +146,6 @@ def index(
 
 
 def _build_indices(settings: "ServiceSettings", *, again: bool) -> None:
-    """Have Lance index the settings' index."""
     import wye
     from wye.backends.files import address_of, patient
 
@@ -303,8 +302,7 @@ def _pair(option: str) -> "tuple[str, Scalar]":
 class BadLines:
     """Counts what cannot be read or could be meant otherwise, and shows the first of each.
 
-    Attributes:
-        listed: Folder -> names of its files, of the folders that are read.
+    `listed` has the names of the files of each folder that is read.
     """
 
     def __init__(self) -> None:
@@ -314,7 +312,6 @@ class BadLines:
         self._foreign: list[str] = []
 
     def __len__(self) -> int:
-        """How many bad lines there were."""
         return self._counts["Skipped"]
 
     def note(self, bad: "BadLine") -> None:

@@ -147,12 +147,7 @@ def refuse_open_server(serve: ServeSettings) -> None:
 
 
 class KeyRing:
-    """The API keys that this server accepts.
-
-    Attributes:
-        is_required: Whether requests need a key.
-        path: The file that is followed; None for none.
-    """
+    """The API keys that this server accepts, also those of a file that it follows."""
 
     def __init__(self, lines: Iterable[str] = (), path: Path | None = None) -> None:
         """Parse keys, and read a file; a `ServiceError` for a bad line or if it has no keys."""

@@ -112,7 +112,6 @@ def _text(file: BinaryIO, name: str, encoding: str) -> Iterator[Passage]:
 
 
 def _documents(drafts: Iterable[Draft], name: str, skipped: list[str] | None) -> Iterator[Passage]:
-    """The documents that a reader of files drafted."""
     try:
         for draft in drafts:
             try:
@@ -140,7 +139,6 @@ def _json(file: BinaryIO, name: str, options: Options) -> Iterator[Draft]:
 def _lines(
     file: BinaryIO, name: str, skipped: list[str] | None = None, options: Options = DEFAULT
 ) -> Iterator[Passage]:
-    """The documents of a file with a JSON object on each line."""
 
     def refuse(bad: BadLine) -> None:
         if skipped is None:

@@ -247,7 +247,6 @@ class CollectionWriter:
         self._stopping.set()
 
     async def _submit(self, passages: Iterable[Passage]) -> Job:
-        """Store passages as a job."""
 
         def work() -> Job:
             if len(self.jobs.unfinished()) >= self._settings.jobs:
