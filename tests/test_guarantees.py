@@ -44,9 +44,7 @@ def guarded() -> dict[str, list[str]]:
     return tomllib.loads((ROOT / "tests" / "guarantees.toml").read_text("utf-8"))
 
 
-def test_each_guarantee_has_tests_and_each_entry_a_guarantee(
-    guarded: dict[str, list[str]],
-) -> None:
+def test_each_guarantee_has_tests_and_each_entry_a_guarantee(guarded: dict[str, list[str]]) -> None:
     stated = sentences((ROOT / "ARCHITECTURE.md").read_text("utf-8"))
     assert len(stated) > 30
     unguarded = [each for each in stated if not any(words in each for words in guarded)]

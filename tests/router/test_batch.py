@@ -260,9 +260,7 @@ def test_a_question_that_may_have_a_plan_is_parsed_while_the_encoder_is_at_work(
 
 
 @pytest.mark.parametrize("questions", [["who"], [f"{NESTED} {'again ' * 40}"], [NESTED] * 2])
-def test_what_has_no_plan_or_is_one_of_several_is_not_parsed_ahead(
-    questions: list[str],
-) -> None:
+def test_what_has_no_plan_or_is_one_of_several_is_not_parsed_ahead(questions: list[str]) -> None:
     assert models_run(questions, Encoding()) == [("encode", len(questions))]
 
 

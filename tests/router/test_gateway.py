@@ -93,9 +93,7 @@ def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms:
     assert weights == {"dense": pytest.approx(0.5), "graph": pytest.approx(0.5)}
 
 
-def test_a_decision_alone_searches_nothing_and_is_the_one_of_searching(
-    arms: FakeArms,
-) -> None:
+def test_a_decision_alone_searches_nothing_and_is_the_one_of_searching(arms: FakeArms) -> None:
     found = gateway(arms).decide(BOTH, Ask(explain=True))
     assert arms.asked == []
     replies = gateway(arms).search(BOTH, Ask(Route.AUTO, 1, explain=True))
@@ -361,9 +359,7 @@ def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("route", [Route.DENSE, Route.HYBRID, Route.FUSION, Route.STEPS])
-def test_every_hit_has_a_relevance_whatever_the_route_and_number_asked_for(
-    route: Route,
-) -> None:
+def test_every_hit_has_a_relevance_whatever_the_route_and_number_asked_for(route: Route) -> None:
     judged = gateway(FakeArms(7), relevance=model())
     whole, one = (judged.search(["Which passage?"], Ask(route, k))[0] for k in (7, 1))
     assert len(whole.relevance) == len(whole.ranking.hits) == 7

@@ -11,13 +11,7 @@ from wye.backends.types import Passage
 from wye.router.session import Session
 from wye.router.settings import load_settings
 from wye.router.types import FURTHER, Ask, Route
-from wye.router.wording import (
-    CODE,
-    DESCRIBED,
-    MOST_PASSAGES,
-    NEWEST,
-    question_in,
-)
+from wye.router.wording import CODE, DESCRIBED, MOST_PASSAGES, NEWEST, question_in
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 ROUTES = [Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH, Route.FUSION, Route.STEPS]

@@ -101,9 +101,7 @@ async def test_only_what_has_one_key_goes_together_and_the_oldest_first(desk: De
     assert desk.batches[1:] == [("x", ["1", "3"]), ("y", ["2"]), ("x", ["4"])]
 
 
-async def test_what_is_for_later_goes_before_others_of_its_owner_and_by_weight(
-    desk: Desk,
-) -> None:
+async def test_what_is_for_later_goes_before_others_of_its_owner_and_by_weight(desk: Desk) -> None:
     desk.open(batch=4, weight=4)
     first = await desk.occupy()
     of_ada = await desk.wait("later1", "2", "later3", "later4", "5", key="x", owner="ada")

@@ -387,9 +387,7 @@ def test_what_would_be_late_goes_over_dense_and_says_so(library: Library) -> Non
     assert second.degraded == ""
 
 
-def test_steps_are_to_stop_in_time_and_not_replaced_for_their_slowness(
-    library: Library,
-) -> None:
+def test_steps_are_to_stop_in_time_and_not_replaced_for_their_slowness(library: Library) -> None:
     slow = searcher(library)
     library.seconds = {Route.STEPS: 0.2}
     steps = SearchParams(Route.STEPS, 2, collection="c")

@@ -26,9 +26,7 @@ def test_questions_keep_the_order_of_their_file(tmp_path: Path) -> None:
     assert dataset.name == tmp_path.name
 
 
-def test_a_question_without_gold_is_left_out_and_named_and_no_header_needed(
-    tmp_path: Path,
-) -> None:
+def test_a_question_without_gold_is_left_out_and_named_and_no_header_needed(tmp_path: Path) -> None:
     dataset = read_dataset(folder(tmp_path, qrels="q1\tp1\t0\nq2\tp1\t1\n"), "test")
     assert dataset.without_gold == ("q1",)
     assert list(dataset.judgements) == ["q2"]

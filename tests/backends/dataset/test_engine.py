@@ -98,9 +98,7 @@ def test_a_route_has_the_hits_of_memory(prepared: Path, route: Route) -> None:
     assert sum(shared) / len(shared) >= 0.85
 
 
-def test_the_graph_of_a_question_lists_passages_by_id_wherever_they_are(
-    tmp_path: Path,
-) -> None:
+def test_the_graph_of_a_question_lists_passages_by_id_wherever_they_are(tmp_path: Path) -> None:
     """Chunks are tied by their positions among them."""
     folder, texts = tmp_path / "index", ["Ada met Bo.", "Bo met Cy.", "Cy met Dee."]
     chunks = [Passage(f"d#{n}", "", text, {}, "d", n) for n, text in enumerate(texts)]

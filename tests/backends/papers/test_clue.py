@@ -196,9 +196,7 @@ def test_it_activates_what_the_slow_version_does(
         assert (bridge.similarity, bridge.source) == (expected[entity], QUESTION)
 
 
-def test_facts_are_the_closest_sentences_by_vector_and_words(
-    corpus_of: CorpusOf,
-) -> None:
+def test_facts_are_the_closest_sentences_by_vector_and_words(corpus_of: CorpusOf) -> None:
     texts = [f"[Name{n}] sang." for n in range(9)]
     vectors = {f"Name{n} sang.": [1, n / 20, 0, 0] for n in range(9)}
     corpus = corpus_of(

@@ -173,9 +173,7 @@ def test_where_nothing_can_be_written_nothing_fails(
     assert not (tmp_path / FOLDER).exists(), "it is not worth it"
 
 
-def test_what_is_derived_last_replaces_all_but_what_is_being_written(
-    tmp_path: Path,
-) -> None:
+def test_what_is_derived_last_replaces_all_but_what_is_being_written(tmp_path: Path) -> None:
     assert newest_in(tmp_path) is None
     files(tmp_path, 11).write("part", some_arrays())
     for version in (8, 9, 10, 9):

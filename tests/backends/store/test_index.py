@@ -209,9 +209,7 @@ def test_what_is_no_index_is_refused_and_left_alone(
             PassageStore.create(tmp_path / found, 8, {})
 
 
-def test_a_half_made_index_is_none_yet_and_creating_it_again_completes_it(
-    tmp_path: Path,
-) -> None:
+def test_a_half_made_index_is_none_yet_and_creating_it_again_completes_it(tmp_path: Path) -> None:
     for folder in ("_versions", "data"):
         (tmp_path / "passages.lance" / folder).mkdir(parents=True)
     (tmp_path / "passages.lance" / "data" / "half.lance").write_bytes(b"LAN")

@@ -52,9 +52,7 @@ def sentences(index: PassageStore) -> dict[str, list[tuple[str, tuple[str, ...]]
     }
 
 
-def test_they_are_sentences_and_those_without_a_mention_are_left_out(
-    index: PassageStore,
-) -> None:
+def test_they_are_sentences_and_those_without_a_mention_are_left_out(index: PassageStore) -> None:
     stored = sentences(index)
     assert stored["a"] == [("Anna met Bob.", ("Anna", "Bob")), ("Bob paints Carl", ("Bob", "Carl"))]
     assert [text for text, _ in stored["b"]] == ["Bob met Dora."]

@@ -67,9 +67,7 @@ def test_mentions_count_once_a_sentence(corpus_of: CorpusOf) -> None:
     assert not len(graph.titled.pairs(np.arange(len(graph.titled)))[1])
 
 
-def test_a_title_is_an_entity_of_its_passage_and_of_its_sentences(
-    corpus_of: CorpusOf,
-) -> None:
+def test_a_title_is_an_entity_of_its_passage_and_of_its_sentences(corpus_of: CorpusOf) -> None:
     corpus = corpus_of(
         Passage("a", "The Reef (film)", "Shot by [Ada].\nNobody is named here.\n[Reef] sank."),
         Passage("b", "Reef", "Seen by [Bo]."),

@@ -175,9 +175,7 @@ def test_a_seed_is_positive_whatever_the_floor(near: Callable[..., Asker]) -> No
     assert near(similarity_floor=-1.0).find("x", opposite, without=gone) == []
 
 
-def test_the_nearest_is_looked_for_among_what_a_filter_leaves(
-    near: Callable[..., Asker],
-) -> None:
+def test_the_nearest_is_looked_for_among_what_a_filter_leaves(near: Callable[..., Asker]) -> None:
     asker = near(similarity_floor=0.5)
     ((key, value, *_),) = asker.find("x", named("Beau", [0, 0, 1, 0]), without=["bo"])
     assert key == "lake como"

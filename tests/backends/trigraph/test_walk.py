@@ -58,9 +58,7 @@ def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
         walk(edges, NO_TIES, np.empty(0), (nothing, np.empty(0)), damping)
 
 
-def test_few_passages_have_the_edges_they_have_among_all(
-    corpus_of: Callable[..., Corpus],
-) -> None:
+def test_few_passages_have_the_edges_they_have_among_all(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(*many_passages(30, 3))
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
     for rows in (np.arange(30), np.arange(4, 30, 3), np.array([7]), np.empty(0, np.int64)):

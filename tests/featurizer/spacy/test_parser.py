@@ -96,9 +96,7 @@ def test_any_text(parser: SpacyParser, text: str) -> None:
     check(parse, text)
 
 
-def test_a_parse_of_an_odd_text_depends_on_nothing_parsed_beside(
-    parser: SpacyParser,
-) -> None:
+def test_a_parse_of_an_odd_text_depends_on_nothing_parsed_beside(parser: SpacyParser) -> None:
     texts = [*ODD, STORY, STORY[43:], "Goose! Goose?"]
     together = parses_of(parser, texts)
     for parse, text in zip(together, texts, strict=True):
@@ -299,9 +297,7 @@ def test_few_texts_and_single_processes_start_no_pool(
     assert len([*parser.parse_many(["Lisbon."] * 2)]) == 2
 
 
-def test_a_pipeline_whose_vocabulary_grew_is_loaded_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pipeline_whose_vocabulary_grew_is_loaded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wye.featurizer.spacy.parser, "NEW_WORDS", 20)
     parser, question = SpacyParser(), "Who sailed from Lisbon to Mostar?"
     before = parser.parse_questions([question], tokens=True)

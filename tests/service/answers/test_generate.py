@@ -77,9 +77,7 @@ async def test_other_requests_go_on_while_quotes_are_looked_for(go_on: Event) ->
     assert answer.text == "Open. [1]"
 
 
-async def test_other_requests_go_on_while_names_are_sought(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_other_requests_go_on_while_names_are_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     event = Event()
     monkeypatch.setattr(follow_up, "carried", lambda question, _: f"{question} ({event.wait(20)})")
     generator = AnswerGenerator(GeneratorSettings(), Metrics())

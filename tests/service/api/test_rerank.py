@@ -38,9 +38,7 @@ def test_results_are_best_first_and_whole_where_asked(client: TestClient) -> Non
     assert best == {name: value for name, value in body["results"][0].items() if name != "document"}
 
 
-def test_texts_may_have_titles_and_coheres_client_the_same_address(
-    client: TestClient,
-) -> None:
+def test_texts_may_have_titles_and_coheres_client_the_same_address(client: TestClient) -> None:
     request_body = {"query": QUESTION, "documents": [{"text": text} for text in TEXTS]}
     second_reply = client.post("/v2/rerank", json=request_body)
     assert second_reply.json()["results"] == rerank(client).json()["results"]

@@ -231,9 +231,7 @@ def test_whatever_is_sent_the_connection_ends_and_nothing_is_a_fault(
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_who_ends_its_side_gets_its_reply_and_who_is_gone_is_noticed(
-    is_gone: bool,
-) -> None:
+def test_who_ends_its_side_gets_its_reply_and_who_is_gone_is_noticed(is_gone: bool) -> None:
     messages: list[str] = []
 
     async def slow(_: Scope, receive: Receive, send: Send) -> None:

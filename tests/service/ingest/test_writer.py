@@ -65,9 +65,7 @@ def assert_same(analyses: Sequence[AnalysedPassage], batch: list[Passage]) -> No
         assert np.array_equal(one.vector, other.vector)
 
 
-async def test_slices_are_short_and_the_same_as_the_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_slices_are_short_and_the_same_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wye.service.ingest.writer, "_SLICE_SECONDS", 0.05)
     analyser = Noting(delay=0.02)
     batch = passages(*range(1, 20))

@@ -78,9 +78,7 @@ def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(training: 
     assert (found.scorer.logits(features) == scorer.logits(features)).all()
 
 
-def test_thresholds_that_must_hold_elsewhere_see_every_question_twice(
-    training: Labelled,
-) -> None:
+def test_thresholds_that_must_hold_elsewhere_see_every_question_twice(training: Labelled) -> None:
     twice, once = (
         fit(*training, replace(LINE, simple=D, elsewhere=elsewhere)) for elsewhere in (True, False)
     )
