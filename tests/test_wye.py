@@ -120,10 +120,8 @@ def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
     (hit,) = index.search("Tower Bridge", k=1, route="lexical")
     assert (hit.id, hit.rank, hit.text, hit.metadata) == ("tower", 1, changed.text, {})
     assert index.delete(["tower", "nowhere"]) == ["tower"]
-    assert {hit.id for hit in index.search("Tower Bridge", k=9, route="dense")} == {
-        "mostar",
-        "neretva",
-    }
+    found = {hit.id for hit in index.search("Tower Bridge", k=9, route="dense")}
+    assert found == {"mostar", "neretva"}
 
 
 @pytest.mark.parametrize(
@@ -146,11 +144,8 @@ def test_passages_are_deleted_by_what_names_them(
 def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> None:
     hits = index.search(RIVER, k=2, route=route, explain=True)
     assert (hits.question, hits.route, hits.degraded) == (RIVER, route, "")
-    assert (hits.decision.route, hits.decision.score, hits.decision.reason) == (
-        route,
-        None,
-        "forced",
-    )
+    decision = hits.decision
+    assert (decision.route, decision.score, decision.reason) == (route, None, "forced")
     assert [hit.rank for hit in hits] == [1, 2]
     assert (len(hits[:1]), hits[-1], next(reversed(hits))) == (1, hits[1], hits[1])
     assert sum(hits.seconds.values()) > 0
@@ -274,9 +269,7 @@ def test_a_passage_is_stored_as_a_document_is_but_whole(index: wye.Index, tmp_pa
     assert stored == {one.id: one for one in read}
 
 
-def test_a_lone_question_is_one_however_it_is_asked(
-    index: wye.Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lone_question_is_asked_once(index: wye.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(index.search_many(RIVER, route="lexical")) == 1
     monkeypatch.setattr(Gateway, "decide", lambda _, questions, _ask: [*questions])
     assert [*index.route_many(RIVER)] == [RIVER]  # type: ignore[comparison-overlap]
@@ -323,11 +316,7 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
         ("A dict cannot be added; give a list of wye", None, lambda: index.add([{"id": "d"}])),  # type: ignore[list-item]
         ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
         ("'yeer'. Did you mean year", FilterError, lambda: index.search("x", filter=yeer)),
-        (
-            "chunk_words is -1;",
-            None,
-            lambda: index.add(wye.Document("d", "", "x y"), chunk_words=-1),
-        ),
+        ("chunk_words is -1;", None, lambda: index.add(wye.Document("d", "", "x"), chunk_words=-1)),
         ("chunk_words is 0; a passage", None, lambda: index.add(BRIDGES, chunk_words=0)),
         ("'x' is no known encoding", None, lambda: wye.read(note, encoding="x")),
         ("chunk_words is 0", None, lambda: list(wye.read(note, chunk_words=0))),

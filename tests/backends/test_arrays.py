@@ -50,9 +50,7 @@ short_texts = st.lists(st.text(max_size=3))
 
 
 @given(short_texts, short_texts, st.sampled_from([0, 2**31]))
-def test_lists_of_strings_are_looked_up_and_put_in_order(
-    some: list[str], more: list[str], short: int
-) -> None:
+def test_strings_are_looked_up_and_sorted(some: list[str], more: list[str], short: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wye.backends.arrays, "_SHORT", short)
         known = ascending(Strings(some), Strings(more))

@@ -17,13 +17,8 @@ from wye.backends.filters import MAX_DEPTH, Column, Columns, Fixed, parse_filter
 from wye.backends.types import Metadata
 
 Json = Any
-COMPARE = {
-    "eq": operator.eq,
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
-    "lte": operator.le,
-}
+COMPARE = {"gte": operator.ge, "lte": operator.le}
+COMPARE |= {name: getattr(operator, name) for name in ("eq", "gt", "lt")}
 
 
 def kind(value: object) -> str:
@@ -139,22 +134,15 @@ def test_what_nobody_would_notice_is_refused(
         (1999, "1999", "\"1999\" is text, but the values of 'k' are numbers. Write a number, wi"),
         ("1999", 1999, "1999 is a number, but the values of 'k' are text. Write text, in double q"),
         (True, "true", "\"true\" is text, but the values of 'k' are booleans. Write true or false"),
-        (
-            [1, "a"],
-            True,
-            "true is a boolean, but the values of 'k' are numbers and text. Write a n",
-        ),
+        ([1, "a"], True, "true is a boolean, but the values of 'k' are numbers and text. Write"),
     ],
 )
 def test_a_value_of_a_kind_a_key_lacks_is_refused(stored: Json, value: Json, says: str) -> None:
     columns = Columns([{"k": stored}, {"k": None}, {}])
     with pytest.raises(FilterError, match=re.escape(says)):
         columns.passing(parse_filter({**EQ, "value": value}))
-    either = {
-        "type": "in",
-        "key": "k",
-        "value": [value, stored[0] if stored == [1, "a"] else stored],
-    }
+    known = stored[0] if stored == [1, "a"] else stored
+    either = {"type": "in", "key": "k", "value": [value, known]}
     assert columns.passing(parse_filter(either)).tolist() == [True, False, False]
     assert columns.passing(parse_filter({**EQ, "type": "ne", "value": value})).all()
     fixed = Fixed({**EQ, "value": value})
@@ -166,10 +154,7 @@ def test_a_value_of_a_kind_a_key_lacks_is_refused(stored: Json, value: Json, say
 
 def test_a_misspelt_key_is_named_with_what_it_may_have_been_meant_for() -> None:
     columns = Columns([{"year": 1566, "topic": "bridges"}])
-    for key, says in (
-        ("yeer", "'yeer'. Did you mean year?"),
-        ("qq", "'qq'. The keys are topic, year."),
-    ):
+    for key, says in (("yeer", "'yeer'. Did you mean year?"), ("q", "'q'. The keys are topic, ye")):
         with pytest.raises(FilterError, match=re.escape(f"No passage has the key {says}")):
             columns.passing(parse_filter({**EQ, "key": key}))
     with pytest.raises(FilterError, match="No passage has metadata"):
@@ -247,19 +232,7 @@ def test_a_filter_may_be_text(text: str, node: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "year",
-        "<5",
-        "year<",
-        "near Mostar",
-        "{",
-        "topic=[a",
-        'name="x',
-        "[" * 9_999,
-        "null",
-        "5",
-    ],
+    ["", "year", "<5", "year<", "near it", "{", "topic=[a", 'name="x', "[" * 9_999, "null", "5"],
 )
 def test_a_text_that_is_no_filter_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(FilterError, match="is neither a comparison, like year<1850, nor JSON"):

@@ -54,9 +54,7 @@ def take(
 
 
 @pytest.mark.parametrize("batch", [1, 4, 512])
-def test_with_the_same_models_nothing_is_computed_again(
-    old: PassageStore, tmp_path: Path, batch: int
-) -> None:
+def test_equal_models_compute_nothing_again(old: PassageStore, tmp_path: Path, batch: int) -> None:
     same = Counting()
     report = take(old.path, tmp_path / "new", same, batch, names=True)
     assert (report.added, same.analysed) == (len(corpus()), [])

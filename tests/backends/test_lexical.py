@@ -134,9 +134,7 @@ def retriever() -> LexicalRetriever:
 
 
 @pytest.mark.parametrize("question", ["", "who was it?", "zzz", "\N{RAINBOW}", "\x00\x1f"])
-def test_only_a_question_without_a_known_term_is_degraded(
-    retriever: LexicalRetriever, question: str
-) -> None:
+def test_only_what_has_no_known_term_degrades(retriever: LexicalRetriever, question: str) -> None:
     assert retriever.search([ask(question)], 3) == [Ranking("lexical", (), 0, NO_TERM)]
     none = np.zeros(5, np.bool_)
     assert retriever.search([ask("Lovelace")], 3, none) == [Ranking("lexical", (), 0)]

@@ -150,9 +150,7 @@ def test_a_setting_named_by_its_path_is_found_in_the_file_that_nests_it() -> Non
         ("May I march in?", []),
     ],
 )
-def test_a_month_alone_is_searched_for_where_no_day_or_year_is_named(
-    question: str, keys: list[str]
-) -> None:
+def test_a_month_alone_counts_where_no_day_or_year_is_named(question: str, keys: list[str]) -> None:
     assert question_notations(question) == keys
 
 

@@ -42,7 +42,7 @@ def expressions(dashboard: dict[str, Any]) -> Iterator[str]:
             yield target["expr"]
 
 
-def test_every_series_and_label_is_there(
+def test_series_and_labels_are_there(
     dashboard: dict[str, Any], labels: dict[str, set[str]]
 ) -> None:
     shown = set()

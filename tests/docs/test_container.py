@@ -143,9 +143,7 @@ def shipped(
         server.kill()
 
 
-def test_readers_follow_what_is_written_and_one_that_is_killed_is_missed_by_nobody(
-    shipped: Shipped,
-) -> None:
+def test_readers_follow_writes_and_one_that_is_killed_is_not_missed(shipped: Shipped) -> None:
     writer, first, second = shipped.start(), shipped.start(), shipped.start()
     url = f"{writer.url}/v1/documents"
     assert httpx.post(url, json={"documents": [SENT]}, timeout=PATIENCE).status_code == 401

@@ -52,22 +52,11 @@ def test_every_block_of_every_document_is_run() -> None:
             assert other == []
         else:
             assert found == [], f"{path} has a block, and nothing runs it."
-    runners = {
-        runner_of(block)
-        for path in GUIDES
-        for block in blocks_of(path)
-        if block.language == "console"
-    }
-    assert runners == {"make", "training", "here"}
+    assert {runner_of(block) for block in CONSOLE} == {"make", "training", "here"}
 
 
-MAKE = [
-    command
-    for path in GUIDES
-    for block in blocks_of(path)
-    if block.language == "console" and runner_of(block) == "make"
-    for command in block.commands
-]
+CONSOLE = [one for path in GUIDES for one in blocks_of(path) if one.language == "console"]
+MAKE = [command for one in CONSOLE if runner_of(one) == "make" for command in one.commands]
 
 
 @pytest.mark.parametrize("command", MAKE, ids=lambda command: command.text)

@@ -111,12 +111,7 @@ def printed(source: str) -> Printed:
     if "router" in source:
         figures |= sentences(text, *CARD_OF_ROUTER, *[TAUGHT] * ("taught it" in text))
     if "relevance" in source:
-        for column in (
-            "ECE, passages",
-            "ECE, passages, home",
-            "ECE, answers",
-            "ECE, answers, home",
-        ):
+        for column in (f"ECE, {of}{at}" for of in ("passages", "answers") for at in ("", ", home")):
             values = [figures[f"fusion {family} {column}"] for family in FAMILIES]
             figures |= {f"least {column}": min(values), f"most {column}": max(values)}
     command = re.search(r"(?:^    |`)((?:wye train|python -m) [^`\n]+)", text, re.MULTILINE)

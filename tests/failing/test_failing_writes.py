@@ -64,9 +64,7 @@ def test_some_failing_operations_lose_nothing(library: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_failing_operation_loses_anything(
-    library: Path, tmp_path: Path, kind: str, mode: str
-) -> None:
+def test_no_failure_loses_anything(library: Path, tmp_path: Path, kind: str, mode: str) -> None:
     if (kind, mode) == ("derive", SILENTLY):
         pytest.skip("derived files are a cache, and no commit states their sizes")
     write(library, tmp_path, mode, "all", [kind])

@@ -70,9 +70,7 @@ def test_names_lie_within_cells(line: str) -> None:
         ("A sentence about nothing.", []),
     ],
 )
-def test_a_cell_is_a_name_if_it_is_short_and_neither_a_number_nor_a_word(
-    line: str, names: list[str]
-) -> None:
+def test_a_cell_is_a_name_if_short_and_no_number_or_word(line: str, names: list[str]) -> None:
     assert names_in(line) == names
 
 

@@ -337,15 +337,7 @@ def test_no_arcs_and_no_tags_lead_astray(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    [
-        "the director of ",
-        "Jaws's director's ",
-        '"',
-        "A, B or ",
-        "the man who ",
-        "( the ) ",
-        "אב 😀 ",
-    ],
+    ["the director of ", "Jaws's author's ", '"', "A, B or ", "the man who ", "( the ) ", "אב 😀 "],
 )
 def test_ten_thousand_characters_take_no_time(questions: SyntaxParser, piece: str) -> None:
     """Whatever they are: all that is read of a question takes some ten milliseconds."""
@@ -402,9 +394,7 @@ def test_names_are_found(questions: SyntaxParser, text: str, named: str) -> None
         ("When was the novel written by Harper Lee published?", "the novel written by Harper Lee"),
     ],
 )
-def test_phrases_end_before_the_rest_of_the_question(
-    questions: SyntaxParser, text: str, phrase: str
-) -> None:
+def test_phrases_end_before_the_rest(questions: SyntaxParser, text: str, phrase: str) -> None:
     assert texts(questions, text) == [phrase]
 
 

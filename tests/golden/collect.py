@@ -45,15 +45,8 @@ DESCRIBED = 20
 # Request ids are random, and these are wall times or dates.
 _VOLATILE = ("request_id", "created", "created_at")
 _BY_TIES = (
-    "auc",
-    "count",
-    "score",
-    "outcome",
-    "ece",
-    "cross_fitted",
-    "paper wRRF",
-    "solutions",
-    "notes",
+    *("auc", "count", "score", "outcome", "ece", "cross_fitted"),
+    *("paper wRRF", "solutions", "notes"),
 )
 """Of a router that is fitted on few questions: where scores tie, the last bits decide, which differ
 between processors."""
@@ -220,14 +213,8 @@ def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dic
 
     for name, one in filters.items():
         for route in ROUTES:
-            ask(
-                f"filter {name}, {route}",
-                "retrieve",
-                question=opens,
-                route=route,
-                filter=one,
-                explain=True,
-            )
+            body = {"question": opens, "route": route, "filter": one, "explain": True}
+            ask(f"filter {name}, {route}", "retrieve", **body)
     for route in ROUTES:
         for k in (1, 50, 100):
             ask(f"k {k}, {route}", "retrieve", question=sea, route=route, k=k)

@@ -75,9 +75,7 @@ CALL = "vessel: Nordvik; berth: Quay 7; arrived: 4 May 2031; master: Sigrid Aune
         ("How tall is K-12?", ()),
     ],
 )
-def test_labels_of_values_that_may_be_what_is_asked_for(
-    question: str, labels: tuple[str, ...]
-) -> None:
+def test_labels_of_values_that_may_be_asked_for(question: str, labels: tuple[str, ...]) -> None:
     assert labels_for(question, CALL) == labels
 
 

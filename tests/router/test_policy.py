@@ -69,9 +69,7 @@ def test_the_simple_route_is_a_choice() -> None:
 
 
 @given(score, score, thresholds())
-def test_a_higher_score_never_takes_a_simpler_route(
-    one: float, other: float, borders: Thresholds
-) -> None:
+def test_higher_scores_take_no_simpler_route(one: float, other: float, borders: Thresholds) -> None:
     low, high = sorted([one, other])
     assert place(decide(low, borders)) <= place(decide(high, borders))
 
@@ -113,7 +111,7 @@ def test_nested_words_are_not_surely_simple() -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.5, np.nan])
 @pytest.mark.parametrize("among_rows", [False, True])
-def test_names_are_followed_where_little_is_at_hand_or_among_rows(
+def test_names_are_followed_if_little_is_at_hand_or_in_rows(
     share: float, *, among_rows: bool
 ) -> None:
     assert follows_names(Route.FUSION, share, among_rows) == (share < 0.2 or among_rows)

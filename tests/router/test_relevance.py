@@ -236,11 +236,7 @@ def test_what_a_label_of_the_row_with_the_name_says_is_not_absent() -> None:
     assert answerability("Where does Nordvik moor?", call, page) == ABSTAIN_BELOW
     assert asked == [f"{name} in {call[1]}" for name in ("K-17", "Nordvik")]
     assert answerability("Which berth has K-17?", call) == ABSTAIN_BELOW
-    for question in (
-        "Where does Nordvik moor in 2030?",
-        "Where moors K-18?",
-        "Where does Ida sit?",
-    ):
+    for question in ("Where does Nordvik moor in 2030?", "Where moors K-18?", "Where sits Ida?"):
         assert answerability(question, call, page) < ABSTAIN_BELOW
     assert answerability("Where does K-17 moor?", page, call) < ABSTAIN_BELOW
     assert len(asked) == 2
@@ -332,7 +328,7 @@ COLUMNS, COSINE = len(PASSAGE_EVIDENCE), PASSAGE_EVIDENCE.index("cosine")
     st.integers(0, COLUMNS - 1),
     st.floats(0, 2),
 )
-def test_more_evidence_never_makes_a_passage_less_likely(
+def test_more_evidence_makes_no_hit_less_likely(
     values: list[float], column: int, more: float
 ) -> None:
     one = np.array([values])

@@ -257,9 +257,7 @@ def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(models.analyser(AnalyserSettings()), Counted)
 
 
-def test_a_router_is_loaded_once_for_equal_folders_and_schemas(
-    tmp_path: Path, handmade_router: Router
-) -> None:
+def test_equal_folders_and_schemas_load_one_router(tmp_path: Path, handmade_router: Router) -> None:
     folder, other = (handmade_router(tmp_path / "models", "words", offset) for offset in (1.0, 2.0))
     parser = open_syntax_parser(AnalyserSettings()).fingerprint
     analyser = cast("Analyser", SimpleNamespace(syntax_fingerprint=parser))

@@ -97,11 +97,7 @@ def test_presets_are_the_published_systems() -> None:
         ("WYE_FUSION__LISTS", "dense,dense", "each once"),
         ("WYE_FUSION__LISTS", "", "is empty"),
         ("WYE_LEXICAL__B", "2", "WYE_LEXICAL__…: .*0 <= b <= 1"),
-        (
-            "WYE_PRESET",
-            "paper",
-            "no preset 'paper'; use one of ea-graphrag, linearrag, clue-rag, zoom-rag",
-        ),
+        ("WYE_PRESET", "x", "no preset 'x'; use one of ea-graphrag, linearrag, clue-rag, zoom-rag"),
         ("WYE_ROUTER__ROUTE", "both", "WYE_ROUTER__ROUTE: There is no route 'both'"),
         ("WYE_ANALYSER__ENCODER__DTYPE", "float16", "is 'float16'; use auto or float32"),
         ("WYE_ANALYSER__SENTENCE_VECTORS", "mean", "is 'mean'; use pooled, contextual or plain"),

@@ -259,9 +259,7 @@ def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, persisted: Non
     assert answers(Snapshot.open(index.newest(), Settings())) == result
 
 
-def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
-    tmp_path: Path, persisted: None
-) -> None:
+def test_a_version_of_which_others_kept_files_is_mapped(tmp_path: Path, persisted: None) -> None:
     chance = random.Random(6)
     index = twenty(tmp_path, chance)
     before = Snapshot.open(index.newest(), Settings())

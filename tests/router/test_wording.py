@@ -186,9 +186,7 @@ def test_a_reply_has_the_whole_text_as_its_question(session: Session) -> None:
     assert (reply.question, reply.ranking.hits[0].id) == (text, "p000")
 
 
-def test_a_reply_says_what_was_searched_for_instead(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reply_says_what_was_searched(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(session.analyser), "is_word", lambda *_: False)
     question = "What should the clrek do?"
     for route, searched in ((Route.LEXICAL, "What should the clerk do?"), (Route.DENSE, "")):

@@ -57,9 +57,7 @@ def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run)
     assert [f"{corpus}:{line}" in err for line in (5, 6, 7)] == [True] * 3
 
 
-def test_a_document_with_an_earlier_ones_id_is_named(
-    tmp_path: Path, corpus: Path, wye: Run
-) -> None:
+def test_a_document_with_anothers_id_is_named(tmp_path: Path, corpus: Path, wye: Run) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         text = f"Ada wrote {folder} letters to Babbage. " * 20
@@ -152,9 +150,7 @@ def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
 
 
 @pytest.mark.parametrize("route", ["dense", "lexical", "graph", "fusion"])
-def test_every_route_answers_and_says_when_nothing_passes_the_filter(
-    index: Path, wye: Run, route: str
-) -> None:
+def test_every_route_answers_and_says_if_nothing_passes(index: Path, wye: Run, route: str) -> None:
     command = ("search", "What did Babbage build?", "--index", index, "--route", route)
     code, out, err = wye(*command)
     assert (code, "Babbage built engines." in out) == (0, True)

@@ -431,9 +431,7 @@ def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
     assert hasty() == Route.GRAPH
 
 
-def test_a_batch_that_is_cut_up_goes_by_one_policy(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cut_batch_goes_by_one_policy(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
     collection = Collection("c", lambda: library)
     collection.load()

@@ -74,9 +74,7 @@ def test_a_file_gets_a_line_every_few_seconds_without_the_time_of_loading(
     ]
 
 
-def test_nothing_is_drawn_into_a_file_at_once_or_outside_a_stage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_no_file_is_drawn_into_outside_a_stage(capsys: pytest.CaptureFixture[str]) -> None:
     bar = Bar(expected=2)
     bar.advance(1)
     bar.start(None, "passages")

@@ -34,9 +34,7 @@ def asked(*replays: TrainingReplay) -> EvaluationSet:
 
 
 @pytest.mark.parametrize("simple", SIMPLE_ROUTES)
-def test_a_label_is_what_more_than_the_text_arms_gains(
-    replays: list[TrainingReplay], simple: Route
-) -> None:
+def test_a_label_is_the_gain_over_text(replays: list[TrainingReplay], simple: Route) -> None:
     questions = asked(*replays)
     found = compared(questions, simple, HELPS)
     routes = (simple, Route.FUSION, Route.STEPS)

@@ -135,12 +135,8 @@ def test_rows_of_sheets_that_are_shown() -> None:
     [draft] = xlsx(saved(book), LIMITS)
     assert (draft.id, draft.title) == ("Kilns:3", "Vesta")
     assert draft.blocks == [(0, "Place: yard; Degrees: 900; table: Kilns in use")]
-    assert draft.metadata == {
-        "Place": "yard",
-        "Degrees": 900,
-        "sheet": "Kilns",
-        "caption": "Kilns in use",
-    }
+    around = {"sheet": "Kilns", "caption": "Kilns in use"}
+    assert draft.metadata == {"Place": "yard", "Degrees": 900, **around}
     assert "left out: Old, hidden" in draft.note
 
 
@@ -322,12 +318,7 @@ def test_comments_on_cells_are_said_in_their_row() -> None:
 
 
 def test_a_title_beside_a_date_is_a_caption() -> None:
-    rows = [
-        "name;team;head;desk;floor",
-        "Ada;North;Bo;17;2",
-        "Cy;North;Bo;18;2",
-        "Di;South;Ed;19;3",
-    ]
+    rows = ["name;team;head;desk;floor", "Ada;North;Bo;7;2", "Cy;North;Bo;8;2", "Di;South;Ed;9;3"]
     table = "\n".join(["Staff as of;Feb 2031;;;", ";;;;", *rows])
     drafts = [*csv(io.BytesIO(table.encode()), LIMITS)]
     assert [draft.title for draft in drafts] == ["Ada", "Cy", "Di"]

@@ -83,9 +83,7 @@ def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
     assert notes["Como"].bridge == BridgeNote("Bo Ek", "b", "Bo Ek was born in Como.", 0.875)
 
 
-def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
-    retriever: TriGraphRetriever,
-) -> None:
+def test_entities_come_by_level_then_weight_as_in_the_trace(retriever: TriGraphRetriever) -> None:
     active = trace_of(retriever.batch([QUERY]), 0).activation
     _, explanation = explained(retriever)
     numbers = (active.level.tolist(), active.value.tolist(), active.weight.tolist())
@@ -113,9 +111,7 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
         assert priors.get(retriever.corpus.ids[row], 0) == pytest.approx(prior / total)
 
 
-def test_passages_name_the_active_entities_they_mention_strongest_first(
-    retriever: TriGraphRetriever,
-) -> None:
+def test_passages_name_the_active_entities_strongest_first(retriever: TriGraphRetriever) -> None:
     _, explanation = explained(retriever)
     weight = {note.entity: note.weight for note in explanation.entities}
     named = {note.id: note.entities for note in explanation.passages}

@@ -102,9 +102,7 @@ def test_a_question_alone_has_the_syntax_it_has_in_a_batch(questions: SyntaxPars
     assert questions.parse(["", " \n"]) == [Syntax((), ())] * 2
 
 
-def test_a_sentence_that_is_too_long_gets_a_flat_tree_and_the_others_do_not(
-    questions: SyntaxParser,
-) -> None:
+def test_a_sentence_that_is_too_long_alone_gets_a_flat_tree(questions: SyntaxParser) -> None:
     long = "Who built the boat " + "and the boat " * SENTENCE_TOKENS + "?"
     short, both = questions.parse(["Who came?", f"Who came? {long}"])
     assert both.trees[0] == short.trees[0]

@@ -412,9 +412,7 @@ def test_tokens_of_a_question(parser: SpacyParser) -> None:
         *("Who  (the \n mayor) built  it ?", "\n\n what\n is \n\n it"),
     ],
 )
-def test_white_space_is_no_token_and_every_token_has_one_root_above_it(
-    parser: SpacyParser, text: str
-) -> None:
+def test_white_space_is_no_token_and_tokens_have_one_root(parser: SpacyParser, text: str) -> None:
     parse = parsed(parser, text)
     tokens, ranges = parse.tokens, parse.token_sentences
     assert "".join(token.text for token in tokens) == "".join(text.split())

@@ -131,11 +131,7 @@ def test_deletion_by_filter_can_be_tried_first(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("method", "address", "says"),
     [
-        (
-            "DELETE",
-            "mostar?dry_run=true",
-            "query.dry_run: There is no such parameter. The parameters",
-        ),
+        ("DELETE", "mostar?dry_run=true", "query.dry_run: There is no such parameter. The param"),
         ("PUT", "mostar?colection=other", "Did you mean collection?"),
         ("POST", "delete?dry_run=true", "There is none here."),
         ("GET", "?lmit=1", "Did you mean limit?"),

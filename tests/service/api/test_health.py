@@ -92,9 +92,7 @@ def has_moved_on(client: TestClient, version: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["moved away", "cut short"])
-def test_an_index_that_vanishes_while_it_is_served_is_unavailable(
-    start: Serve, folder: Path, how: str
-) -> None:
+def test_an_index_that_vanishes_is_unavailable(start: Serve, folder: Path, how: str) -> None:
     client = start()
     [data] = (folder / "passages.lance" / "data").iterdir()
     content = data.read_bytes()

@@ -14,6 +14,7 @@ from wye.router.evidence import COLUMNS
 from wye.router.types import Route
 
 RIVER: dict[str, Any] = {"question": "What river is it?", "route": "graph", "k": 2}
+CHAT: dict[str, object] = {"model": "wye-dense", "messages": [{"role": "user", "content": "x"}]}
 
 
 def ask(client: TestClient, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -34,10 +35,8 @@ def test_a_collection_by_name(serve: Serve) -> None:
     for reply in (client.post("/v1/retrieve", json=RIVER), client.get("/v1/documents")):
         assert (reply.status_code, reply.json()["detail"].endswith("first, second.")) == (422, True)
     body = ask(client, collection="second")
-    assert (body["index"], body["passages"][0]["id"]) == (
-        {"collection": "second", "version": 7},
-        "only",
-    )
+    assert body["index"] == {"collection": "second", "version": 7}
+    assert body["passages"][0]["id"] == "only"
     reply = client.post("/v1/retrieve", json={**RIVER, "collection": "third"})
     assert (reply.status_code, "use one of first, second" in reply.json()["detail"]) == (404, True)
 
@@ -64,9 +63,7 @@ def test_when_nothing_works_it_is_our_fault(serve: Serve, library: Library) -> N
     assert reply.headers["x-request-id"] == reply.json()["request_id"]
 
 
-def test_overload_is_refused_at_once_and_what_was_accepted_is_answered(
-    serve: Serve, library: Library
-) -> None:
+def test_overload_is_refused_and_what_was_accepted_answered(serve: Serve, library: Library) -> None:
     client = serve(library, queue=4, batch=2)
     library.seconds = dict.fromkeys(Route, 0.1)
     ends: list[tuple[float, int]] = []
@@ -209,10 +206,7 @@ def test_neither_a_text_nor_a_boolean_is_a_number(
     client: TestClient, path: str, wrong: dict[str, object]
 ) -> None:
     bodies: dict[str, dict[str, object]] = {
-        "/v1/chat/completions": {
-            "model": "wye-dense",
-            "messages": [{"role": "user", "content": "x"}],
-        },
+        "/v1/chat/completions": CHAT,
         "/v1/vector_stores/default/search": {"query": "x"},
         "/v1/documents/delete": {"ids": ["x"]},
         "/v1/documents": {"id": "x", "text": "x"},
@@ -227,8 +221,7 @@ def test_what_may_be_left_out_may_be_null(client: TestClient) -> None:
     reply = client.post("/v1/retrieve", json=body)
     assert (reply.status_code, len(reply.json()["passages"])) == (200, 2)
     names = ("n", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed")
-    body = {"model": "wye-dense", "messages": [{"role": "user", "content": "x"}]}
-    reply = client.post("/v1/chat/completions", json={**body, **dict.fromkeys(names)})
+    reply = client.post("/v1/chat/completions", json={**CHAT, **dict.fromkeys(names)})
     assert reply.status_code == 200
 
 

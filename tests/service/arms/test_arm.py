@@ -112,9 +112,7 @@ async def test_it_tries_again_where_that_is_safe_and_no_more(opened: Open, remot
 
 
 @pytest.mark.parametrize("wait", ["60", "9" * 400])
-async def test_it_waits_for_nobody_longer_than_there_is_time(
-    opened: Open, remote: Remote, wait: str
-) -> None:
+async def test_it_waits_no_longer_than_it_may(opened: Open, remote: Remote, wait: str) -> None:
     remote.mode, remote.wait = 429, wait
     call = await ask(opened(retries=2, timeout_ms=20_000))
     assert (call.reason, len(remote.asked)) == ("is busy (429)", 1)

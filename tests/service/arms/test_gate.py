@@ -94,7 +94,7 @@ def test_routes_of_the_text_arms_never_ask_it(gateway: Serve, remote: Remote, ro
 
 @pytest.mark.parametrize("mode", ["hang", "garbled", "drop", "redirect", 429, 500, 503, 401, 422])
 @pytest.mark.parametrize("route", ["auto", "fusion", "graph", "steps"])
-def test_without_it_our_own_fusion_answers(
+def test_without_it_fusion_answers(
     gateway: Serve, remote: Remote, mode: str | int, route: str
 ) -> None:
     client = gateway(timeout_ms=100)
@@ -190,6 +190,7 @@ def test_a_bound_key_is_refused_where_the_arm_cannot_filter(gateway: Serve, remo
 
 
 MESSAGES = [{"role": "user", "content": COSTLY}]
+NINE = {"top_k": 9, "score_threshold": 0}
 SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/retrieve", {"question": COSTLY}),
     ("/v1/retrieve", {"question": COSTLY, "route": "graph", "explain": True}),
@@ -198,14 +199,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"model": "wye-auto", "messages": MESSAGES}),
     ("/v1/chat/completions", {"model": "wye-steps", "messages": MESSAGES}),
     ("/v1/vector_stores/default/search", {"query": COSTLY}),
-    (
-        "/v1/dify/retrieval",
-        {
-            "knowledge_id": "default",
-            "query": COSTLY,
-            "retrieval_setting": {"top_k": 9, "score_threshold": 0},
-        },
-    ),
+    ("/v1/dify/retrieval", {"knowledge_id": "default", "query": COSTLY, "retrieval_setting": NINE}),
 ]
 
 
@@ -279,7 +273,6 @@ def test_a_key_that_sees_another_collection_sees_no_arm(
     assert "arms" not in client.get("/ready", headers=headers).json()
 
 
-COSTLY = "In which of the towns by the river Neretva is it?"
 SPENDER = """
 import sys
 from pathlib import Path

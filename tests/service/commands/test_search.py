@@ -55,9 +55,7 @@ def test_a_question_that_a_server_has_no_answer_to_is_told(url: str, wye: Wye) -
     assert (code, "probably not in this corpus (probability of an answer 0.02)" in out) == (0, True)
 
 
-def test_another_program_at_the_address_is_told(
-    url: str, wye: Wye, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_program_is_told(url: str, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wye.service.commands.search._post", lambda *_: {"question": "Mostar"})
     code, _, err = wye("search", "Mostar", "--url", url)
     assert (code, "answered, but not as this version's `wye serve` does" in err) == (2, True)

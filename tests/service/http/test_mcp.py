@@ -72,10 +72,9 @@ async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
         result = await call(client, "search", query=question, k=2, route="dense")
         body = {"question": question, "k": 2, "route": "dense"}
         direct = (await http.post("/v1/retrieve", json=body)).json()
-        assert [hit["id"] for hit in result["results"]] == [hit["id"] for hit in direct["passages"]]
-        assert [hit["text"] for hit in result["results"]] == [
-            hit["text"] for hit in direct["passages"]
-        ]
+        for part in ("id", "text"):
+            parts = [[hit[part] for hit in result["results"]]]
+            assert parts == [[hit[part] for hit in direct["passages"]]]
         assert result["route"] == "dense"
         answer = await call(client, "ask", question=question)
         assert answer["answer"]
@@ -144,9 +143,7 @@ async def test_a_long_document_is_read_in_pages() -> None:
         assert (await page(client, id="lease#0003"))["text"].startswith("Clause 3.")
 
 
-async def test_a_number_that_json_lacks_is_refused_in_words(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_number_that_json_lacks_is_told(url: str, caplog: pytest.LogCaptureFixture) -> None:
     filter_ = {"type": "eq", "key": "y", "value": float("nan")}
     call = {"name": "search", "arguments": {"query": "x", "filter": filter_}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}

@@ -72,7 +72,7 @@ def test_a_key_opens_what_its_scope_allows(serve: Serve, library: Library) -> No
         ("", "application/json", 422, "required"),
     ],
 )
-def test_bodies_that_cannot_be_read(
+def test_unreadable_bodies(
     client: TestClient, body: str, kind: str, status: int, says: str
 ) -> None:
     content = body.encode("latin-1")
@@ -85,11 +85,7 @@ def test_bodies_that_cannot_be_read(
 @pytest.mark.parametrize("half", ["\ud800", "\udfff x", "\ude00\ud83d"])
 def test_half_a_surrogate_pair_is_refused_wherever_it_is(client: TestClient, half: str) -> None:
     condition = {"name": "y", "comparison_operator": half, "value": 1}
-    dify = {
-        "knowledge_id": "default",
-        "query": "x",
-        "metadata_condition": {"conditions": [condition]},
-    }
+    dify = {"knowledge_id": "x", "query": "x", "metadata_condition": {"conditions": [condition]}}
     chat = {"model": "wye-dense", "messages": [{"role": "user", "content": "x"}], "tools": [half]}
     for path, body in (
         ("/v1/retrieve", {**RIVER, "filter": {"type": "eq", "key": half, "value": 1}}),
@@ -204,14 +200,15 @@ def values_of(value: object) -> int:
     return 0
 
 
+PARSED = "/v1/retrieve", "/v1/documents/delete", "/v1/documents", "/v1/documents/x"
+
+
 @given(value=BOUNDED)
 def test_json_is_counted_without_its_strings(value: object) -> None:
     assert json_values(json.dumps(value).encode()) == values_of(value)
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/retrieve", "/v1/documents/delete", "/v1/documents", "/v1/documents/x"]
-)
+@pytest.mark.parametrize("path", PARSED)
 def test_what_is_parsed_in_one_go_is_bounded(client: TestClient, path: str) -> None:
     method = "PUT" if path.endswith("/x") else "POST"
     kind = {"content-type": "application/json"}
@@ -224,9 +221,7 @@ def test_what_is_parsed_in_one_go_is_bounded(client: TestClient, path: str) -> N
     assert client.request(method, path, content=strings, headers=kind).status_code == 422
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/retrieve", "/v1/documents/delete", "/v1/documents", "/v1/documents/x"]
-)
+@pytest.mark.parametrize("path", PARSED)
 @pytest.mark.parametrize(
     "body",
     [

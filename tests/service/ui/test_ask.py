@@ -148,9 +148,7 @@ def test_a_filter_holds(page: "Page") -> None:
     assert titles == ["tower"]
 
 
-def test_a_key_is_asked_for_and_kept_in_this_tab_only(
-    visit: Visit, library: Library, tmp_path: "Path"
-) -> None:
+def test_a_key_is_kept_in_this_tab_only(visit: Visit, library: Library, tmp_path: "Path") -> None:
     secret, key = new_key("ada", [Scope.READ])
     append_key(tmp_path / "keys.txt", key)
     page = visit(library, keys_file=tmp_path / "keys.txt")

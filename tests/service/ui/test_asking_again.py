@@ -29,9 +29,7 @@ def pressed(page: "Page", kind: str) -> list[str | None]:
     return [one.get_attribute("aria-pressed") for one in page.all(f"[data-feedback={kind}]")]
 
 
-def test_a_judgement_is_shown_as_given_and_can_be_taken_back(
-    visit: Visit, library: Library, log: Path
-) -> None:
+def test_a_judgement_is_shown_and_withdrawn(visit: Visit, library: Library, log: Path) -> None:
     page = visit(library, request_log=log)
     page.ask(GRAPH)
     page.click("[data-feedback=answers]")

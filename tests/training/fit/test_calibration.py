@@ -74,9 +74,7 @@ def test_the_error_is_that_of_its_definition(rows: list[tuple[float, int]], bins
     st.lists(st.tuples(st.floats(-6, 6), st.integers(0, 1), st.integers(1, 4)), min_size=1),
     st.integers(1, 15),
 )
-def test_a_row_that_weighs_three_is_that_row_three_times(
-    rows: list[tuple[float, int, int]], bins: int
-) -> None:
+def test_a_row_of_weight_three_is_three_rows(rows: list[tuple[float, int, int]], bins: int) -> None:
     logits, labels, times = (np.array(column) for column in zip(*rows, strict=True))
     weighted = reliability(logits, labels, bins, times.astype(float))
     repeated = reliability(logits.repeat(times), labels.repeat(times), bins)

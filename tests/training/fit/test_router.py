@@ -174,7 +174,7 @@ def test_a_few_questions_leave_out_none() -> None:
     ),
     st.sampled_from([0.0, 0.01, 0.02]),
 )
-def test_no_other_place_is_worth_more(
+def test_no_place_is_worth_more(
     questions: list[tuple[dict[Route, str], float]], weight: float
 ) -> None:
     gain = {id(WORSE): -1.0, id(SAME): 0.0, id(BETTER): 1.0}
