@@ -176,8 +176,7 @@ def vector_lists(dataset: lance.LanceDataset) -> int:
 def optimise(index: PassageStore) -> int:
     """Take rows that were written since into the indices; returns the version."""
     with index.writer() as writer:
-        writer.dataset.optimize.optimize_indices()
-        writer.adopt()
+        writer.take_in()
         return writer.version
 
 

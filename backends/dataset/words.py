@@ -20,6 +20,7 @@ import pyarrow as pa
 from wye.backends.arrays import located
 from wye.backends.dataset.columns import hashed, spelling
 from wye.backends.store.index import KEEP_VERSIONS, PassageStore, any_of
+from wye.backends.store.versions import ROWS_PER_FRAGMENT, take_in
 from wye.backends.text import is_informative
 from wye.backends.trigraph.names import MAX_WORDS
 from wye.backends.types import Int64
@@ -27,7 +28,8 @@ from wye.backends.types import Int64
 WORDS = "words.lance"
 _AT_ONCE = 5_000
 """Hashes that are looked up in one query."""
-_MOST_FRAGMENTS = 16
+_MOST_SMALL = 16
+"""So many fragments of fewer rows than `ROWS_PER_FRAGMENT` are merged."""
 NAME, TERM, LABEL, ABOUT = "name", "term", "label", "about"
 PHRASE, LINKED = 1, 2
 """Bits: a name is only known as a noun phrase; it is found in questions word for word."""
@@ -187,9 +189,10 @@ class WordTable:
         merge = self._dataset.merge_insert("hash")
         merge.when_matched_update_all().when_not_matched_insert_all().execute(_table(more, about))
         newest = lance.dataset(self._dataset.uri, session=self._dataset.session())
-        if len(newest.get_fragments()) > _MOST_FRAGMENTS:
-            newest.optimize.compact_files()
-            newest.optimize.optimize_indices()
+        small = [e for e in newest.get_fragments() if e.metadata.num_rows < ROWS_PER_FRAGMENT]
+        if len(small) > _MOST_SMALL:
+            newest.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
+            take_in(newest)
             before = datetime.now() - KEEP_VERSIONS  # in local time, as Lance's are
             ends = pairwise((each["version"], each["timestamp"]) for each in newest.versions())
             old = [number for (number, _), (_, end) in ends if number < base and end < before]  # type: ignore[operator]

@@ -32,6 +32,7 @@ from wye.backends.store.schema import (
 from wye.backends.store.versions import (
     PASSAGES,
     ROWS_PER_FRAGMENT,
+    TIERS,
     Mark,
     Opened,
     Record,
@@ -52,6 +53,7 @@ from wye.backends.store.versions import (
     reading,
     set_aside,
     sizes_of,
+    take_in,
 )
 
 _LONE = re.compile(r"[\ud800-\udfff]")
@@ -392,10 +394,23 @@ class Writer:
         self._record = flush(self.folder, self.dataset, former or self._record)
 
     def merge_small(self, fragments: int) -> None:
-        """Merge one group of fragments, if there are so many of about one size."""
+        """Merge one group of fragments, if there are so many of about one size.
+
+        Rows that Lance would have to scan are indexed, if they are many.
+        """
         crowds = fragments_by_size(self.dataset)
         if rows := max((rows for rows, count in crowds.items() if count >= fragments), default=0):
             self.compact(rows=rows, groups=1)
+        else:
+            self.take_in(TIERS[0])
+
+    def take_in(self, least: int = 0) -> None:
+        """Have Lance index the rows that its indices lack, if they are more than `least`."""
+        version = self.version
+        with self.guard(), uninterrupted():
+            take_in(self.dataset, least)
+        if self.version > version:
+            self.record()
 
     def compact(
         self,
@@ -417,8 +432,7 @@ class Writer:
                 self.flush([new for each in done for new in each.new_fragments])
                 with uninterrupted():
                     Compaction.commit(self.dataset, done)
-                    if self.dataset.describe_indices():  # which then need not be scanned beside
-                        self.dataset.optimize.optimize_indices()
+                    take_in(self.dataset)  # they need not be scanned beside then
             self.record()  # before versions are dropped
             drop_superseded(passages, self.dataset, keep)
         digests = self._record.digests.items()

@@ -26,6 +26,7 @@ from wye.backends.store.versions import (
     Record,
     open_dataset,
     reason_of,
+    take_in,
 )
 
 REFUSED = "the store refuses these credentials, or their rights"
@@ -140,8 +141,7 @@ class RemoteWriter(Writer):
         del groups
         with self.guard():
             self.dataset.optimize.compact_files(target_rows_per_fragment=rows)
-            if self.dataset.describe_indices():
-                self.dataset.optimize.optimize_indices()
+            take_in(self.dataset)
             self.dataset.cleanup_old_versions(keep)
         self.adopt()
 

@@ -243,6 +243,22 @@ def fragments_by_size(dataset: lance.LanceDataset) -> dict[int, int]:
     return {most: sum(least <= size < most for size in sizes) for least, most in tiers}
 
 
+def take_in(dataset: lance.LanceDataset, least: int = 0) -> None:
+    """Have Lance index rows that an index does not cover yet, if they are more than `least`.
+
+    They get an index of their own, which is searched beside the others, or one with the last
+    `ROWS_PER_FRAGMENT` of them: to merge a row with a million takes Lance minutes.
+    """
+    rows, sizes = dataset.count_rows(), {one.fragment_id: one for one in dataset.get_fragments()}
+    for index in dataset.describe_indices():
+        if rows - index.num_rows_indexed > least:
+            last = (sizes[number] for number in index.segments[-1].fragment_ids if number in sizes)
+            is_small = sum(one.metadata.num_rows for one in last) < ROWS_PER_FRAGMENT
+            dataset.optimize.optimize_indices(
+                index_names=[index.name], num_indices_to_merge=int(is_small)
+            )
+
+
 def manifest_name(number: int) -> str:
     """Name of a version's manifest."""
     return f"{VERSIONS}/{_NEWEST - number:020d}.manifest"

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from errno import ENOSPC
 from pathlib import Path
+from string import ascii_lowercase
 from time import monotonic, sleep
 
 import lance
@@ -12,15 +13,18 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+import wye.backends.store.index
+import wye.backends.store.versions
 from tests.hashing import FakeAnalyser
 from tests.live import inside
 from wye.backends.dataset.build import count
 from wye.backends.dataset.version import DatasetVersion
-from wye.backends.dataset.words import WordTable
+from wye.backends.dataset.words import TERM, WORDS, WordTable
 from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError
 from wye.backends.inventory import coverage, take_inventory
 from wye.backends.store.documents import Removal, list_documents, remove
 from wye.backends.store.index import PassageStore
+from wye.backends.store.versions import ROWS_PER_FRAGMENT
 from wye.backends.types import Metadata, Passage, Query
 from wye.router.dataset import DatasetSnapshot
 from wye.router.session import Session
@@ -373,7 +377,11 @@ def test_a_changed_file_of_an_index_is_found_and_made_again(folder: Path) -> Non
     PassageStore.open(folder).check_content()
 
 
-def test_merged_fragments_stay_indexed(folder: Path) -> None:
+@pytest.mark.parametrize(("rows", "segments"), [(ROWS_PER_FRAGMENT, 1), (3, 2)])
+def test_merged_fragments_are_indexed_with_few_others(
+    folder: Path, rows: int, segments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wye.backends.store.versions, "ROWS_PER_FRAGMENT", rows)
     session = opened(folder)
     for number in range(3):
         session.ingest([Passage(f"new-{number}", f"Quagga {number}", f"Quagga {number} ran.")])
@@ -385,7 +393,32 @@ def test_merged_fragments_stay_indexed(folder: Path) -> None:
     assert [ids(later, question, Route.FUSION) for question in QUESTIONS[:5]] == before
     assert {*ids(later, "quagga", Route.LEXICAL)} == {"new-0", "new-1", "new-2"}
     assert not any(coverage(later.index.snapshot()).values())
+    assert {len(one.segments) for one in later.index.snapshot().describe_indices()} == {segments}
     PassageStore.open(folder).check_content()
+
+
+def test_many_written_rows_are_indexed_without_a_merge(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wye.backends.store.index, "TIERS", (2,))
+    session = opened(folder)
+    for names, waiting in ("a", {1}), ("bc", {0}), ("d", {1}):
+        session.ingest(Passage(name, NEW.title, NEW.text) for name in names)
+        assert {*coverage(opened(folder).index.snapshot()).values()} == waiting
+    assert {*"abcd"} <= {*ids(opened(folder), "Zeppelin Nordstern", Route.LEXICAL)}
+    PassageStore.open(folder).check_content()
+
+
+def test_the_words_of_many_writes_are_merged_and_indexed(folder: Path) -> None:
+    session = opened(folder)
+    names = [f"zq{letter}x" for letter in ascii_lowercase[:20]]
+    for name in names:
+        session.ingest([Passage(name, name, f"Zeppelin {name} flew.")])
+    words = lance.dataset(str(folder / WORDS))
+    assert len(words.get_fragments()) < 20
+    assert all(rows < 16 * 8 for rows in coverage(words).values())
+    known = WordTable.of(opened(folder).index).find([(TERM, name) for name in names])
+    assert {pair[1]: word.passages for pair, word in known.items()} == dict.fromkeys(names, 1)
 
 
 def test_two_servers_on_one_dataset_see_a_write_and_a_deletion(folder: Path) -> None:
