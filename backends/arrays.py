@@ -26,11 +26,9 @@ from wye.backends.notations import notations
 from wye.backends.text import singular, starts_like_a_name, tokenise, words_before_stemming
 from wye.backends.types import Arrays, Float64, Int32, Int64, Mask
 
-_SHORT = 2**31 - 2**20
-"""Bytes of strings beyond which Arrow needs 64-bit offsets."""
+_SHORT = 2**31 - 2**20  # bytes of strings beyond which Arrow needs 64-bit offsets
 
-_PIECE = 65_536
-"""Strings that are Python objects at a time in an iteration."""
+_PIECE = 65_536  # strings that are Python objects at a time in an iteration
 
 # Words as numbers, and sentences as rows of them.
 # Ends a sentence. No name contains it, so no match crosses into the next sentence.

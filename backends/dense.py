@@ -38,27 +38,23 @@ from wye.backends.numerics import (
 )
 from wye.backends.types import Float32, Int64, Mask, Query, Ranking, RowHits, Scores, UInt8
 
-_GATHER_COST = 8
-"""Copying a scattered row costs about as much as scanning this many in place."""
+_GATHER_COST = 8  # copying a scattered row costs about as much as scanning this many in place
 
-_SPARE = 16
-"""Rows fetched beyond k, to check that the scores fall far enough behind the k-th."""
+_SPARE = 16  # rows fetched beyond k, to check that the scores fall far enough behind the k-th
 
 faiss.cvar.distance_compute_blas_threshold = 2048
 """Questions times dimension from which FAISS uses BLAS. With its default of 128,000 a batch of 32
 takes nine times as long on one thread."""
 
 
-_FETCHED = 10
-"""Candidates that codes propose per requested passage."""
+_FETCHED = 10  # candidates that codes propose per requested passage
 
 _LEAST = 100
 """Least k that candidates are proposed for, so that all shorter lists have the same candidates."""
 
 _SEED = 7
 _CODES = 16
-_SAMPLE = 4096
-"""Normally distributed points that the code book is trained on."""
+_SAMPLE = 4096  # normally distributed points that the code book is trained on
 
 _ENCODED_AT_ONCE = 16_384
 

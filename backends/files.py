@@ -187,8 +187,7 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
     return _ANYTHING.dump_python(value, mode="json", fallback=lambda array: array.tolist())
 
 
-DIGITS = 6
-"""Decimals of numbers that are printed for people or compared by programs."""
+DIGITS = 6  # decimals of numbers that are printed for people or compared by programs
 
 
 _OBEYED = (

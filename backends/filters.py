@@ -59,8 +59,7 @@ _KINDS = {
     2: ("a number", "numbers", "a number, without quotes"),
     3: ("text", "text", "text, in double quotes"),
 }
-_NULL = 0
-"""The kind of null, which a key may have instead of a value."""
+_NULL = 0  # the kind of null, which a key may have instead of a value
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 _LISTS = {"eq": "in", "ne": "nin"}
 _COMPARED = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*")

@@ -272,10 +272,8 @@ def grouped_numbers(text: str, in_text: Sequence[Notation]) -> Iterator[Notation
             yield number
 
 
-IS_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")
-"""Matches the key of a day, with or without its year."""
-WITHIN = "~"
-"""Begins the key of a day that a text does not say, but has a period with."""
+IS_DAY = re.compile(r"(?:\d{4}|-)-\d\d-\d\d")  # matches the key of a day, with or without its year
+WITHIN = "~"  # begins the key of a day that a text does not say, but has a period with
 _UNTIL = re.compile(r"\b(?:to|until|till|through|ends?):? ?$|^ ?[\u2013-] ?$", re.IGNORECASE)
 _LONGEST_BETWEEN = 60
 _MOST_DAYS = 31
@@ -310,8 +308,7 @@ _DIGIT = re.compile("[0-9]")
 _ORDINARY = re.compile(r"[0-9]+(?:s|st|nd|rd|th)?", re.IGNORECASE)
 _LEAST_HUMP = 4
 _MOST_PARTS = 8
-_SHORTEST = 4
-"""Shorter words are not split between letters and digits: "v3", "H2O"."""
+_SHORTEST = 4  # shorter words are not split between letters and digits: "v3", "H2O"
 _DIGRAPHS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"}
     | {"Ä": "ae", "Ö": "oe", "Ü": "ue", "Ø": "oe", "Å": "aa"}

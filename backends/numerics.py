@@ -29,8 +29,7 @@ T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
 _Result = TypeVar("_Result", bound=np.generic)
 
-CELLS = 16_000_000
-"""Passages times questions of a batch, which bounds an array to 128 MB."""
+CELLS = 16_000_000  # passages times questions of a batch, which bounds an array to 128 MB
 
 
 class RequestError(BackendError, ValueError):
@@ -132,10 +131,8 @@ def rank_rows(
 
 _SIGN_AND_VALUE = np.array(0x8FFFFFFF, np.uint32).view(np.int32)
 _HALFWAY = np.float32(2.0**56)
-_LEAST = -709.0
-"""Below this value the logistic function is less than 1e-307."""
-_ROWS_AT_ONCE = 128
-"""Rows that are processed together, so that they stay in the cache."""
+_LEAST = -709.0  # below this value the logistic function is less than 1e-307
+_ROWS_AT_ONCE = 128  # rows that are processed together, so that they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,20 +50,16 @@ def local_path(source: str | Path) -> Path | None:
 
 
 BEIR_CORPUS = "corpus.jsonl"
-LINES = (".jsonl", ".ndjson")
-"""Extensions of files in which each line is a document."""
-ROWS = (*LINES, ".csv", ".tsv", ".xlsx", ".mbox")
-"""Extensions of files with several documents."""
+LINES = (".jsonl", ".ndjson")  # extensions of files in which each line is a document
+ROWS = (*LINES, ".csv", ".tsv", ".xlsx", ".mbox")  # extensions of files with several documents
 _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
     .sh .sql .swift .ts .tsx"""
 JSON = ".json"
 _DATA = ".log .yaml .yml .toml .ini .ics .vcf .xml"
-TEXTS = (*PROSE, *_DATA.split(), *_CODE.split())
-"""Extensions of files that are read as text."""
+TEXTS = (*PROSE, *_DATA.split(), *_CODE.split())  # extensions of files that are read as text
 SUFFIXES = tuple(dict.fromkeys((".txt", ".md", *PROSE, *READERS, *LINES, JSON, *TEXTS)))
 """Extensions of supported files, also for uploads."""
-PARQUET = ".parquet"
-"""Also supported, except for uploads."""
+PARQUET = ".parquet"  # also supported, except for uploads
 _READ = (*SUFFIXES, PARQUET)
 KINDS = f"{', '.join(each for each in _READ if each not in _CODE.split())}, or source code"
 """What is read, in words."""

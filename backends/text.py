@@ -247,8 +247,7 @@ def folded_words(text: str) -> list[str]:
 
 
 _REMEMBERED = 2**17
-LONGEST_PIECE = 64
-"""Longer pieces have no codes, but data in some encoding."""
+LONGEST_PIECE = 64  # longer pieces have no codes, but data in some encoding
 _WORDS = OfPieces(folded_words)
 _CONTENT = OfPieces(lambda piece: terms(piece, "s", _FUNCTION_TERMS))
 
@@ -418,8 +417,7 @@ def title_parts(title: str) -> Iterator[str]:
                 yield rest
 
 
-_MOST_FURTHER = 0.1
-"""Share of the longer text's words that the shorter one may lack."""
+_MOST_FURTHER = 0.1  # share of the longer text's words that the shorter one may lack
 _WRITTEN_WORD = re.compile(r"[-+]?\w+(?:[.,:/'-]\w+)*|[%€$£°<>=]")
 _DATE = (
     r"(?:\d[\d.:/-]*(?:st|nd|rd|th|am|pm)?|at|am|pm|(?:mon|tues|wednes|thurs|fri|satur|sun)day"

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 LONGEST_STEPPED = 40
 """Most tokens of a question that goes in steps: each of its up to 10 searches is as long."""
 
-_BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
-"""Arms that start from the names in a question."""
+_BY_NAMES = frozenset({Route.GRAPH, *FURTHER})  # arms that start from the names in a question
 _UNKNOWN = np.zeros(0, np.float32)
 
 

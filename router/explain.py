@@ -15,8 +15,7 @@ from wye.router.evidence import CHEAP_SIGNALS, NAME_SIGNALS, QUESTION_SIGNALS, S
 from wye.router.scorer import Scorer
 from wye.router.types import BASELINE, SCORE, Contribution, Decision, Route
 
-POINTS = 8
-"""Points of the Gauss-Legendre rule, exact for polynomials of degree 15 along the path."""
+POINTS = 8  # points of the Gauss-Legendre rule, exact for polynomials of degree 15 along the path
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 _PATH = ((_NODES + 1) / 2)[:, None]
@@ -72,8 +71,7 @@ def contributions(
 _SURE = 0.5
 """A summary says that the question names seeds of at least this confidence, and that it "may name"
 weaker ones."""
-_LEAST_PUSH = 0.1
-"""A group that adds less than this share of the strongest is left out."""
+_LEAST_PUSH = 0.1  # a group that adds less than this share of the strongest is left out
 _SHOWN = 4
 _WORDS = ["two", "three", "four", "five", "six"]
 _COUNTS = {1: "one thing", **{n: f"{word} things" for n, word in enumerate(_WORDS, start=2)}}

@@ -29,8 +29,7 @@ GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = (
 )
 """Inputs of a `GraphWeightModel`, in order. More of any never lowers the graph's weight."""
 
-ROUNDING = 1e-12
-"""Bound on the rounding error of a sum, relative to the highest sum."""
+ROUNDING = 1e-12  # bound on the rounding error of a sum, relative to the highest sum
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -25,8 +25,7 @@ from wye.router.policy import Policy, RoutingModel
 from wye.router.scorer import AttentionMlp, Familiarity, Scorer, Standard
 from wye.router.types import Route, Thresholds
 
-FORMAT = 1
-"""Format of the folder; incremented when an older build could misread a newer router."""
+FORMAT = 1  # format of the folder; incremented when an older build could misread a newer router
 
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"

@@ -22,8 +22,7 @@ from wye.router.explain import Explainer, contributions
 from wye.router.scorer import UNKNOWN, Scorer
 from wye.router.types import SCORE, Decision, Route, Thresholds
 
-FORCED = "forced"
-"""The reason for a route that the caller or WYE_ROUTER__ROUTE names."""
+FORCED = "forced"  # the reason for a route that the caller or WYE_ROUTER__ROUTE names
 SURE = 0.03
 """Up to this score a question is surely simple, unless its words nest descriptions. The simple
 route is then taken without looking for a plan."""

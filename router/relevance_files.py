@@ -23,8 +23,7 @@ from wye.router.settings import Settings
 from wye.router.types import USUAL, Route
 
 FORMAT = 6
-RELEVANCE = "relevance.json"
-"""Name of a model's file."""
+RELEVANCE = "relevance.json"  # name of a model's file
 _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 
 

@@ -26,8 +26,7 @@ class Route(StrEnum):
 
 
 TEXT_ARMS = (Route.DENSE, Route.LEXICAL)
-ARMS = (*TEXT_ARMS, Route.GRAPH)
-"""The single arms that fusion uses."""
+ARMS = (*TEXT_ARMS, Route.GRAPH)  # the single arms that fusion uses
 
 FURTHER = (Route.CLUE, Route.ZOOM)
 """Single arms that are searched only where they are named. Nothing is built or imported for them

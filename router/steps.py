@@ -35,8 +35,7 @@ OUT_OF_TIME = "steps: out of time, not all were taken"
 _LONGEST_NAME = 80
 _COMPARISON = "comparison"
 _PART_CANDIDATES = 4
-LIKELY = 0.2
-"""Hops with this probability or more are named in the reply."""
+LIKELY = 0.2  # hops with this probability or more are named in the reply
 
 
 @dataclass(frozen=True, slots=True)

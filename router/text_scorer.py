@@ -9,10 +9,8 @@ import numpy as np
 from wye.backends.types import Float32
 from wye.router.errors import RerankerError
 
-LONGEST_BODY = 1_000_000
-"""Most bytes of a reply."""
-_SECONDS = 10.0
-"""Longest wait for a reranker: in a server other questions wait as well."""
+LONGEST_BODY = 1_000_000  # most bytes of a reply
+_SECONDS = 10.0  # longest wait for a reranker: in a server other questions wait as well
 
 
 class EndpointScorer:

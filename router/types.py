@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 ABSTAIN_BELOW = 0.05
 """Below this answerability there is no answer, unless the caller sets another bound."""
-SURE_FROM = 0.4
-"""From this answerability on, an answer has no remark that it may not be here."""
+SURE_FROM = 0.4  # from this answerability on, an answer has no remark that it may not be here
 Answered = Literal["yes", "unsure", "no"]
 
 
@@ -217,10 +216,8 @@ class TimedArmResults:
     rows: bool = False
 
 
-SCORE = "score"
-"""The reason for a route that the score alone gives."""
-BASELINE = "(average question)"
-"""Name of the contribution that every question starts from."""
+SCORE = "score"  # the reason for a route that the score alone gives
+BASELINE = "(average question)"  # name of the contribution that every question starts from
 
 
 @dataclass(frozen=True, slots=True)

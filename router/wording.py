@@ -51,24 +51,18 @@ _THANKS = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-LEAST_WORDS = 80
-"""Words of a text that may have its question among others."""
-LEAST_LINES = 4
-"""As `LEAST_WORDS`, in lines."""
-MOST_CODES = 3
-"""Codes of a pasted text that are searched for with its question."""
-CODE = "code"
-"""Source of a hit that has a rare code of the question."""
+LEAST_WORDS = 80  # words of a text that may have its question among others
+LEAST_LINES = 4  # as `LEAST_WORDS`, in lines
+MOST_CODES = 3  # codes of a pasted text that are searched for with its question
+CODE = "code"  # source of a hit that has a rare code of the question
 DESCRIBED = "described"
 """Source of a hit about the one of several bearers of a name whom the question describes."""
-NEWEST = "newest"
-"""Source of a hit that is the newest of several versions."""
+NEWEST = "newest"  # source of a hit that is the newest of several versions
 FIRST_VERSIONS = 20
 """First hits among which versions of one thing, or bearers of one name, change ranks."""
 LEAST_ALIKE = 0.3
 """Share of their words that two passages have in common if they are versions of one thing."""
-MOST_PASSAGES = 3
-"""A code in more passages than this is a subject, not the name of one thing."""
+MOST_PASSAGES = 3  # a code in more passages than this is a subject, not the name of one thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,12 +335,10 @@ FOLD, KEEP = "fold", "keep"
 """What may become of near-duplicates: one of them keeps its rank, or all do."""
 DUPLICATE = "duplicate"
 """Source of a hit that was moved behind the others; its rank is that of the hit it repeats."""
-LEAST_COSINE = 0.97
-"""Cosine of two near-duplicates' vectors."""
+LEAST_COSINE = 0.97  # cosine of two near-duplicates' vectors
 FOLDED = 4
 """Hits that are ranked for each one wanted, so that others take the ranks of near-duplicates."""
-MOST_COMPARED = 300
-"""First hits of a ranking among which near-duplicates are looked for."""
+MOST_COMPARED = 300  # first hits of a ranking among which near-duplicates are looked for
 
 
 def require_choice(duplicates: str) -> None:

@@ -67,8 +67,7 @@ class QueuedQuestion:
     request_id: str
 
 
-Question = Entry[QueuedQuestion]
-"""A question in the queue."""
+Question = Entry[QueuedQuestion]  # a question in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,7 @@ class _Search:
 
 
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
-INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"
-"""What of a collection can be at fault."""
+INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"  # what of a collection can be at fault
 
 
 class Collection:

@@ -61,8 +61,7 @@ from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 from wye.service.terminal import folder_of
 
-ROWS_PER_TASK = 64
-"""Passages that a task returns at once."""
+ROWS_PER_TASK = 64  # passages that a task returns at once
 _READ = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("id", "document", "title", "text", "metadata")),

@@ -17,10 +17,8 @@ from ray import serve
 from wye.service.app import build
 from wye.service.arms.file import settings_with_arms
 
-_ONGOING = 32
-"""Requests that a replica works on; more wait in front of it, or in another one."""
-_TARGET = 8
-"""Requests at a time for each replica, by which their number follows the load."""
+_ONGOING = 32  # requests that a replica works on; more wait in front of it, or in another one
+_TARGET = 8  # requests at a time for each replica, by which their number follows the load
 
 
 class Arguments(BaseModel):

@@ -41,12 +41,9 @@ from wye.service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 _THREADS = 4
 _STALLED_SECONDS = 10.0
-_LOOKS_AGAIN = 0.1
-"""Seconds between looks for a version that a question asks for."""
-RERANKS = 16
-"""Requests to rerank that may be in progress at once; each holds its texts in memory."""
-MOST_AWAITED = 2.0
-"""Seconds that a question waits at most for the version that it asks for."""
+_LOOKS_AGAIN = 0.1  # seconds between looks for a version that a question asks for
+RERANKS = 16  # requests to rerank that may be in progress at once; each holds its texts in memory
+MOST_AWAITED = 2.0  # seconds that a question waits at most for the version that it asks for
 
 
 class Service:
@@ -434,8 +431,7 @@ def request_id_of(request: Request) -> str:
     return str(request.scope.get(NOTED_ID, ""))
 
 
-Served = Annotated[Service, Depends(service_of)]
-"""The service, as a parameter of a route."""
+Served = Annotated[Service, Depends(service_of)]  # the service, as a parameter of a route
 
 
 async def departure(request: Request) -> None:

@@ -17,10 +17,8 @@ from wye.router.errors import SettingsError
 from wye.router.settings import Settings, load, markdown
 from wye.service.errors import ServiceError
 
-LONGEST_QUESTION = 4_096
-"""Most characters of a question."""
-LONGEST_DEADLINE_MS = 60_000
-"""The most time that a request may ask for."""
+LONGEST_QUESTION = 4_096  # most characters of a question
+LONGEST_DEADLINE_MS = 60_000  # the most time that a request may ask for
 Positive = Annotated[int, Field(ge=1)]
 
 
@@ -185,8 +183,7 @@ def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as man
 
 DEFAULT = "default"
 
-COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-"""Pattern of a collection's name."""
+COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")  # pattern of a collection's name
 
 
 def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path]:

@@ -25,10 +25,8 @@ from wye.service.errors import ServiceError
 if TYPE_CHECKING:
     from wye.router.settings import Settings
 
-FILE_WIDTH = 120
-"""Width of lines in a file or a pipe."""
-LINE_SECONDS = 5.0
-"""Seconds between two lines of progress there."""
+FILE_WIDTH = 120  # width of lines in a file or a pipe
+LINE_SECONDS = 5.0  # seconds between two lines of progress there
 
 
 def output() -> Console:

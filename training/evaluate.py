@@ -20,8 +20,7 @@ PERCENTILES = (50, 95, 99)
 FIRST = 5
 ENOUGH = 0.02
 """Hybrid is enough if auto's first passages gain less than this share of expected relevant ones."""
-FEW = 0.05
-"""Or if the first passages differ on a smaller share of the questions."""
+FEW = 0.05  # or if the first passages differ on a smaller share of the questions
 
 
 class Endpoint(Protocol):

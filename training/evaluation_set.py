@@ -26,10 +26,8 @@ from wye.training.thresholds import Outcome, RouteOutcomes, outcome_of
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """The possible simple routes; none walks the graph."""
-BLOCK = 64
-"""Questions whose features are in one file."""
-STEPS_CODE = 3
-"""The code of steps, beside those of the other routes in `wye.router.policy.bands`."""
+BLOCK = 64  # questions whose features are in one file
+STEPS_CODE = 3  # the code of steps, beside those of the other routes in `wye.router.policy.bands`
 
 
 @dataclass(frozen=True)

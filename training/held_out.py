@@ -17,8 +17,7 @@ from wye.training.labels import Disagreement
 from wye.training.measures import MEASURES, QUALITY, Interval, compare
 
 AUTO, ORACLE = "auto", "oracle"
-MEASURED = (QUALITY, "R@5", "Success@1")
-"""The measures of the card; the oracle maximises the first."""
+MEASURED = (QUALITY, "R@5", "Success@1")  # the measures of the card; the oracle maximises the first
 ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
 
 

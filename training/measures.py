@@ -24,13 +24,10 @@ MEASURES: tuple[str, ...] = (
     "Success@5",
     ALL_EVIDENCE,
 )
-QUALITY = "nDCG@10"
-"""The measure that routers and thresholds are chosen by."""
-DEPTH = 10
-"""The deepest rank that these measures use."""
+QUALITY = "nDCG@10"  # the measure that routers and thresholds are chosen by
+DEPTH = 10  # the deepest rank that these measures use
 
-Run = Mapping[str, Sequence[str]]
-"""Question id -> passage ids, best first."""
+Run = Mapping[str, Sequence[str]]  # question id -> passage ids, best first
 
 
 def score(judgements: Judgements, run: Run) -> Float64:
@@ -77,8 +74,7 @@ class Interval:
     high: float
 
 
-Means = dict[str, dict[str, Interval]]
-"""System -> measure -> mean."""
+Means = dict[str, dict[str, Interval]]  # system -> measure -> mean
 Differences = dict[tuple[str, str], dict[str, Interval]]
 """(System, other) -> measure -> mean of system - other."""
 

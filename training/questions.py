@@ -27,20 +27,13 @@ from wye.training.errors import DatasetError, EndpointError, TrainingError
 REPLIES, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
 SINGLE, BRIDGE = "single", "bridge"
 ANSWER_TOKENS = 200
-PASSAGE_CHARACTERS = 4_000
-"""How much of a passage the model sees."""
-FEWEST_WORDS = 12
-"""Passages with fewer words are skipped."""
-LONGEST = 300
-"""Most characters of a question, and of an answer."""
-LOGGED = 1_000
-"""How many characters of a reply are kept."""
-WIDEST = 10
-"""A name joins two passages only if at most this many have it."""
-PATIENCE = 20
-"""Writing stops after this many useless replies in a row."""
-DEV_EVERY = 3
-"""Every third question goes to dev, the others to train."""
+PASSAGE_CHARACTERS = 4_000  # how much of a passage the model sees
+FEWEST_WORDS = 12  # passages with fewer words are skipped
+LONGEST = 300  # most characters of a question, and of an answer
+LOGGED = 1_000  # how many characters of a reply are kept
+WIDEST = 10  # a name joins two passages only if at most this many have it
+PATIENCE = 20  # writing stops after this many useless replies in a row
+DEV_EVERY = 3  # every third question goes to dev, the others to train
 
 _FORM = (
     'Reply with JSON alone: {"question": "…", "answer": "…"}. The question is one sentence of at '

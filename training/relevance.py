@@ -86,8 +86,7 @@ _NO_FOREIGN = (
 )
 UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 1.0}
 """Weight, within a family, of each kind of question without an answer; the others have 1."""
-PASSAGES_UNANSWERED = 1 / 6
-"""Factor on these weights where passages are fitted."""
+PASSAGES_UNANSWERED = 1 / 6  # factor on these weights where passages are fitted
 KINDS = ("own", *UNANSWERED)
 REPORTED = (Route.FUSION, FEW)
 

@@ -31,18 +31,13 @@ from wye.training.errors import DatasetError
 
 HITS = 10
 BATCH = 32
-MOST = 100
-"""Questions of a dataset that are asked, chosen by their hash."""
-FOREIGN = 20
-"""Questions of each other dataset that an index is asked."""
-SIZES = (28, 60, 120, 200)
-"""Passages of the copies with few of them."""
+MOST = 100  # questions of a dataset that are asked, chosen by their hash
+FOREIGN = 20  # questions of each other dataset that an index is asked
+SIZES = (28, 60, 120, 200)  # passages of the copies with few of them
 ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
-TRIES = 60
-"""Names or patterns that are tried for each near miss."""
+TRIES = 60  # names or patterns that are tried for each near miss
 
-Texts = tuple[str, str]
-"""Title and text of a passage."""
+Texts = tuple[str, str]  # title and text of a passage
 
 
 @dataclass(frozen=True, slots=True)

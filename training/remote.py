@@ -28,12 +28,9 @@ from wye.router.remote import (
 from wye.training.data import Dataset, keep_line
 from wye.training.replay import RemoteReplay, Replay, digest
 
-CALLS = 0.01
-"""Default cost of asking the remote arms for every question, in nDCG@10."""
-MS_PER_PRICE = 100_000.0
-"""Milliseconds that a unit of price counts as."""
-DEPTH = 20
-"""How many of our own hits are fused with the remote ones."""
+CALLS = 0.01  # default cost of asking the remote arms for every question, in nDCG@10
+MS_PER_PRICE = 100_000.0  # milliseconds that a unit of price counts as
+DEPTH = 20  # how many of our own hits are fused with the remote ones
 _AT_ONCE = 16
 
 

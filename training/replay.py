@@ -31,14 +31,10 @@ from wye.training.errors import SplitError
 if TYPE_CHECKING:
     from wye.training.remote import RemoteAnswers
 
-TRAINING_SPLITS = ("train", "dev")
-"""Splits to train and tune on."""
-DEPTH = 100
-"""Most hits of an arm or of steps."""
-BLOCK = 16
-"""Questions whose replies are in one file of the cache."""
-SCHEMA = "17"
-"""Incremented when what is kept of a reply changes, or its meaning does."""
+TRAINING_SPLITS = ("train", "dev")  # splits to train and tune on
+DEPTH = 100  # most hits of an arm or of steps
+BLOCK = 16  # questions whose replies are in one file of the cache
+SCHEMA = "17"  # incremented when what is kept of a reply changes, or its meaning does
 
 
 @dataclass(frozen=True, slots=True)

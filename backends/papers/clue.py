@@ -32,8 +32,7 @@ from wye.backends.types import Float32, Mask, Query, Ranking, RowHits
 NO_CLUE = (
     "no sentence of the passages that may be found mentions an entity: ranked by similarity alone"
 )
-SHARPNESS = 10
-"""A passage's restart mass is e to the power of this times its score."""
+SHARPNESS = 10  # a passage's restart mass is e to the power of this times its score
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,10 @@ from wye.backends.trigraph.explanation import QUESTION
 from wye.backends.trigraph.graph import Lists
 from wye.backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
 
-Set = tuple[int, ...]
-"""Rows of sentences, ascending."""
+Set = tuple[int, ...]  # rows of sentences, ascending
 
-MOST_READ = 64
-"""Sets that a model reads for a question at a time."""
-OVERLAP_SHARE = 0.5
-"""Weight of the overlap beside the cosine, in a mix of both."""
+MOST_READ = 64  # sets that a model reads for a question at a time
+OVERLAP_SHARE = 0.5  # weight of the overlap beside the cosine, in a mix of both
 
 
 class Units:

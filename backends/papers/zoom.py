@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 NOTHING_STANDS_OUT = "no passage and no name stands out: the most similar passages were taken"
 
-CELLS = 4_000_000
-"""Nodes times questions of a batch, which bounds an array to 32 MB."""
+CELLS = 4_000_000  # nodes times questions of a batch, which bounds an array to 32 MB
 
 
 @dataclass(frozen=True, slots=True)

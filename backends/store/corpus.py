@@ -45,13 +45,11 @@ MENTIONS = ("entities", "phrases")
 NUMBERS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
 COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]
 """The columns of the dataset that `read_arrays` takes."""
-_BLOCK = 1024
-"""Passages that are read from the dataset at a time."""
+_BLOCK = 1024  # passages that are read from the dataset at a time
 LISTED = 50_000
 """Up to this many passages ids and titles are lists, which save 1 µs a hit and take 220 bytes.
 Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are lists too."""
-_MOST = 0.25
-"""Largest share of the base's rows that a version may remove, or add."""
+_MOST = 0.25  # largest share of the base's rows that a version may remove, or add
 _ROW_BITS = 32
 _ADDRESSES, _FRAGMENTS = "addresses", "fragments"
 

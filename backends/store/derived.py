@@ -24,12 +24,10 @@ from wye.backends.types import Arrays
 FOLDER = "derived"
 # Raise when a code change alters what is derived from a version, or how it is stored.
 LAYOUT = 21
-PASSAGES = "passages"
-"""The part that all others need."""
+PASSAGES = "passages"  # the part that all others need
 LEAST_OUTGROWN, MOST_SHARE = 500, 0.001
 """A base is outgrown by more changed passages than this, or than this share of all, if more."""
-LEAST_QUIET = 60.0
-"""Seconds; see `seconds_before_base`."""
+LEAST_QUIET = 60.0  # seconds; see `seconds_before_base`
 
 _Result = TypeVar("_Result")
 log = logging.getLogger(__name__)

@@ -46,8 +46,7 @@ WINDOW = 2_048
 COMMIT_SECONDS = 30.0
 # Each window adds a fragment. So many of about one size are merged.
 COMPACT_FROM = 32
-_WINDOW_OF_STATEMENTS = 32
-"""Passages whose statements are analysed together."""
+_WINDOW_OF_STATEMENTS = 32  # passages whose statements are analysed together
 
 
 @dataclass(frozen=True, slots=True)

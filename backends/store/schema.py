@@ -16,13 +16,11 @@ VERSION_KEY = b"wye.schema"
 FINGERPRINT_KEY = b"wye.fingerprint"
 
 PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
-ANALYSIS_COLUMNS = ("vector", "sentences")
-"""The columns that `to_analyses` needs."""
+ANALYSIS_COLUMNS = ("vector", "sentences")  # the columns that `to_analyses` needs
 # An index that was made before there were these columns stays without them.
 LENGTH_COLUMN = "document_chunks"
 """The number of chunks of the row's document; null if the writer did not know."""
-STATEMENTS = "statements"
-"""What was extracted from the text, as a JSON list; null if nothing was."""
+STATEMENTS = "statements"  # what was extracted from the text, as a JSON list; null if nothing was
 NAMES = "names"
 """Each name that the title or a sentence has, with its vector; null unless that was asked for."""
 

@@ -49,8 +49,7 @@ MOST_VERSIONS = 1_000
 # Lance's caches, before what `_cache_sizes` adds for each row: with less, Lance's own words of a
 # million passages (3.6 million different ones) are read anew for every question, 300 MB.
 _INDEX_BYTES, _METADATA_BYTES = 64_000_000, 32_000_000
-_LEAST_DROPPED = 0.25
-"""Versions are dropped only if at least this share of them can be."""
+_LEAST_DROPPED = 0.25  # versions are dropped only if at least this share of them can be
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.question import PassageSource
     from wye.backends.trigraph.seeds import Seed
 
-QUESTION = -1
-"""Stands for the question as the source of a bridge."""
+QUESTION = -1  # stands for the question as the source of a bridge
 
 
 @dataclass(frozen=True, slots=True)

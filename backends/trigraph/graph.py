@@ -87,8 +87,7 @@ class Lists:
         return owners[by_owner], np.concatenate([items, late_items])[by_owner]
 
 
-Keys = Strings | Words
-"""The keys of e entities."""
+Keys = Strings | Words  # the keys of e entities
 
 
 class Vocabulary(Protocol):

@@ -25,14 +25,10 @@ from wye.backends.trigraph.names import day_keys
 from wye.backends.trigraph.question import PassageSource, Sentences
 from wye.backends.types import Float64, Int64, Query, WordCoverage
 
-FIRST = 5
-"""How many of the first passages are searched for names."""
-MOST = 64
-"""Most passages that are looked at for one question, those of the likeliest names."""
-RARE = 3
-"""A name that at most so many passages mention leads to these, whatever their titles."""
-COMMON = 100
-"""A name that more passages mention leads nowhere."""
+FIRST = 5  # how many of the first passages are searched for names
+MOST = 64  # most passages that are looked at for one question, those of the likeliest names
+RARE = 3  # a name that at most so many passages mention leads to these, whatever their titles
+COMMON = 100  # a name that more passages mention leads nowhere
 _TIMED = re.compile(
     r"(?<=\w )when\b|\b(?:date|day|evening|morning|night|shift|week)s?\b", re.IGNORECASE
 )
@@ -95,8 +91,7 @@ ROW_HOPS = HopModel(
 
 Rows of one table resemble each other, so that a row of another hardly overtakes them by its score.
 So the likeliest passage has a place among the first."""
-LEAST = 0.05
-"""Probability below which it has none."""
+LEAST = 0.05  # probability below which it has none
 
 
 class Hop(NamedTuple):

@@ -56,8 +56,7 @@ _TRIE_ARRAYS = ("_edges", "_ends", "_first")
 # Bits of a word's number in an edge.
 _SHIFT = 32
 
-MOST_DOCUMENTS = 3
-"""A part of titles that more documents share is a kind of text, not a name."""
+MOST_DOCUMENTS = 3  # a part of titles that more documents share is a kind of text, not a name
 
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
 _HONORIFIC = re.compile(r"(?:Dr|Mr|Mrs|Ms|Miss|Prof)\.? ")

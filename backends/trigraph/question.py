@@ -19,10 +19,8 @@ from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, Numbers, TriGraph
 from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 
-HEADS = 10
-"""How many of the passages with the best prior bring in others by the names in them."""
-HUB = 2000
-"""Number of passages with an entity above which it says next to nothing."""
+HEADS = 10  # how many of the passages with the best prior bring in others by the names in them
+HUB = 2000  # number of passages with an entity above which it says next to nothing
 MOST_NAMING = 100
 """Passages may mention a title before it leads nowhere: at .5 it would move them by a twentieth."""
 

@@ -16,8 +16,7 @@ from wye.backends.types import Float32, Int64, Query
 
 # A seed has at least this value, even if the floor is lower.
 MIN_VALUE = 1e-6
-NONE = -1
-"""Stands for an entity that there is not; entities of a dataset may be below 0."""
+NONE = -1  # stands for an entity that there is not; entities of a dataset may be below 0
 Degree = Callable[[Int64], Int64]
 """From (a,) entities to (a,) numbers of passages that mention them."""
 

@@ -30,11 +30,9 @@ from wye.backends.types import Float64, Int64
 Masses = tuple[Int64, Float64]
 """Distinct entities or passages, ascending or in order of ids, and the mass on each."""
 
-TOLERANCE = 1e-5
-"""Share of the mass that is not followed any further."""
+TOLERANCE = 1e-5  # share of the mass that is not followed any further
 
-PROMOTING = 5
-"""How many of the first passages promote others."""
+PROMOTING = 5  # how many of the first passages promote others
 
 
 def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: float) -> Float64:

@@ -18,8 +18,7 @@ from safetensors.numpy import save_file
 
 from wye.featurizer.errors import ModelError
 
-VECTORS = "vectors"
-"""Name of the word vectors among a file's tensors."""
+VECTORS = "vectors"  # name of the word vectors among a file's tensors
 _HEADER = "stanza"
 # Configurations that the decoder can compute.
 _REQUIRED: Mapping[str, tuple[object, ...]] = {

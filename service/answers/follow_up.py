@@ -10,8 +10,7 @@ from wye.router.answers import names_in
 from wye.router.wording import asks_nothing
 from wye.service.settings import LONGEST_QUESTION
 
-LONGEST = 512
-"""Most characters of a question that a language model rewrote."""
+LONGEST = 512  # most characters of a question that a language model rewrote
 INSTRUCTIONS = (
     "Rewrite the last question of the conversation so that it can be understood without the rest: "
     "put names in the place of words like it, he or there, and change nothing else. Reply with the "

@@ -60,8 +60,7 @@ def _exact(value: object) -> object:
     return value
 
 
-Exact = BeforeValidator(_exact)
-"""Accepts a number of JSON only: no string and no boolean."""
+Exact = BeforeValidator(_exact)  # accepts a number of JSON only: no string and no boolean
 
 
 def _check_words(text: str) -> str:

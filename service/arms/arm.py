@@ -23,8 +23,7 @@ from wye.service.logs import LOG
 
 RESERVE = 0.15
 """Share of a request's time that arms may not take, so that it can be answered without them."""
-MOST_RESERVE = 0.75
-"""Most seconds of that share."""
+MOST_RESERVE = 0.75  # most seconds of that share
 
 _FIRST_WAIT = 0.05
 _EXACT = 1e-9  # tolerance for sums of prices

@@ -19,8 +19,7 @@ from wye.service.arms.arm import Kind, RemoteArm
 from wye.service.errors import ServiceError
 from wye.service.settings import DEFAULT, LONGEST_DEADLINE_MS, ServiceSettings, load_settings
 
-FILE = "wye.toml"
-"""The default, which `wye serve` reads from the working folder."""
+FILE = "wye.toml"  # the default, which `wye serve` reads from the working folder
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SECONDS = LONGEST_DEADLINE_MS / 1000
 _POLL_SECONDS = 0.1

@@ -24,8 +24,7 @@ from wye.service.settings import ServiceSettings
 
 T = TypeVar("T")
 
-SUFFIX = ".spent"
-"""Suffix of the default file of what keys spend, beside the arms file."""
+SUFFIX = ".spent"  # suffix of the default file of what keys spend, beside the arms file
 _PATIENCE_SECONDS = 0.5  # to wait for another process that writes
 _EXACT = 9  # decimals that sums of prices are rounded to
 _SCHEMA = (

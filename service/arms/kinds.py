@@ -18,8 +18,7 @@ from pydantic import AfterValidator, Field, model_validator
 from wye.router.remote import RemoteHit
 from wye.service.arms.arm import ArmError, Garbled, Kind, remote_hit
 
-LONGEST_REPLY = 8 << 20
-"""Most bytes of a reply; no list of passages is longer."""
+LONGEST_REPLY = 8 << 20  # most bytes of a reply; no list of passages is longer
 # What a status that is no success means; any other is an answer that was paid for and failed.
 _REFUSALS: Mapping[int, str] = {
     401: "rejects our key",
@@ -28,8 +27,7 @@ _REFUSALS: Mapping[int, str] = {
     503: "is busy",
 }
 _ARM_FAULTS = (401, 403, 404, 405, 408, 429, 503)
-MISSING = object()
-"""Result of a pointer that leads nowhere."""
+MISSING = object()  # result of a pointer that leads nowhere
 _POINTER = re.compile(r"(?:/(?:[^~/]|~0|~1)*)*")
 _RANK = re.compile(r"/\*(?=/|$)")
 _PARTS = ("id", "text", "title", "score", "metadata")  # of what a Python object returns

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 SHOWN_IDS = 10
 SHOWN = 20
-TO_DO = 1
-"""Exit code if something was not in the index, or has to be repaired."""
+TO_DO = 1  # exit code if something was not in the index, or has to be repaired
 
 
 def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:

@@ -27,8 +27,7 @@ COLLECTION = "demo"
 SHOWN = 3
 ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH, Route.STEPS)
 """Routes that are shown for a question of each kind."""
-WORK = "-work"
-"""The folder of the second corpus' index ends like this."""
+WORK = "-work"  # the folder of the second corpus' index ends like this
 WORK_KINDS = ("multi-step", "identifier", "row", "mail", "latest-version")
 """Kinds of questions about the second corpus that are shown."""
 

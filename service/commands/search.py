@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import wye
 
 _TIMEOUT = 120.0
-LOADING_SECONDS = 1.0
-"""If loading took longer than this, the command says how to avoid it."""
+LOADING_SECONDS = 1.0  # if loading took longer than this, the command says how to avoid it
 LOADED_ONCE = "; `wye serve` loads once, and --url asks it"
 
 

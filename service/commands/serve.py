@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from wye.service.http.edge import Scope
     from wye.service.settings import ServeSettings
 
-MOST_CONNECTIONS = 900
-"""A process may often have 1,024 open files, and indexes and jobs need some."""
+MOST_CONNECTIONS = 900  # a process may often have 1,024 open files, and indexes and jobs need some
 # Seconds that the models' thread may keep the interpreter while the event loop wants it. With
 # Python's default of 5 ms, even a refusal would wait many times 5 ms.
 _SWITCH_SECONDS = 0.0005

@@ -189,8 +189,7 @@ async def from_our_pages(request: Request) -> None:
         raise Problem(403, "foreign-page", f"{refused} Give the server keys, and send one.")
 
 
-READ = [Depends(needs(Scope.READ))]
-"""Dependencies of addresses that only read."""
+READ = [Depends(needs(Scope.READ))]  # dependencies of addresses that only read
 WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
 """Dependencies of addresses that change something."""
 

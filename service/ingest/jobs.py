@@ -26,8 +26,7 @@ from wye.backends.filters import Columns, Filter
 from wye.backends.types import Passage
 
 FOLDER = "jobs"
-PASSAGES, STATE, CANCELLED = "jsonl", "json", "cancelled"
-"""Suffixes of a job's files."""
+PASSAGES, STATE, CANCELLED = "jsonl", "json", "cancelled"  # suffixes of a job's files
 UNREADABLE = "It cannot be read (it is damaged). Send its documents again."
 _NAME = re.compile(rf"(job-([0-9]{{8}})-[0-9a-f]{{8}})\.({PASSAGES}|{STATE}|{CANCELLED})")
 # How long a process waits for another one that accepts a job.
