@@ -101,13 +101,12 @@ class SentenceWords:
     """The case-folded words of s sentences, end to end.
 
     Attributes:
-        packed: (m,) int32; twice the number of each word, plus 1 where the word is written like
-            the beginning of a name; `END` after each sentence.
-        lengths: (s,) int32 number of words of each sentence, `END` included.
+        packed: (m,) int32; twice the number of each word, plus 1 where the word is written like the
+            beginning of a name; `END` after each sentence.
     """
 
     packed: Int32
-    lengths: Int32
+    lengths: Int32  # (s,) int32 number of words of each sentence, `END` included
 
     @classmethod
     def of(cls, texts: Iterable[str], words: "Words | PackedWords") -> "SentenceWords":

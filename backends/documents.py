@@ -60,11 +60,10 @@ class HeadedDocument(Passage):
     """A document whose headings are known.
 
     Attributes:
-        blocks: Its headings, its tables, and the text between them.
         has_pages: Whether each section under a heading of the highest level is a passage.
     """
 
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[Block] = ()  # its headings, its tables, and the text between them
     has_pages: bool = False
 
 

@@ -69,16 +69,11 @@ _AS_IN = 'Write a filter as in {"type": "gte", "key": "year", "value": 1999}.'
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of one key with one value or several.
+    """A comparison of one key with one value or several."""
 
-    Attributes:
-        type: eq, ne, gt, gte, lt, lte, in or nin.
-        values: One value; for in and nin any number.
-    """
-
-    type: str
+    type: str  # eq, ne, gt, gte, lt, lte, in or nin
     key: str
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # one value; for in and nin any number
 
     def mask(self, columns: "Columns") -> Mask:
         """(n,) mask of the passages that satisfy it."""
@@ -87,17 +82,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Several filters, of which all or any must hold.
+    """Several filters, of which all or any must hold."""
 
-    Attributes:
-        type: "and" or "or".
-        filters: At least one.
-        is_fixed: Whether it was imposed on the caller; see `Fixed`.
-    """
-
-    type: str
-    filters: "tuple[Filter, ...]"
-    is_fixed: bool = False
+    type: str  # "and" or "or"
+    filters: "tuple[Filter, ...]"  # at least one
+    is_fixed: bool = False  # whether it was imposed on the caller; see `Fixed`
 
     def mask(self, columns: "Columns") -> Mask:
         """(n,) mask of the passages that satisfy it."""

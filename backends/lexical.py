@@ -77,23 +77,14 @@ class LexicalSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What passages that were read together have of which terms.
+    """What passages that were read together have of which terms."""
 
-    Attributes:
-        terms: Numbers of the terms of the passages, end to end, repeats kept.
-        lengths: (n,) number of terms of each passage.
-        extra: (n,) how many of them are notations.
-        starts: (v + 1,) with the next two, as `_postings` returns them.
-        rows: (m,) rows of passages.
-        frequencies: (m,) term frequencies.
-    """
-
-    terms: Int32
-    lengths: Int32
-    extra: Int32
-    starts: Int64
-    rows: Int32
-    frequencies: NDArray[np.unsignedinteger[Any]]
+    terms: Int32  # numbers of the terms of the passages, end to end, repeats kept
+    lengths: Int32  # (n,) number of terms of each passage
+    extra: Int32  # (n,) how many of them are notations
+    starts: Int64  # (v + 1,) with the next two, as `_postings` returns them
+    rows: Int32  # (m,) rows of passages
+    frequencies: NDArray[np.unsignedinteger[Any]]  # (m,) term frequencies
 
     def span(self, number: int) -> slice:
         """Where a term's postings are; nowhere for that of a word added since, or -1."""

@@ -117,13 +117,12 @@ class Notation(NamedTuple):
     Attributes:
         keys: Words for it in a normal form: a month as 2031-03 and --03, a day as 2031-03-05 and
             --03-05, a time as 14:30, a number without separators and scale, and with its unit.
-        days: The days that it may be, two for 3/5/2031.
     """
 
     start: int
     end: int
     keys: Sequence[str]
-    days: tuple[str, ...] = ()
+    days: tuple[str, ...] = ()  # the days that it may be, two for 3/5/2031
 
     def overlaps(self, other: "Notation") -> bool:
         """Whether they share a character."""
@@ -389,15 +388,13 @@ class Code:
     """Something in a question that is written like an identifier, or a day.
 
     Attributes:
-        text: The code as in the question.
         keys: Words before stemming of which a passage that says the code has one: the joined form,
             or the days that a date may be.
-        parts: Its parts, which may be apart in a passage; empty for a day.
     """
 
-    text: str
+    text: str  # the code as in the question
     keys: tuple[str, ...]
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # its parts, which may be apart in a passage; empty for a day
 
 
 _IS_YEAR = re.compile(r"1[0-9]{3}|20[0-9][0-9]")

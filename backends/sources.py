@@ -75,23 +75,14 @@ _BYTES_PER_PASSAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file to read.
+    """A file to read."""
 
-    Attributes:
-        name: Name of the file, or its path relative to the folder; the id of its document.
-        path: Its path, here or in its store.
-        passages: Estimated number of its passages.
-        size: Size in bytes; -1 if it is not known.
-        modified: When it was last modified; None if that is not known.
-        store: Any address in its object store, to connect by; "" for a file here.
-    """
-
-    name: str
-    path: str
-    passages: int = 1
-    size: int = -1
-    modified: datetime | None = None
-    store: str = ""
+    name: str  # name of the file, or its path relative to the folder; the id of its document
+    path: str  # its path, here or in its store
+    passages: int = 1  # estimated number of its passages
+    size: int = -1  # size in bytes; -1 if it is not known
+    modified: datetime | None = None  # when it was last modified; None if that is not known
+    store: str = ""  # any address in its object store, to connect by; "" for a file here
 
     @property
     def suffix(self) -> str:

@@ -22,15 +22,10 @@ Metadata = Mapping[str, Scalar | Sequence[Scalar]]
 
 
 class Scores(NamedTuple):
-    """An arm's scores of passages for one question.
+    """An arm's scores of passages for one question."""
 
-    Attributes:
-        rows: (m,) rows of the scored passages, ascending; None for all of them.
-        values: (m,) score of each.
-    """
-
-    rows: Int64 | None
-    values: Float32
+    rows: Int64 | None  # (m,) rows of the scored passages, ascending; None for all of them
+    values: Float32  # (m,) score of each
 
 
 Statement = str | tuple[str, str, str]
@@ -146,58 +141,42 @@ class Mention:
     """A span of a question that may name an entity of the graph.
 
     Attributes:
-        text: As written; for a noun phrase its normalised form.
-        kind: "entity" for a named entity of the tagger, "phrase" for a noun phrase.
         vector: (d,) float32 unit vector; None when it was not encoded (an exact match needs none).
     """
 
-    text: str
-    kind: str
+    text: str  # as written; for a noun phrase its normalised form
+    kind: str  # "entity" for a named entity of the tagger, "phrase" for a noun phrase
     vector: Float32 | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """An analysed question.
-
-    Attributes:
-        vector: (d,) float32, unit length.
-        mentions: Named entities and noun phrases found by the parser.
-    """
+    """An analysed question."""
 
     text: str
-    vector: Float32
-    mentions: tuple[Mention, ...] = ()
+    vector: Float32  # (d,) float32, unit length
+    mentions: tuple[Mention, ...] = ()  # named entities and noun phrases found by the parser
 
 
 class Source(NamedTuple):
-    """One list's part in a passage's fused score.
+    """One list's part in a passage's fused score."""
 
-    Attributes:
-        retriever: Name of the arm.
-        rank: 1-based rank in that arm's list.
-        score: The arm's own score.
-        share: What the list added to the fused score, such as w / (rrf_k + rank).
-    """
-
-    retriever: str
-    rank: int
-    score: float
-    share: float
+    retriever: str  # name of the arm
+    rank: int  # 1-based rank in that arm's list
+    score: float  # the arm's own score
+    share: float  # what the list added to the fused score, such as w / (rrf_k + rank)
 
 
 class RankedHit(NamedTuple):
     """One retrieved passage. A tuple, since hundreds are made for each question.
 
     Attributes:
-        score: Higher is better; comparable within one ranking only.
-        rank: 1-based.
         sources: In a fused ranking, the lists that held the passage, by name of the arm.
     """
 
     id: str
-    score: float
-    rank: int
+    score: float  # higher is better; comparable within one ranking only
+    rank: int  # 1-based
     sources: tuple[Source, ...] = ()
 
 
@@ -268,14 +247,12 @@ class Ranking:
     """The answer of one retriever to one query.
 
     Attributes:
-        hits: Best first; ties in score are broken by id.
-        candidates: How many passages the arm could have returned (after filters).
         degraded: Why this is not what was asked for (e.g. no seed entity: dense instead), or "".
     """
 
     retriever: str
-    hits: Sequence[RankedHit]
-    candidates: int = 0
+    hits: Sequence[RankedHit]  # best first; ties in score are broken by id
+    candidates: int = 0  # how many passages the arm could have returned (after filters)
     degraded: str = ""
 
     def ids(self, most: int | None = None) -> list[str]:
@@ -329,55 +306,33 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WordCoverage:
-    """Where a content word of a question occurs in the first passages.
+    """Where a content word of a question occurs in the first passages."""
 
-    Attributes:
-        term: The word as the lexical arm's term.
-        weight: Its inverse document frequency.
-        titles: Bit i is set if it occurs in the title of passage i.
-        texts: Bit i is set if it occurs in the title or the text of passage i.
-    """
-
-    term: str
-    weight: float
-    titles: int
-    texts: int
+    term: str  # the word as the lexical arm's term
+    weight: float  # its inverse document frequency
+    titles: int  # bit i is set if it occurs in the title of passage i
+    texts: int  # bit i is set if it occurs in the title or the text of passage i
 
 
 @dataclass(frozen=True, slots=True)
 class NameCoverage:
-    """Where an entity that a question's words name occurs in the first passages.
+    """Where an entity that a question's words name occurs in the first passages."""
 
-    Attributes:
-        mention: The name as written in the question.
-        value: Confidence that the entity is meant, above 0 and at most 1.
-        degree: How many allowed passages mention it.
-        titled: How many of these have it as their title.
-        titles: Bit i is set if it is the title of passage i.
-        texts: Bit i is set if passage i mentions it.
-    """
-
-    mention: str
-    value: float
-    degree: int
-    titled: int
-    titles: int
-    texts: int
+    mention: str  # the name as written in the question
+    value: float  # confidence that the entity is meant, above 0 and at most 1
+    degree: int  # how many allowed passages mention it
+    titled: int  # how many of these have it as their title
+    titles: int  # bit i is set if it is the title of passage i
+    texts: int  # bit i is set if passage i mentions it
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which words and names of a question the text arms' first passages have; needs no parse.
+    """Which words and names of a question the text arms' first passages have; needs no parse."""
 
-    Attributes:
-        scores: Scores of the first passages, descending.
-        words: The question's content words, repeats kept.
-        names: Entities that its words name.
-    """
-
-    scores: tuple[float, ...] = ()
-    words: tuple[WordCoverage, ...] = ()
-    names: tuple[NameCoverage, ...] = ()
+    scores: tuple[float, ...] = ()  # scores of the first passages, descending
+    words: tuple[WordCoverage, ...] = ()  # the question's content words, repeats kept
+    names: tuple[NameCoverage, ...] = ()  # entities that its words name
 
 
 def bits(flags: Iterable[bool]) -> int:

@@ -78,18 +78,12 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """A text with its vector and its token states.
-
-    Attributes:
-        vector: (d,) unit vector.
-        states: (t, d) final states of its tokens.
-        offsets: t character spans of the tokens; those of special tokens are empty.
-    """
+    """A text with its vector and its token states."""
 
     text: str
-    vector: Float32
-    states: Float32
-    offsets: tuple[Span, ...]
+    vector: Float32  # (d,) unit vector
+    states: Float32  # (t, d) final states of its tokens
+    offsets: tuple[Span, ...]  # t character spans of the tokens; those of special tokens are empty
 
 
 class Encoder:

@@ -51,19 +51,15 @@ class Step:
     """A phrase of a question that can be resolved by itself.
 
     Attributes:
-        span: Character offsets of the phrase in the question.
         kind: "bridge", a description by a preposition or a clause; "possessive"; "comparison" or
             "intersection", one of several parallel parts.
-        wanted: The type of its answer: a key of `plan_phrases.TYPES`, or "free".
-        named: Whether it is a name already, which needs no replacement.
-        inside: Steps within its phrase, in order.
     """
 
-    span: Span
+    span: Span  # character offsets of the phrase in the question
     kind: str
-    wanted: str
-    named: bool = False
-    inside: tuple["Step", ...] = ()
+    wanted: str  # the type of its answer: a key of `plan_phrases.TYPES`, or "free"
+    named: bool = False  # whether it is a name already, which needs no replacement
+    inside: tuple["Step", ...] = ()  # steps within its phrase, in order
 
     @property
     def level(self) -> int:

@@ -134,8 +134,10 @@ class Base:
 class ParsedSentence:
     """One sentence; all positions are among its own tokens.
 
-    Attributes:     end: Where the sentence ends without final punctuation.     quoted: Whether each
-    token is in quotation marks.     named: Whether each token is part of a name.
+    Attributes:
+        end: Where the sentence ends without final punctuation.
+        quoted: Whether each token is in quotation marks.
+        named: Whether each token is part of a name.
     """
 
     def __init__(self, tokens: Sequence[Token], nodes: Sequence[Node]) -> None:

@@ -59,18 +59,14 @@ class Feature:
     """One number that describes a question.
 
     Attributes:
-        name: In snake case; never reused for another feature.
-        doc: Its meaning in one sentence, with its value when there is nothing to divide by.
         value: Computes the number from a question's view; finite for any question.
-        group: The group that it is listed in.
-        version: Raised when the value changes for any question.
     """
 
-    name: str
-    doc: str
+    name: str  # in snake case; never reused for another feature
+    doc: str  # its meaning in one sentence, with its value when there is nothing to divide by
     value: Callable[[View], float]
-    group: str
-    version: int = 1
+    group: str  # the group that it is listed in
+    version: int = 1  # raised when the value changes for any question
 
 
 def ratio(above: float, below: float) -> float:

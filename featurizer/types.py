@@ -18,16 +18,11 @@ Steps = Generator[None, None, T]
 
 @dataclass(frozen=True, slots=True)
 class EntityMention:
-    """A named entity found by the tagger.
-
-    Attributes:
-        label: The tagger's label, e.g. "PERSON".
-        span: Character offsets in the analysed text, end exclusive, as in the classes below.
-    """
+    """A named entity found by the tagger."""
 
     text: str
-    label: str
-    span: Span
+    label: str  # the tagger's label, e.g. "PERSON".
+    span: Span  # character offsets in the analysed text, end exclusive, as in the classes below
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +35,17 @@ class NounPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word or a punctuation mark.
-
-    Attributes:
-        tag: Penn Treebank tag.
-        pos: Universal part of speech.
-        dep: Relation to the head, "ROOT" for a root.
-        head: Position of the head among the tokens; a root's own position.
-        entity: Label of the named entity or number that the token is part of, or "".
-        begins_entity: Whether it is the first token of that entity.
-    """
+    """A word or a punctuation mark."""
 
     text: str
     lemma: str
-    tag: str
-    pos: str
-    dep: str
-    head: int
+    tag: str  # penn Treebank tag
+    pos: str  # universal part of speech
+    dep: str  # relation to the head, "ROOT" for a root
+    head: int  # position of the head among the tokens; a root's own position
     span: Span
-    entity: str
-    begins_entity: bool
+    entity: str  # label of the named entity or number that the token is part of, or ""
+    begins_entity: bool  # whether it is the first token of that entity
     is_stop: bool
 
 
@@ -68,17 +54,14 @@ class Parse:
     """The spaCy analysis of one text, in the text's order.
 
     Attributes:
-        sentences: Character spans without surrounding whitespace.
-        entities: Named entities without ordinals and cardinals.
-        tokens: Tokens without whitespace; empty unless they were requested.
         token_sentences: Token range (start, end) of each sentence that has a token.
     """
 
     text: str
-    sentences: tuple[Span, ...]
-    entities: tuple[EntityMention, ...]
+    sentences: tuple[Span, ...]  # character spans without surrounding whitespace
+    entities: tuple[EntityMention, ...]  # named entities without ordinals and cardinals
     phrases: tuple[NounPhrase, ...]
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[Token, ...] = ()  # tokens without whitespace; empty unless they were requested
     token_sentences: tuple[Span, ...] = ()
 
 
@@ -107,18 +90,12 @@ class TitledText(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SentenceAnalysis:
-    """A sentence of a passage with its mentions.
-
-    Attributes:
-        entities: Surfaces of its named entities in order, repeats kept.
-        phrases: Keys of its noun phrases in order, repeats kept.
-        vector: (d,) float32, unit length.
-    """
+    """A sentence of a passage with its mentions."""
 
     text: str
-    entities: tuple[str, ...]
-    phrases: tuple[str, ...]
-    vector: Float32
+    entities: tuple[str, ...]  # surfaces of its named entities in order, repeats kept
+    phrases: tuple[str, ...]  # keys of its noun phrases in order, repeats kept
+    vector: Float32  # (d,) float32, unit length
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +103,10 @@ class PassageAnalysis:
     """The analysis of a passage that the index stores.
 
     Attributes:
-        vector: (d,) float32, unit length, of title and text together.
         sentences: Sentences that mention an entity or a noun phrase, in order.
     """
 
-    vector: Float32
+    vector: Float32  # (d,) float32, unit length, of title and text together
     sentences: tuple[SentenceAnalysis, ...]
 
 
@@ -139,11 +115,10 @@ class Syntax:
     """The syntax of a question: its tokens, and a constituency tree for each sentence.
 
     Attributes:
-        sentences: Token range (start, end) of each sentence.
         trees: One tree per sentence, ROOT on top, over its tokens and their tags; empty unless
             trees were requested.
     """
 
     tokens: tuple[Token, ...]
-    sentences: tuple[Span, ...]
+    sentences: tuple[Span, ...]  # token range (start, end) of each sentence
     trees: tuple[Tree, ...] = ()

@@ -419,23 +419,14 @@ def plan_of(question: str, parse: Parse, names: Sequence[str] = ()) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """What has to be computed for some columns.
+    """What has to be computed for some columns."""
 
-    Attributes:
-        syntax: Features of the question.
-        signals: Signals of the corpus, in order.
-        columns: Indices of these signals in `COLUMNS`.
-        arms: Arms that have to be searched.
-        seeds: Whether seeds are needed.
-        coverage: Whether the coverage of the first passages is needed.
-    """
-
-    syntax: frozenset[str]
-    signals: tuple[str, ...]
-    columns: list[int]
-    arms: tuple[Route, ...]
-    seeds: bool
-    coverage: bool
+    syntax: frozenset[str]  # features of the question
+    signals: tuple[str, ...]  # signals of the corpus, in order
+    columns: list[int]  # indices of these signals in `COLUMNS`
+    arms: tuple[Route, ...]  # arms that have to be searched
+    seeds: bool  # whether seeds are needed
+    coverage: bool  # whether the coverage of the first passages is needed
 
 
 @cache

@@ -75,15 +75,13 @@ class Gateway:
     """Answers batches of questions by a named route or by the one that the router chooses.
 
     Attributes:
-        arms: The version to search.
-        models: The analyser and the router. None is loaded for a route that needs none.
         relevance_model: Makes probabilities of scores; None where none was fitted to these scores.
         duplicates: What becomes of near-duplicates where `Ask.duplicates` does not say.
         route: The route where `Ask.route` is `Route.AUTO`; that too lets the router choose.
     """
 
-    arms: "Snapshot"
-    models: Models
+    arms: "Snapshot"  # the version to search
+    models: Models  # the analyser and the router. None is loaded for a route that needs none.
     fusion: FusionSettings
     relevance_model: RelevanceModel | None = None
     duplicates: str = wording.KEEP
@@ -204,16 +202,14 @@ class _Pipeline:
     """The way of one batch through the stages: decide, rank or take steps, order, judge.
 
     Attributes:
-        ask: What is wanted; the gateway's defaults are filled in.
         questions: The questions as they came; the batch has the question in each of them.
-        start: When the request came, in `perf_counter` seconds.
     """
 
     gateway: Gateway
     batch: Batch
-    ask: Ask
+    ask: Ask  # what is wanted; the gateway's defaults are filled in
     questions: Sequence[str]
-    start: float = 0.0
+    start: float = 0.0  # when the request came, in `perf_counter` seconds
 
     @cached_property
     def decisions(self) -> Sequence[Decision]:

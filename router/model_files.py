@@ -39,21 +39,14 @@ _VERSION = re.compile(r"v([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class TrainedRouter:
-    """A router to be written.
-
-    Attributes:
-        schema_id: Schema id of the features that it was trained on.
-        card: The text of CARD.md.
-        training: What it was trained on and how, as JSON.
-        notes: How the thresholds were found, as JSON.
-    """
+    """A router to be written."""
 
     scorer: Scorer
     policy: Policy
-    schema_id: str
-    card: str
-    training: Mapping[str, Any]
-    notes: Mapping[str, Any]
+    schema_id: str  # schema id of the features that it was trained on
+    card: str  # the text of CARD.md
+    training: Mapping[str, Any]  # what it was trained on and how, as JSON
+    notes: Mapping[str, Any]  # how the thresholds were found, as JSON
 
 
 def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:

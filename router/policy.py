@@ -49,8 +49,8 @@ _NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 class Policy:
     """How scores become routes; the notebook of thresholds writes it, a person reviews it.
 
-    Attributes:     router: Name and version of the router whose scores it is for, "name/v1"; "" if
-    not known.
+    Attributes:
+        router: Name and version of the router whose scores it is for, "name/v1"; "" if not known.
     """
 
     thresholds: Thresholds

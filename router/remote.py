@@ -21,22 +21,15 @@ walk's mass."""
 
 @dataclass(frozen=True, slots=True)
 class ArmFacts:
-    """What is known of a remote arm before it is called.
-
-    Attributes:
-        address: Digest of all that its answers depend on: where it is and how it is called.
-        depth: Hits that a call requests.
-        weight: Weight of its list in fusion.
-        prefix: Prefix of its ids in an answer; "" if they are ids of the collection.
-    """
+    """What is known of a remote arm before it is called."""
 
     name: str
-    address: str
+    address: str  # digest of all that its answers depend on: where it is and how it is called
     price: float
-    depth: int
+    depth: int  # hits that a call requests
     scores: Scores
-    weight: float
-    prefix: str
+    weight: float  # weight of its list in fusion
+    prefix: str  # prefix of its ids in an answer; "" if they are ids of the collection
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,11 @@ class RankedText:
     """A text in the ranking.
 
     Attributes:
-        position: Its position among the texts, from 0.
         relevance: Probability that it is relevant or, without a relevance model, its share of the
             best score; 0 to 1, never higher than that of the text before it.
     """
 
-    position: int
+    position: int  # its position among the texts, from 0
     relevance: float
 
 

@@ -152,17 +152,11 @@ def sigmoid(x: Float64) -> Float64:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """Standardises features by the statistics of the training questions.
+    """Standardises features by the statistics of the training questions."""
 
-    Attributes:
-        mean: Mean over the training questions, (d,).
-        scale: Standard deviation over the training questions, (d,), above 0.
-        clip: z-scores are clipped to ±clip, so that one odd value cannot decide by itself.
-    """
-
-    mean: Float64
-    scale: Float64
-    clip: float
+    mean: Float64  # mean over the training questions, (d,)
+    scale: Float64  # standard deviation over the training questions, (d,), above 0
+    clip: float  # z-scores are clipped to ±clip, so that one odd value cannot decide by itself
 
     def __call__(self, rows: Float64) -> Float64:
         """(…, d) features to (…, d) z-scores."""
@@ -176,15 +170,10 @@ UNKNOWN, UNFAMILIAR_SCORE = 0.0, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Familiarity:
-    """How unlike the training questions a question is: its Mahalanobis distance from their mean.
+    """How unlike the training questions a question is: its Mahalanobis distance from their mean."""
 
-    Attributes:
-        precision: Inverse of the z-scores' covariance with a ridge, (d, d).
-        limit: Squared distance beyond which a question counts as unfamiliar.
-    """
-
-    precision: Float64
-    limit: float
+    precision: Float64  # inverse of the z-scores' covariance with a ridge, (d, d)
+    limit: float  # squared distance beyond which a question counts as unfamiliar
 
     def distances(self, inputs: Float64) -> Float64:
         """Squared distances (n,) of z-scores (n, d); a row's bits do not depend on the others."""
@@ -200,23 +189,16 @@ class Scorer:
     Every question is scored by itself, so its score has the same bits alone and in a batch.
 
     Attributes:
-        names: The d features that the networks use, in order.
-        columns: Their columns (d,) in the feature matrix.
-        width: Number of columns of the feature matrix.
-        standard: Makes z-scores of the features.
-        members: The networks, at least one.
-        temperature: Divides the mean logit; above 0.
-        bias: Added after that.
         familiarity: Tells which questions are like those of training; None if all count as such.
     """
 
-    names: tuple[str, ...]
-    columns: NDArray[np.int64]
-    width: int
-    standard: Standard
-    members: tuple[AttentionMlp, ...]
-    temperature: float = 1.0
-    bias: float = 0.0
+    names: tuple[str, ...]  # the d features that the networks use, in order
+    columns: NDArray[np.int64]  # their columns (d,) in the feature matrix
+    width: int  # number of columns of the feature matrix
+    standard: Standard  # makes z-scores of the features
+    members: tuple[AttentionMlp, ...]  # the networks, at least one
+    temperature: float = 1.0  # divides the mean logit; above 0
+    bias: float = 0.0  # added after that
     familiarity: Familiarity | None = None
 
     def inputs(self, features: Float64) -> Float64:

@@ -79,16 +79,14 @@ class SubQuestion:
     """A phrase of a question, or the question with some spans replaced.
 
     Attributes:
-        question: The question of the user.
-        span: The characters of it that are searched for.
         kind: "phrase", or a kind of question: about one "part" of a comparison, "joint" with all
             names in place, or "single" with one name.
         replacements: Spans and the words that replace them, in order. Those of an empty span are
             appended.
     """
 
-    question: str
-    span: Span
+    question: str  # the question of the user
+    span: Span  # the characters of it that are searched for
     kind: Literal["phrase", "part", "joint", "single"] = "phrase"
     replacements: tuple[tuple[Span, tuple[str, ...]], ...] = ()
 
@@ -112,12 +110,11 @@ class StepSearch:
     """Searches one version of an index for parts of some questions; may be called repeatedly.
 
     Attributes:
-        batch: The whole questions, which are encoded.
         whole: Gives the result for each whole question. It is called while names are encoded, so
             that time is spent on the search then.
     """
 
-    batch: Batch
+    batch: Batch  # the whole questions, which are encoded
     whole: Whole
     settings: StepSettings = STEPS
     _listed: dict[tuple[str, Span], "_Listed"] = field(default_factory=dict)

@@ -43,15 +43,12 @@ class StepsResult:
     """The answer to one question.
 
     Attributes:
-        ranking: The ranking; the inner route's own if there was nothing to take apart.
-        chain: The phrases with their candidates, innermost first.
-        searches: Searches made besides that for the whole question.
         hops: Id of a passage that a name leads to -> probability that it is evidence.
     """
 
-    ranking: Ranking
-    chain: tuple[ChainStep, ...] = ()
-    searches: int = 0
+    ranking: Ranking  # the ranking; the inner route's own if there was nothing to take apart
+    chain: tuple[ChainStep, ...] = ()  # the phrases with their candidates, innermost first
+    searches: int = 0  # searches made besides that for the whole question
     hops: Mapping[str, float] = field(default_factory=dict)
 
 

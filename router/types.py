@@ -37,26 +37,23 @@ class Ask:
     """Parameters of a search; questions with equal ones can be answered together.
 
     Attributes:
-        route: The route to take; with `Route.AUTO` the router chooses.
-        k: Hits for each question; all passages if there are fewer.
         filter: Metadata filter as parsed JSON. It applies before the search: a passage that it
             excludes takes no part.
         explain: Whether to explain the router's decision, the graph's ranking where the graph is
             run, and which sentences gave the names of steps.
         step_ms: No further step of the route of steps begins after so many ms; None for no limit.
-        min_relevance: Drop hits whose probability of being relevant is lower, 0 to 1.
         text_only: Answer by hybrid where the router chooses fusion, the graph or steps, because a
             remote arm is the graph. The reply still has the router's decision.
         duplicates: "fold" for near-duplicates of a hit behind all others, "keep" to leave them
             where they are; "" for the setting.
     """
 
-    route: Route = Route.AUTO
-    k: int = 5
+    route: Route = Route.AUTO  # the route to take; with `Route.AUTO` the router chooses
+    k: int = 5  # hits for each question; all passages if there are fewer
     filter: object | None = None
     explain: bool = False
     step_ms: float | None = None
-    min_relevance: float = 0.0
+    min_relevance: float = 0.0  # drop hits whose probability of being relevant is lower, 0 to 1
     text_only: bool = False
     duplicates: str = ""
 
@@ -107,17 +104,10 @@ class Reply:
     """The answer to one question, with what is needed to see how it came about.
 
     Attributes:
-        question: The question as it came.
-        route: The route that answered it; never `Route.AUTO`.
-        ranking: The answer.
-        arms: Name of each arm that was run -> its ranking; fusion runs several.
         seconds: Wall time by stage (parsing, encoding, each arm, fusing). Questions that are
             processed together each have an equal share of the time.
-        version: Version of the index.
         explanation: The graph arm's explanation, with `Ask.explain` and if the arm was run.
-        decision: The router's decision; None if the caller named the route.
         chain: Phrases and candidates of the route of steps, innermost first; empty without steps.
-        searches: Searches made for steps, besides that for the whole question.
         relevance: Probability of each hit that it is relevant; empty if no relevance model fits the
             index and the settings.
         answerability: Probability that the corpus has an answer; None without such a model or hit.
@@ -126,16 +116,16 @@ class Reply:
             misspelt words as the corpus writes them; empty if it is the question itself.
     """
 
-    question: str
-    route: Route
-    ranking: Ranking
-    arms: Mapping[str, Ranking]
+    question: str  # the question as it came
+    route: Route  # the route that answered it; never `Route.AUTO`
+    ranking: Ranking  # the answer
+    arms: Mapping[str, Ranking]  # name of each arm that was run -> its ranking; fusion runs several
     seconds: Mapping[str, float]
-    version: int
+    version: int  # version of the index
     explanation: "Explanation | None" = None
-    decision: "Decision | None" = None
+    decision: "Decision | None" = None  # the router's decision; None if the caller named the route
     chain: tuple[ChainStep, ...] = ()
-    searches: int = 0
+    searches: int = 0  # searches made for steps, besides that for the whole question
     relevance: tuple[float, ...] = ()
     answerability: float | None = None
     duplicates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -183,37 +173,26 @@ class ArmResults:
     """One question with the results of the arms.
 
     Attributes:
-        query: The analysed question.
-        seeds: Where the graph's walk starts.
         rankings: The ranking of each arm that was searched.
         coverage: How the first passages of the text arms cover it; empty if not computed.
     """
 
-    query: Query
-    seeds: "tuple[SeedStats, ...]" = ()
+    query: Query  # the analysed question
+    seeds: "tuple[SeedStats, ...]" = ()  # where the graph's walk starts
     rankings: Mapping[Route, Ranking] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
 
 
 @dataclass(frozen=True, slots=True)
 class TimedArmResults:
-    """The results of every arm and of the route of steps for one question, and their times.
+    """The results of every arm and of the route of steps for one question, and their times."""
 
-    Attributes:
-        results: Results of every arm.
-        seconds: Processor time by stage.
-        steps: Ranking by the route of steps; None if it is fusion's.
-        planned: Whether the question has a plan.
-        open: Whether its plan is open (`wye.featurizer.plan.Plan`).
-        rows: Whether a row of a table is among the text arms' first passages.
-    """
-
-    results: ArmResults
-    seconds: Mapping[str, float]
-    steps: Ranking | None = None
-    planned: bool = False
-    open: bool = False
-    rows: bool = False
+    results: ArmResults  # results of every arm
+    seconds: Mapping[str, float]  # processor time by stage
+    steps: Ranking | None = None  # ranking by the route of steps; None if it is fusion's
+    planned: bool = False  # whether the question has a plan
+    open: bool = False  # whether its plan is open (`wye.featurizer.plan.Plan`)
+    rows: bool = False  # whether a row of a table is among the text arms' first passages
 
 
 SCORE = "score"  # the reason for a route that the score alone gives

@@ -70,13 +70,11 @@ class Wording:
     """What the wording of a question says about the order of passages; false if nothing.
 
     Attributes:
-        codes: The codes and days that it names.
-        newest: Whether it asks for the latest of several versions.
         described: Name -> terms of its description, as in "the painter Adrian Falk".
     """
 
-    codes: Sequence[Code] = ()
-    newest: bool = False
+    codes: Sequence[Code] = ()  # the codes and days that it names
+    newest: bool = False  # whether it asks for the latest of several versions
     described: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

@@ -43,22 +43,17 @@ class Entry(Generic[Item]):
     """An item in the queue; times are `monotonic` seconds.
 
     Attributes:
-        deadline: When the result is no longer of use.
-        waited: Seconds spent in the queue.
-        size: Size of its batch; of the first one if it was in several.
-        key: Entries with equal keys can share a batch.
-        since: When it was put into the queue, the last time.
         finish: Set if it was returned as `Later`, and so is `cost`, its batch's in `_recent`.
     """
 
     item: Item
-    deadline: float
-    waited: float = 0.0
-    size: int = 0
-    key: Any = None
+    deadline: float  # when the result is no longer of use
+    waited: float = 0.0  # seconds spent in the queue
+    size: int = 0  # size of its batch; of the first one if it was in several
+    key: Any = None  # entries with equal keys can share a batch
     owner: str = ""
     weight: int = 1
-    since: float = field(default_factory=monotonic)
+    since: float = field(default_factory=monotonic)  # when it was put into the queue, the last time
     future: "asyncio.Future[Any]" = field(init=False, repr=False)
     finish: "Callable[[Sequence[Entry[Any]]], Sequence[Any]] | None" = None
     cost: list[float] | None = None

@@ -75,24 +75,18 @@ class SearchResult:
     """The answer to one question.
 
     Attributes:
-        params: Its parameters; `params.route` is the requested route.
-        entry: Its time in the queue and the size of its batch.
-        reply: The gateway's reply.
         passages: Id -> passage, of every hit; with `explain`, also of each arm's first k.
-        fallback: Why dense search answered instead of the requested route, or "".
         seconds: Seconds by stage, waiting first. Questions of a batch share its time equally.
-        total: Seconds from queueing to the answer.
-        remote: What remote arms did; None if the request wants none.
     """
 
-    params: SearchParams
-    entry: Question
-    reply: Reply
+    params: SearchParams  # its parameters; `params.route` is the requested route
+    entry: Question  # its time in the queue and the size of its batch
+    reply: Reply  # the gateway's reply
     passages: Mapping[str, Passage]
-    fallback: str
+    fallback: str  # why dense search answered instead of the requested route, or ""
     seconds: Mapping[str, float]
-    total: float = 0.0
-    remote: RemoteOutcome | None = None
+    total: float = 0.0  # seconds from queueing to the answer
+    remote: RemoteOutcome | None = None  # what remote arms did; None if the request wants none
 
     @property
     def degraded(self) -> str:
@@ -116,17 +110,14 @@ class _Search:
     """How a batch is searched, and which of its questions go in steps later; see `Later`.
 
     Attributes:
-        fallback: Why by dense instead of the requested route, or "".
-        seconds: Seconds spent on the batch so far.
-        size: Size of the batch.
         rest: Of each question that is not answered yet, its part of the batch and its row there.
     """
 
     session: Session
     params: SearchParams
-    fallback: str = ""
-    seconds: float = 0.0
-    size: int = 0
+    fallback: str = ""  # why by dense instead of the requested route, or ""
+    seconds: float = 0.0  # seconds spent on the batch so far
+    size: int = 0  # size of the batch
     rest: dict[Question, tuple[BatchReplies, int]] = field(default_factory=dict)
 
     @property

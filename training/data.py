@@ -23,17 +23,14 @@ class Question:
     """One question of a dataset.
 
     Attributes:
-        answers: Texts that count as its answer, from `answers` in its metadata.
-        group: The dataset it comes from, from `dataset` in its metadata.
-        hops: How many passages have to be joined to answer it, from `hops`; 0 if not said.
         row: Document -> texts that its relevant rows have, from `row`; of a table only those count.
     """
 
     id: str
     text: str
-    answers: tuple[str, ...] = ()
-    group: str = ""
-    hops: int = 0
+    answers: tuple[str, ...] = ()  # texts that count as its answer, from `answers` in its metadata
+    group: str = ""  # the dataset it comes from, from `dataset` in its metadata
+    hops: int = 0  # how many passages have to be joined to answer it, from `hops`; 0 if not said
     row: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
 
 
@@ -42,16 +39,13 @@ class Dataset:
     """The judged questions of one split.
 
     Attributes:
-        split: train, dev, test, or the name of any other file of judgements.
-        questions: In file order; each has at least one relevant passage.
-        judgements: Question id -> passage id -> relevance; above 0 is relevant.
         without_gold: Ids of judged questions left out because no passage is relevant.
     """
 
     name: str
-    split: str
-    questions: tuple[Question, ...]
-    judgements: Judgements
+    split: str  # train, dev, test, or the name of any other file of judgements
+    questions: tuple[Question, ...]  # in file order; each has at least one relevant passage
+    judgements: Judgements  # question id -> passage id -> relevance; above 0 is relevant
     without_gold: tuple[str, ...] = ()
 
 

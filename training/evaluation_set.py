@@ -35,14 +35,12 @@ class EvaluationSet:
     """The questions of several replays, concatenated.
 
     Attributes:
-        features: (n, d) float64.
-        deciding: Stages that the router always needs to decide; see
-            `wye.router.evidence.stages`.
+        deciding: Stages that the router always needs to decide; see `wye.router.evidence.stages`.
         fusion: How fusion works; replayed steps keep the fusion they were replayed with.
     """
 
     replays: tuple[Replay, ...]
-    features: Float64
+    features: Float64  # (n, d) float64
     deciding: tuple[str, ...] = ("parsing", "encoding")
     names: tuple[str, ...] = COLUMNS
     fusion: FusionSettings = field(default_factory=FusionSettings)

@@ -23,17 +23,11 @@ ALWAYS = (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
 
 @dataclass(frozen=True, slots=True)
 class SystemOutcomes:
-    """One system's outcome for every question.
+    """One system's outcome for every question."""
 
-    Attributes:
-        values: (n, m) every measure, columns as in `MEASURES`.
-        latency_ms: (n,) time of the stages that it runs.
-        codes: (n,) the routes taken: 0 simple, 1 fusion, 2 graph, 3 steps.
-    """
-
-    values: Float64
-    latency_ms: Float64
-    codes: Int64
+    values: Float64  # (n, m) every measure, columns as in `MEASURES`
+    latency_ms: Float64  # (n,) time of the stages that it runs
+    codes: Int64  # (n,) the routes taken: 0 simple, 1 fusion, 2 graph, 3 steps
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -73,26 +67,20 @@ class Summary:
 
     Attributes:
         differences: System -> measure -> paired difference auto - system.
-        latency_ms: System -> mean milliseconds.
-        shares: System -> shares of its routes.
-        less_best: Paired difference in quality from the best route that is always taken.
         gap_closed: How much of the gap in quality from that one to the oracle the router closes;
             NaN if there is no gap.
-        auc: AUC of the router's scores, for labels above 0; NaN if there are none.
-        calibration: Calibration of the router's scores; None without labels.
-        data: See `count_questions`.
     """
 
     questions: int
     means: Mapping[str, Mapping[str, Interval]]
     differences: Mapping[str, Mapping[str, Interval]]
-    latency_ms: Mapping[str, float]
-    shares: Mapping[str, tuple[float, ...]]
-    less_best: Interval
+    latency_ms: Mapping[str, float]  # system -> mean milliseconds
+    shares: Mapping[str, tuple[float, ...]]  # system -> shares of its routes
+    less_best: Interval  # paired difference in quality from the best route that is always taken
     gap_closed: float
-    auc: float
-    calibration: Reliability | None
-    data: Mapping[str, Counter[str]]
+    auc: float  # AUC of the router's scores, for labels above 0; NaN if there are none
+    calibration: Reliability | None  # calibration of the router's scores; None without labels
+    data: Mapping[str, Counter[str]]  # see `count_questions`
 
 
 def summarise(

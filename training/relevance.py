@@ -93,17 +93,12 @@ REPORTED = (Route.FUSION, FEW)
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """The examples of one route as arrays, with a row for each passage or for each question.
-
-    Attributes:
-        outcomes: (n,) 0 or 1.
-        weights: (n,) weights: families count the same, and their kinds as `UNANSWERED` says.
-    """
+    """The examples of one route as arrays, with a row for each passage or for each question."""
 
     names: tuple[str, ...]
     evidence: Float64
-    outcomes: Float64
-    weights: Float64
+    outcomes: Float64  # (n,) 0 or 1
+    weights: Float64  # (n,) weights: families count the same, and their kinds as `UNANSWERED` says
     families: NDArray[np.str_]
     kinds: NDArray[np.str_]
 

@@ -42,23 +42,14 @@ Texts = tuple[str, str]  # title and text of a passage
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One route's answer to one question, as evidence.
+    """One route's answer to one question, as evidence."""
 
-    Attributes:
-        route: Name of the curves that judge it: the route's, or `wye.router.relevance.FEW`.
-        family: The dataset that the question comes from.
-        kind: "own", or a key of `wye.training.relevance.UNANSWERED` without an answer.
-        passages: (m, d) evidence of the first hits.
-        relevant: (m,) 1 where the passage is relevant.
-        answer: (d,) evidence for an answer.
-    """
-
-    route: str
-    family: str
-    kind: str
-    passages: Float64
-    relevant: Float64
-    answer: Float64
+    route: str  # name of the curves that judge it: the route's, or `wye.router.relevance.FEW`
+    family: str  # the dataset that the question comes from
+    kind: str  # "own", or a key of `wye.training.relevance.UNANSWERED` without an answer
+    passages: Float64  # (m, d) evidence of the first hits
+    relevant: Float64  # (m,) 1 where the passage is relevant
+    answer: Float64  # (d,) evidence for an answer
 
 
 class Questions:
@@ -124,14 +115,14 @@ def _without_answer(path: Path, splits: Sequence[str]) -> list[str]:
 class Pattern:
     """A question with a gap where its name was.
 
-    Attributes:     others: Content terms of all its names.     attributes: Its other content terms
-    that its relevant passages have; never empty.
+    Attributes:
+        attributes: Its other content terms that its relevant passages have; never empty.
     """
 
     before: str
     after: str
     name: str
-    others: frozenset[str]
+    others: frozenset[str]  # content terms of all its names
     attributes: frozenset[str]
 
     def __str__(self) -> str:

@@ -37,8 +37,9 @@ _AT_ONCE = 16
 class RemoteAnswers:
     """The answers of a collection's remote arms to judged questions.
 
-    Attributes:     price: Price of asking each arm once.     failed: Arm and reason -> number of
-    questions without an answer.
+    Attributes:
+        price: Price of asking each arm once.
+        failed: Arm and reason -> number of questions without an answer.
     """
 
     def __init__(self, asker: RemoteAsker, file: Path, fusion: FusionSettings) -> None:

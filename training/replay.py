@@ -39,15 +39,10 @@ SCHEMA = "17"  # incremented when what is kept of a reply changes, or its meanin
 
 @dataclass(frozen=True, slots=True)
 class RemoteReplay:
-    """What remote arms returned for a question.
+    """What remote arms returned for a question."""
 
-    Attributes:
-        fused: The answer of every route but the simple one: all lists fused.
-        ms: Time of their calls with what counts as their price, in milliseconds.
-    """
-
-    fused: Ranking
-    ms: float
+    fused: Ranking  # the answer of every route but the simple one: all lists fused
+    ms: float  # time of their calls with what counts as their price, in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +50,14 @@ class Replayed:
     """One question with what the arms and steps returned for it.
 
     Attributes:
-        question: Its group is the dataset it comes from.
-        gold: Passage id -> relevance; above 0 is relevant.
         run: What the arms and steps returned, and the processor time by stage (parsing, encoding,
             each arm, trees, steps). Steps without a plan only follow names.
-        remote: What remote arms returned; None without any.
     """
 
-    question: Question
-    gold: Mapping[str, int]
+    question: Question  # its group is the dataset it comes from
+    gold: Mapping[str, int]  # passage id -> relevance; above 0 is relevant
     run: TimedArmResults
-    remote: RemoteReplay | None = None
+    remote: RemoteReplay | None = None  # what remote arms returned; None without any
 
 
 @dataclass(frozen=True)

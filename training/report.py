@@ -93,7 +93,6 @@ class Report:
     Attributes:
         cross_fitted: The results on train and dev, each question by a router that did not learn
             from it. Thresholds were chosen on the same questions.
-        evaluation: The results on the test splits; None without any.
         teacher: By how much the negative log likelihood of cross-fitted scores exceeds that of the
             trees that taught; None without any.
         complexity: Rank correlation of cross-fitted scores with the number of hops, by dataset and
@@ -103,7 +102,7 @@ class Report:
 
     fitted: Fitted
     cross_fitted: Summary
-    evaluation: Summary | None
+    evaluation: Summary | None  # the results on the test splits; None without any
     teacher: Interval | None
     complexity: Mapping[str, float]
     left_out: Mapping[str, Summary]

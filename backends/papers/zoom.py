@@ -44,15 +44,12 @@ class SharedGraph:
 
     Attributes:
         edges: (n + e, n + e) M, the weight of the edge from a column's node to a row's node.
-        weight: (n + e,) c, column sums of M.
-        passages: Number of allowed passages.
-        entities: Number of entities that these mention.
     """
 
     edges: "sparse.csr_array"
-    weight: Float64
-    passages: int
-    entities: int
+    weight: Float64  # (n + e,) c, column sums of M
+    passages: int  # number of allowed passages
+    entities: int  # number of entities that these mention
 
 
 class ZoomRetriever:

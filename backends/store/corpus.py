@@ -87,10 +87,8 @@ class Corpus:
     Attributes:
         ids: n ids, ascending in code point order, or those of the base and then the late ones. Ids,
             titles and documents are lists, except in a large index.
-        metadata: n JSON objects: as Python objects they take ten times the memory.
         parts: The base, a corpus of an earlier version whose rows come first, and a corpus of the
             rows that it lacks; None without a base.
-        present: (n,) which rows the version has; None for all.
         order: (n,) position of each row among all in the order of ids; None if they are in it.
     """
 
@@ -105,7 +103,7 @@ class Corpus:
     entities: Mentions  # named entities by sentence
     phrases: Mentions  # noun phrases by sentence
     hashes: Sequence[str]  # see `ingest.content_hash`
-    metadata: Sequence[str]
+    metadata: Sequence[str]  # n JSON objects: as Python objects they take ten times the memory
     addresses: Int64  # (n,) where each row is in the dataset; -1 for one that is not there
     _texts: Sequence[str]
     _known: Int64  # addresses when the corpus was first read, which the next is about
@@ -113,7 +111,7 @@ class Corpus:
     _dataset: lance.LanceDataset
     _index: PassageStore
     parts: "tuple[Corpus, Corpus] | None" = None
-    present: Mask | None = None
+    present: Mask | None = None  # (n,) which rows the version has; None for all
     order: Int64 | None = None
 
     def __len__(self) -> int:

@@ -54,24 +54,19 @@ class IngestReport:
     """The result of an ingest; all changes it counts are committed.
 
     Attributes:
-        added: Number of passages with a new id.
         updated: Number of passages that had changed; if only metadata had, they were not analysed
             again.
-        unchanged: Number of passages that were stored already.
-        removed: Number of stored chunks that their document no longer has.
         repeated: Number of passages left out because their document occurred earlier in the ingest.
-        interrupted: Whether Ctrl-C ended it early; another run does the rest.
-        version: The index version after it.
         seconds: Wall time by stage: read (the source) and write; `Session.ingest` adds others.
     """
 
-    added: int = 0
+    added: int = 0  # number of passages with a new id
     updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
+    unchanged: int = 0  # number of passages that were stored already
+    removed: int = 0  # number of stored chunks that their document no longer has
     repeated: int = 0
-    interrupted: bool = False
-    version: int = 0
+    interrupted: bool = False  # whether Ctrl-C ended it early; another run does the rest
+    version: int = 0  # the index version after it
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -35,17 +35,13 @@ class Activation:
     """The entities that bridging activates, in ascending order.
 
     Attributes:
-        entities: (a,) int64 active entities, seeds included.
-        value: (a,) float64 largest value a_e with which each was reached.
-        weight: (a,) float64 sum of the values with which each was reached.
-        level: (a,) int64 step L_e at which each was first reached; seeds have 1.
         bridges: For each entity that is not a seed, how it was first reached.
     """
 
-    entities: Int64
-    value: Float64
-    weight: Float64
-    level: Int64
+    entities: Int64  # (a,) int64 active entities, seeds included
+    value: Float64  # (a,) float64 largest value a_e with which each was reached
+    weight: Float64  # (a,) float64 sum of the values with which each was reached
+    level: Int64  # (a,) int64 step L_e at which each was first reached; seeds have 1
     bridges: Mapping[int, Bridge] = field(default_factory=dict)
 
 

@@ -49,13 +49,11 @@ class Lists:
     """m lists of numbers, such as the entities that each sentence mentions, as two arrays.
 
     Attributes:
-        starts: (m + 1,) offsets: list i is at starts[i]:starts[i + 1].
-        items: Items of all lists, end to end.
         late: Lists that go on with the items of these, and further ones; None if there are none.
     """
 
-    starts: Int64
-    items: Numbers
+    starts: Int64  # (m + 1,) offsets: list i is at starts[i]:starts[i + 1]
+    items: Numbers  # items of all lists, end to end
     late: "Lists | None" = None
 
     @classmethod
@@ -199,28 +197,20 @@ class TriGraph:
     more of its sentences mention them.
 
     Attributes:
-        keys: e entity keys, ascending.
-        is_phrase: (e,) whether an entity is known only as a noun phrase.
-        degrees: (e,) number of passages that mention an entity.
-        passages: For each entity the passages that mention it, ascending.
         mentioned: For each passage the entities that it mentions, ascending, each with its count in
             the last 16 bits; see `mentioned_in`.
-        mentions: For each sentence the entities that it mentions.
-        titled: For each entity the passages whose title it is, ascending.
-        titles: For each passage the entities of its title.
-        owners: (s,) row of each sentence's passage, ascending.
         present: (n,) which passages there are, though lists have others; None for all.
     """
 
-    keys: Keys
-    is_phrase: Mask
-    degrees: Int32
-    passages: Lists
+    keys: Keys  # e entity keys, ascending
+    is_phrase: Mask  # (e,) whether an entity is known only as a noun phrase
+    degrees: Int32  # (e,) number of passages that mention an entity
+    passages: Lists  # for each entity the passages that mention it, ascending
     mentioned: Lists
-    mentions: Lists
-    titled: Lists
-    titles: Lists
-    owners: Int32
+    mentions: Lists  # for each sentence the entities that it mentions
+    titled: Lists  # for each entity the passages whose title it is, ascending
+    titles: Lists  # for each passage the entities of its title
+    owners: Int32  # (s,) row of each sentence's passage, ascending
     names: NameTrie
     display_names: DisplayNames
     present: Mask | None = None

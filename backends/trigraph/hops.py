@@ -95,23 +95,14 @@ LEAST = 0.05  # probability below which it has none
 
 
 class Hop(NamedTuple):
-    """A passage that a name leads to.
+    """A passage that a name leads to."""
 
-    Attributes:
-        passage: Its id.
-        probability: That it is evidence.
-        name: The name.
-        source: Id of the passage that has the name.
-        sentence: Row of the sentence that has it.
-        has_place: Whether the passage has a place among the first, whatever its score.
-    """
-
-    passage: str
-    probability: float
-    name: str
-    source: str
-    sentence: int
-    has_place: bool = False
+    passage: str  # its id
+    probability: float  # that it is evidence
+    name: str  # the name
+    source: str  # id of the passage that has the name
+    sentence: int  # row of the sentence that has it
+    has_place: bool = False  # whether the passage has a place among the first, whatever its score
 
 
 def second_hops(

@@ -68,18 +68,14 @@ class NormalisedCorpus:
     """The normalised names and sentences of one version of a corpus.
 
     Attributes:
-        words: The vocabulary of the sentences.
         sentences: s tokenised sentences; none where names in running text are not linked.
-        surfaces: The key of each named-entity surface.
-        phrases: The key of each noun phrase; empty where they are no entities.
-        titles: The keys of each passage's title.
     """
 
-    words: Words
+    words: Words  # the vocabulary of the sentences
     sentences: SentenceWords
-    surfaces: Strings
-    phrases: Strings
-    titles: Sequence[tuple[str, ...]]
+    surfaces: Strings  # the key of each named-entity surface
+    phrases: Strings  # the key of each noun phrase; empty where they are no entities
+    titles: Sequence[tuple[str, ...]]  # the keys of each passage's title
 
 
 def normalise(
@@ -114,19 +110,12 @@ def says_enough(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NameWords:
-    """The tokenised names of e entities.
+    """The tokenised names of e entities."""
 
-    Attributes:
-        words: (m,) int32 word numbers, name after name.
-        lengths: (e,) int32 number of words of each name.
-        informative: (e,) whether to look for a name at all; see `is_informative`.
-        linked: (e,) whether a name is linked in running text; see `says_enough`.
-    """
-
-    words: Int32
-    lengths: Int32
-    informative: Mask
-    linked: Mask
+    words: Int32  # (m,) int32 word numbers, name after name
+    lengths: Int32  # (e,) int32 number of words of each name
+    informative: Mask  # (e,) whether to look for a name at all; see `is_informative`
+    linked: Mask  # (e,) whether a name is linked in running text; see `says_enough`
 
     @classmethod
     def of(cls, keys: Iterable[str], words: Words) -> "NameWords":

@@ -30,39 +30,26 @@ class Sentences:
     """The sentences of some passages; entities and sentences are numbers of the corpus.
 
     Attributes:
-        rows: (s,) the sentences, in the order of passages.
-        passage: (s,) the passage of each.
-        sentence: (x,) for each mention the position of its sentence, ascending.
-        entity: (x,) what is mentioned; each pair occurs once.
         similarity: From positions to the similarity of these sentences to the question.
     """
 
-    rows: Int64
-    passage: Int64
-    sentence: Int64
-    entity: Int64
+    rows: Int64  # (s,) the sentences, in the order of passages
+    passage: Int64  # (s,) the passage of each
+    sentence: Int64  # (x,) for each mention the position of its sentence, ascending
+    entity: Int64  # (x,) what is mentioned; each pair occurs once
     similarity: Callable[[Int64], Float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """What c passages mention.
+    """What c passages mention."""
 
-    Attributes:
-        passages: (c,) numbers of the passages, in the order of their ids.
-        passage: (x,) position of the passage of each mention.
-        entity: (x,) what it mentions; each pair occurs once.
-        count: (x,) in how many sentences it does, and once more in its title.
-        title_passage: (t,) position of a passage, for each entity that is a title.
-        title_entity: (t,) the entity.
-    """
-
-    passages: Int64
-    passage: Int64
-    entity: Int64
-    count: Float64
-    title_passage: Int64
-    title_entity: Int64
+    passages: Int64  # (c,) numbers of the passages, in the order of their ids
+    passage: Int64  # (x,) position of the passage of each mention
+    entity: Int64  # (x,) what it mentions; each pair occurs once
+    count: Float64  # (x,) in how many sentences it does, and once more in its title
+    title_passage: Int64  # (t,) position of a passage, for each entity that is a title
+    title_entity: Int64  # (t,) the entity
 
     def with_others(self, others: "Edges", order: Int64) -> "Edges":
         """The edges of these and of other passages, in an order (c,) of both by their ids."""

@@ -26,14 +26,13 @@ class Seed:
     """An entity that the question names.
 
     Attributes:
-        value: In (0, 1], the value that bridging starts with.
-        origin: "name" for a tagged mention with the same key, "nearest" for a tagged mention with
-            a similar vector, "vocabulary" for words found in the vocabulary, "phrase" for a noun
+        origin: "name" for a tagged mention with the same key, "nearest" for a tagged mention with a
+            similar vector, "vocabulary" for words found in the vocabulary, "phrase" for a noun
             phrase.
     """
 
     entity: int
-    value: float
+    value: float  # in (0, 1], the value that bridging starts with
     mention: str
     origin: str
 

@@ -45,16 +45,13 @@ class StanzaFiles:
     """The content of a Stanza checkpoint and of its file of word vectors.
 
     Attributes:
-        content: The checkpoint without the tensors of `content["params"]["model"]`.
         tensors: These tensors, by Stanza's names, and the vectors (n, d) as `VECTORS`.
-        words: The word of each vector, Stanza's reserved entries first.
-        lower: Whether the words are lower-cased.
     """
 
-    content: dict[str, Any]
+    content: dict[str, Any]  # the checkpoint without the tensors of `content["params"]["model"]`
     tensors: dict[str, NDArray[Any]]
-    words: list[str]
-    lower: bool
+    words: list[str]  # the word of each vector, Stanza's reserved entries first
+    lower: bool  # whether the words are lower-cased
 
     def write(self, path: Path) -> None:
         """Write everything as one safetensors file."""

@@ -64,21 +64,16 @@ class GeneratedAnswer:
     """An answer, complete once all its pieces have arrived.
 
     Attributes:
-        generator: Name of the model, or "extractive".
-        note: Why the answer may not be what one expects, or "".
-        citable: How many passages it may cite, the first ones.
-        finish_reason: As in OpenAI's protocol: stop, length, …
         usage: Counts of tokens, as the endpoint reports them.
-        error: Why it broke off, or "".
     """
 
-    generator: str = EXTRACTIVE
-    note: str = ""
-    citable: int = 0
+    generator: str = EXTRACTIVE  # name of the model, or "extractive"
+    note: str = ""  # why the answer may not be what one expects, or ""
+    citable: int = 0  # how many passages it may cite, the first ones
     pieces: list[str] = field(default_factory=list)
-    finish_reason: str = "stop"
+    finish_reason: str = "stop"  # as in OpenAI's protocol: stop, length, …
     usage: dict[str, int] = field(default_factory=dict)
-    error: str = ""
+    error: str = ""  # why it broke off, or ""
     quotes: Sequence[Quote] = ()
     answered: Answered | None = None
 
@@ -139,23 +134,20 @@ class AnswerParams:
     """A question to answer, with its passages, best first, and earlier turns, oldest first.
 
     Attributes:
-        system: The client's own instructions to a language model.
-        options: Sampling options, by OpenAI's names.
         abstain_below: Below this answerability, the reply is that there is probably no answer.
         texts: What a language model is shown of the first passages; None for whole texts.
-        searched: As in `Reply`: by its words, if there is one, sentences are quoted.
     """
 
     question: str
     passages: Sequence[Passage]
     collection: str = ""
-    system: Sequence[str] = ()
+    system: Sequence[str] = ()  # the client's own instructions to a language model
     history: Sequence[Message] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # sampling options, by OpenAI's names
     answerability: float | None = None
     abstain_below: float = 0.0
     texts: Sequence[str] | None = None
-    searched: str = ""
+    searched: str = ""  # as in `Reply`: by its words, if there is one, sentences are quoted
 
 
 class AnswerGenerator:

@@ -40,16 +40,14 @@ class ArmError(ServiceError):
     """A failed call; the message is for clients, and names neither address nor secret.
 
     Attributes:
-        outcome: A word for metrics.
-        retry: Whether another attempt is safe and may help.
         charged: Whether the call probably has to be paid for.
         fault: Whether the arm is at fault, rather than the question.
         wait: Seconds after which the arm wants to be asked again; None if it does not say.
     """
 
     reason: str
-    outcome: str = field(default="failed", kw_only=True)
-    retry: bool = field(default=False, kw_only=True)
+    outcome: str = field(default="failed", kw_only=True)  # a word for metrics
+    retry: bool = field(default=False, kw_only=True)  # whether another attempt is safe and may help
     charged: bool = field(default=True, kw_only=True)
     fault: bool = field(default=True, kw_only=True)
     wait: float | None = field(default=None, kw_only=True)
@@ -167,26 +165,17 @@ class Breaker:
 
 @dataclass(slots=True)
 class ArmCall:
-    """The outcome of an arm for one question.
-
-    Attributes:
-        state: State of its breaker afterwards.
-        reason: Why it gave nothing, for clients; "" if it answered.
-        outcome: A word for metrics: ok, open, budget, timeout and so on.
-        note: What it had to do without, or "".
-        calls: How many calls were made that have to be paid for.
-        seconds: How long the calls took, with pauses between them.
-    """
+    """The outcome of an arm for one question."""
 
     name: str
     kind: str
-    state: BreakerState
+    state: BreakerState  # state of its breaker afterwards
     hits: tuple[RemoteHit, ...] = ()
-    reason: str = ""
-    outcome: str = "ok"
-    note: str = ""
-    calls: int = 0
-    seconds: float = 0.0
+    reason: str = ""  # why it gave nothing, for clients; "" if it answered
+    outcome: str = "ok"  # a word for metrics: ok, open, budget, timeout and so on
+    note: str = ""  # what it had to do without, or ""
+    calls: int = 0  # how many calls were made that have to be paid for
+    seconds: float = 0.0  # how long the calls took, with pauses between them
     spent: float = 0.0
 
 

@@ -149,13 +149,12 @@ class _Query:
     """A question in progress, with its limits.
 
     Attributes:
-        seconds: Time that the answer may take from `started`, in `monotonic` seconds.
         limits: What may still be spent, by the name of the limit.
     """
 
     params: SearchParams
     item: QueuedQuestion
-    seconds: float
+    seconds: float  # time that the answer may take from `started`, in `monotonic` seconds
     budget: Budget | None
     version: int
     started: float = field(default_factory=monotonic)

@@ -64,19 +64,15 @@ class Key:
     A secret has 256 random bits, so it cannot be guessed and one round of SHA-256 is enough.
 
     Attributes:
-        name: Name for logs and rate limits.
-        digest: SHA-256 as 64 hexadecimal digits.
-        collections: The collections that it may see; empty for all.
-        filter: JSON of a metadata filter on all that it reads, or "".
         max_cost_per_day: Most that its calls of remote arms may cost in a day; None if its line
             does not say.
     """
 
-    name: str
+    name: str  # name for logs and rate limits
     scopes: frozenset[Scope]
-    digest: str
-    collections: tuple[str, ...] = ()
-    filter: str = ""
+    digest: str  # SHA-256 as 64 hexadecimal digits
+    collections: tuple[str, ...] = ()  # the collections that it may see; empty for all
+    filter: str = ""  # JSON of a metadata filter on all that it reads, or ""
     max_cost_per_day: float | None = None
 
     def __str__(self) -> str:

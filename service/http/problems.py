@@ -90,15 +90,13 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
     """A reply that is an error.
 
     Attributes:
-        slug: The kind of error in a word or two, part of its type.
-        detail: What is wrong and what to do, in one or two sentences.
         retry_after: Seconds after which a retry makes sense.
         errors: Each fault's path in the request (`at`) and what is wrong there (`says`).
     """
 
     status: int
-    slug: str
-    detail: str
+    slug: str  # the kind of error in a word or two, part of its type
+    detail: str  # what is wrong and what to do, in one or two sentences
     retry_after: float | None = field(default=None, kw_only=True)
     headers: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     errors: Sequence[Mapping[str, str]] = field(default=(), kw_only=True)

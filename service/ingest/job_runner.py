@@ -49,17 +49,11 @@ _TRANSIENT = (OSError, MemoryError, BackendError, FeaturizerError, pa.ArrowExcep
 
 @dataclass(slots=True)
 class _Pauses:
-    """The pauses of a job since its last commit; times are `monotonic` seconds.
+    """The pauses of a job since its last commit; times are `monotonic` seconds."""
 
-    Attributes:
-        start: When it was first put back.
-        end: When it is tried again.
-        length: Seconds of the last pause.
-    """
-
-    start: float = inf
-    end: float = 0.0
-    length: float = 0.0
+    start: float = inf  # when it was first put back
+    end: float = 0.0  # when it is tried again
+    length: float = 0.0  # seconds of the last pause
     reason: str = ""
 
     def put_back(self, reason: str) -> None:

@@ -56,17 +56,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job and its progress, as `JobValue` describes it; times are seconds since 1970.
-
-    Attributes:
-        passages: How many passages its documents were cut into.
-        attempts: How often it was begun since its last commit.
-    """
+    """A job and its progress, as `JobValue` describes it; times are seconds since 1970."""
 
     id: str
     collection: str
     documents: Count
-    passages: Count
+    passages: Count  # how many passages its documents were cut into
     created: FiniteFloat
     state: State = State.QUEUED
     done: Count = 0
@@ -77,7 +72,7 @@ class Job:
     started: FiniteFloat | None = None
     finished: FiniteFloat | None = None
     index_version: int | None = None
-    attempts: Count = 0
+    attempts: Count = 0  # how often it was begun since its last commit
     waits_for: str = ""
     error: str = ""
 
