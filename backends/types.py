@@ -71,22 +71,18 @@ class AnalysedSentence(Protocol):
     @property
     def text(self) -> str:
         """The sentence."""
-        ...
 
     @property
     def entities(self) -> tuple[str, ...]:
         """Surfaces of its named entities in order, repeats kept."""
-        ...
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """Its noun phrases, normalised, in order, repeats kept."""
-        ...
 
     @property
     def vector(self) -> Float32:
         """(d,) unit vector."""
-        ...
 
 
 class AnalysedPassage(Protocol):
@@ -95,12 +91,10 @@ class AnalysedPassage(Protocol):
     @property
     def vector(self) -> Float32:
         """(d,) unit vector of title and text together."""
-        ...
 
     @property
     def sentences(self) -> Sequence[AnalysedSentence]:
         """Sentences that mention an entity or a noun phrase, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -122,18 +116,15 @@ class PassageAnalyser(Protocol):
     @property
     def fingerprint(self) -> Mapping[str, str]:
         """What stored rows depend on (encoder, parser, their versions); pinned in the index."""
-        ...
 
     def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
         """One analysis per passage, in order, yielded when it is done.
 
         An analysis depends on its own passage alone, not on the batch.
         """
-        ...
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +271,6 @@ class TextScorer(Protocol):
 
     def score(self, question: str, texts: Sequence[str]) -> Float32:
         """(n,) how well each of n texts fits a question; higher is better."""
-        ...
 
 
 class Retriever(Protocol):
@@ -289,7 +279,6 @@ class Retriever(Protocol):
     @property
     def name(self) -> str:
         """Name of the arm: dense, lexical or graph."""
-        ...
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -301,7 +290,6 @@ class Retriever(Protocol):
             allowed: (n,) mask over the version's passages in id order. A passage that is not
                 allowed is neither returned nor used to find another.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,15 +337,12 @@ class Progress(Protocol):
 
     def start(self, total: int | None, label: str) -> None:
         """Begin a stage of `total` steps, or None if the number is unknown."""
-        ...
 
     def advance(self, steps: int) -> None:
         """Count more steps as done."""
-        ...
 
     def close(self) -> None:
         """End the stage, finished or not."""
-        ...
 
 
 class Silent:

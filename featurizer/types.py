@@ -80,12 +80,10 @@ class TitledText(Protocol):
     @property
     def title(self) -> str:
         """The title, which may be empty."""
-        ...
 
     @property
     def text(self) -> str:
         """The text, which is never empty."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,10 @@ class Models(Protocol):
     @property
     def analyser(self) -> Analyser:
         """Parses and encodes."""
-        ...
 
     @property
     def router(self) -> "RoutingModel":
         """Decides the route of a question."""
-        ...
 
 
 class Batch:

@@ -70,7 +70,6 @@ class RemoteAsker(Protocol):
 
     def ask(self, questions: Sequence[ArmQuestion], save: Save) -> None:
         """Ask all questions within each arm's limits, and save each answer as it arrives."""
-        ...
 
 
 OpenArms = Callable[[Path], AbstractContextManager[RemoteAsker]]

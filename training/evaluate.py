@@ -28,7 +28,6 @@ class Endpoint(Protocol):
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         """One reply to each question, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

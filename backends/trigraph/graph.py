@@ -94,12 +94,10 @@ class Vocabulary(Protocol):
     @property
     def keys(self) -> Keys:
         """The keys of e entities."""
-        ...
 
     @property
     def names(self) -> NameTrie:
         """Finds those that count wherever they occur word for word."""
-        ...
 
 
 class DisplayNames:

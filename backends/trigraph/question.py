@@ -75,93 +75,73 @@ class PassageSource(Protocol):
     @property
     def scale(self) -> "Scale":
         """How close passages are to the question; `text_hits` sets it."""
-        ...
 
     def text_hits(self, most: int) -> Int64:
         """The passages with the best similarity and with the best BM25, so many of each."""
-        ...
 
     def mentioning(self, entities: Int64, most: int) -> Int64:
         """Of the passages that mention some entities, those closest to the question."""
-        ...
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
         """Passages that mention what was reached, and that mention or are titled by first names.
 
         At most so many are taken of each of the three, those closest to the question.
         """
-        ...
 
     def degree(self, entities: Int64) -> Int64:
         """(a,) how many passages mention each entity."""
-        ...
 
     def title_counts(self, entities: Int64) -> Int64:
         """(a,) how many passages have each entity as their title."""
-        ...
 
     def sentences(self, passages: Int64) -> Sentences:
         """The sentences of some passages."""
-        ...
 
     def edges(self, passages: Int64) -> Edges:
         """What some passages mention."""
-        ...
 
     def by_id(self, passages: Int64) -> Int64:
         """(c,) positions of some passages in the order of their ids."""
-        ...
 
     def consecutive(self, passages: Int64) -> Int64:
         """(j, 2) positions of the passages that are consecutive chunks of one document."""
-        ...
 
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
         """(c,) similarity and BM25 of some passages."""
-        ...
 
     # What second hops need
 
     def entity(self, key: str) -> int | None:
         """The entity with a key; None if there is none."""
-        ...
 
     def key(self, entity: int) -> str:
         """The key of an entity."""
-        ...
 
     def named(self, entities: Int64, rare: int) -> tuple[Int64, Int64, Mask]:
         """Passages titled by each of some entities, and the first of those that mention rare ones.
 
         Returns (p,) position of the entity, the passage, and whether the entity is its title.
         """
-        ...
 
     def documents(self, passages: Int64) -> list[str]:
         """Documents of passages."""
-        ...
 
     def texts(self, passages: Int64) -> list[str]:
         """Texts of passages."""
-        ...
 
     # What explanations say
 
     def ids(self, passages: Int64) -> list[str]:
         """Ids of passages."""
-        ...
 
     def numbers(self, ids: Sequence[str]) -> Int64:
         """Numbers of passages, in the given order; unknown ids are left out."""
-        ...
 
     def name(self, entity: int) -> str:
         """The name of an entity, as it is displayed."""
-        ...
 
     def statements(self, sentences: Int64) -> list[tuple[str, str]]:
         """The id of the passage of each of some sentences, and its text."""
-        ...
 
 
 def union(*several: Int64) -> Int64:
