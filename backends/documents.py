@@ -57,14 +57,10 @@ _CHUNK_ID = re.compile(r"#[0-9]{4,}\Z")
 
 @dataclass(frozen=True, slots=True)
 class HeadedDocument(Passage):
-    """A document whose headings are known.
-
-    Attributes:
-        has_pages: Whether each section under a heading of the highest level is a passage.
-    """
+    """A document whose headings are known."""
 
     blocks: Sequence[Block] = ()  # its headings, its tables, and the text between them
-    has_pages: bool = False
+    has_pages: bool = False  # whether a passage is what stands under a heading of the highest level
 
 
 def parse_record(record: object) -> Passage:

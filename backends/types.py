@@ -37,22 +37,17 @@ class Passage:
     """One unit of retrieval: a short document, or one chunk of a longer one.
 
     Attributes:
-        id: Unique in an index.
-        title: May be empty.
-        text: Never empty.
         metadata: Flat JSON values, or lists of them, to filter by.
-        document: The document this is a chunk of; equal to `id` for an unchunked document.
-        chunk: 0-based position within the document.
-        statements: What was extracted from the text beforehand; in the graph they take the place
-            of its sentences. Clue-RAG's knowledge units are sentences, EA-GraphRAG's facts triples.
+        statements: What was extracted from the text beforehand; in the graph they take the place of
+            its sentences. Clue-RAG's knowledge units are sentences, EA-GraphRAG's facts triples.
     """
 
-    id: str
-    title: str
-    text: str
+    id: str  # unique in an index
+    title: str  # may be empty
+    text: str  # never empty
     metadata: Metadata = field(default_factory=dict)
-    document: str = ""
-    chunk: int = 0
+    document: str = ""  # the document this is a chunk of; equal to `id` for an unchunked document
+    chunk: int = 0  # 0-based position within the document
     statements: tuple[Statement, ...] = ()
 
     def __post_init__(self) -> None:
@@ -129,15 +124,11 @@ class PassageAnalyser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A span of a question that may name an entity of the graph.
-
-    Attributes:
-        vector: (d,) float32 unit vector; None when it was not encoded (an exact match needs none).
-    """
+    """A span of a question that may name an entity of the graph."""
 
     text: str  # as written; for a noun phrase its normalised form
     kind: str  # "entity" for a named entity of the tagger, "phrase" for a noun phrase
-    vector: Float32 | None = None
+    vector: Float32 | None = None  # (d,) float32 unit vector; None where it was not encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +150,12 @@ class Source(NamedTuple):
 
 
 class RankedHit(NamedTuple):
-    """One retrieved passage. A tuple, since hundreds are made for each question.
-
-    Attributes:
-        sources: In a fused ranking, the lists that held the passage, by name of the arm.
-    """
+    """One retrieved passage. A tuple, since hundreds are made for each question."""
 
     id: str
     score: float  # higher is better; comparable within one ranking only
     rank: int  # 1-based
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Source, ...] = ()  # in a fused ranking, the lists that had it, by arm
 
 
 class RowHits(Sequence[RankedHit]):
@@ -235,16 +222,12 @@ class RowHits(Sequence[RankedHit]):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The answer of one retriever to one query.
-
-    Attributes:
-        degraded: Why this is not what was asked for (e.g. no seed entity: dense instead), or "".
-    """
+    """The answer of one retriever to one query."""
 
     retriever: str
     hits: Sequence[RankedHit]  # best first; ties in score are broken by id
     candidates: int = 0  # how many passages the arm could have returned (after filters)
-    degraded: str = ""
+    degraded: str = ""  # why this is not what was asked for, or ""
 
     def ids(self, most: int | None = None) -> list[str]:
         """Ids of the hits, or of the first ones, in order."""

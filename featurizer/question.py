@@ -56,15 +56,11 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One number that describes a question.
-
-    Attributes:
-        value: Computes the number from a question's view; finite for any question.
-    """
+    """One number that describes a question."""
 
     name: str  # in snake case; never reused for another feature
     doc: str  # its meaning in one sentence, with its value when there is nothing to divide by
-    value: Callable[[View], float]
+    value: Callable[[View], float]  # finite for any question
     group: str  # the group that it is listed in
     version: int = 1  # raised when the value changes for any question
 

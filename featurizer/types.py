@@ -51,18 +51,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """The spaCy analysis of one text, in the text's order.
-
-    Attributes:
-        token_sentences: Token range (start, end) of each sentence that has a token.
-    """
+    """The spaCy analysis of one text, in the text's order."""
 
     text: str
     sentences: tuple[Span, ...]  # character spans without surrounding whitespace
     entities: tuple[EntityMention, ...]  # named entities without ordinals and cardinals
     phrases: tuple[NounPhrase, ...]
     tokens: tuple[Token, ...] = ()  # tokens without whitespace; empty unless they were requested
-    token_sentences: tuple[Span, ...] = ()
+    token_sentences: tuple[Span, ...] = ()  # token ranges of those that have a token
 
 
 def finished(steps: Steps[T]) -> T:
@@ -98,14 +94,10 @@ class SentenceAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class PassageAnalysis:
-    """The analysis of a passage that the index stores.
-
-    Attributes:
-        sentences: Sentences that mention an entity or a noun phrase, in order.
-    """
+    """The analysis of a passage that the index stores."""
 
     vector: Float32  # (d,) float32, unit length, of title and text together
-    sentences: tuple[SentenceAnalysis, ...]
+    sentences: tuple[SentenceAnalysis, ...]  # those with an entity or a noun phrase, in order
 
 
 @dataclass(frozen=True, slots=True)

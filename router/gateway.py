@@ -72,20 +72,14 @@ class BatchReplies:
 
 @dataclass(eq=False)
 class Gateway:
-    """Answers batches of questions by a named route or by the one that the router chooses.
-
-    Attributes:
-        relevance_model: Makes probabilities of scores; None where none was fitted to these scores.
-        duplicates: What becomes of near-duplicates where `Ask.duplicates` does not say.
-        route: The route where `Ask.route` is `Route.AUTO`; that too lets the router choose.
-    """
+    """Answers batches of questions by a named route or by the one that the router chooses."""
 
     arms: "Snapshot"  # the version to search
     models: Models  # the analyser and the router. None is loaded for a route that needs none.
     fusion: FusionSettings
-    relevance_model: RelevanceModel | None = None
-    duplicates: str = wording.KEEP
-    route: Route = Route.AUTO
+    relevance_model: RelevanceModel | None = None  # None if none was fitted to these scores
+    duplicates: str = wording.KEEP  # where `Ask.duplicates` does not say
+    route: Route = Route.AUTO  # where `Ask.route` is `Route.AUTO`; that too lets the router choose
 
     def search(self, questions: Sequence[str], ask: Ask) -> list[Reply]:
         """Answer questions of at least a word, in order.
@@ -199,16 +193,12 @@ class Gateway:
 
 @dataclass(eq=False)
 class _Pipeline:
-    """The way of one batch through the stages: decide, rank or take steps, order, judge.
-
-    Attributes:
-        questions: The questions as they came; the batch has the question in each of them.
-    """
+    """The way of one batch through the stages: decide, rank or take steps, order, judge."""
 
     gateway: Gateway
     batch: Batch
     ask: Ask  # what is wanted; the gateway's defaults are filled in
-    questions: Sequence[str]
+    questions: Sequence[str]  # as they came
     start: float = 0.0  # when the request came, in `perf_counter` seconds
 
     @cached_property

@@ -47,15 +47,11 @@ _NESTED = re.compile(rf"\b{_DESCRIBED}(?: \w+)? {_DESCRIBED}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How scores become routes; the notebook of thresholds writes it, a person reviews it.
-
-    Attributes:
-        router: Name and version of the router whose scores it is for, "name/v1"; "" if not known.
-    """
+    """How scores become routes; the notebook of thresholds writes it, a person reviews it."""
 
     thresholds: Thresholds
     simple: Route = Route.DENSE
-    router: str = ""
+    router: str = ""  # name and version of the router whose scores it is for, or ""
 
     def __post_init__(self) -> None:
         routes(self.simple)

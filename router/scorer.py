@@ -187,9 +187,6 @@ class Scorer:
     """One or more networks whose mean logit is calibrated.
 
     Every question is scored by itself, so its score has the same bits alone and in a batch.
-
-    Attributes:
-        familiarity: Tells which questions are like those of training; None if all count as such.
     """
 
     names: tuple[str, ...]  # the d features that the networks use, in order
@@ -199,7 +196,7 @@ class Scorer:
     members: tuple[AttentionMlp, ...]  # the networks, at least one
     temperature: float = 1.0  # divides the mean logit; above 0
     bias: float = 0.0  # added after that
-    familiarity: Familiarity | None = None
+    familiarity: Familiarity | None = None  # None if all questions count as familiar
 
     def inputs(self, features: Float64) -> Float64:
         """z-scores (n, d) of features (n, width); a `FeatureError` if they do not fit."""

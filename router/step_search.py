@@ -32,35 +32,24 @@ class StepSettings:
     """How questions are taken apart; benchmarks/README.md has figures of other numbers.
 
     Attributes:
-        levels: How many levels of nested phrases are resolved, innermost first.
-        passages: How many of a search's first passages candidates are taken from.
         sentences: How many sentences of each such passage, those nearest to what was searched for,
             give candidates.
-        candidates: Most candidates for each phrase.
-        searches: Most searches for one question, besides that for the whole question.
-        encoded: How many of a phrase's candidates, the surest, are encoded; at least 1.
-        depth: Hits of each list in these searches.
-        title: Confidence factor of a name from a title; names in sentences have 1.
-        least: Only surer names are put into the question, if a phrase has any.
-        joint_weight: Weight of the score for the question with all names in place.
         weight: Weight of the best score, by the text arms, for the question with one name in place.
-        phrase_weight: Weight of the best score, by the text arms, for a phrase by itself.
-        open_weight: Weight of the score for an open question with names appended to it.
     """
 
-    levels: int = 2
-    passages: int = 2
+    levels: int = 2  # how many levels of nested phrases are resolved, innermost first
+    passages: int = 2  # how many of a search's first passages candidates are taken from
     sentences: int = 2
-    candidates: int = 8
-    searches: int = 10
-    encoded: int = 3
-    depth: int = 20
-    title: float = 0.8
-    least: float = 0.3
-    joint_weight: float = 0.8
+    candidates: int = 8  # most candidates for each phrase
+    searches: int = 10  # most searches for one question, besides that for the whole question
+    encoded: int = 3  # how many of a phrase's candidates, the surest, are encoded; at least 1
+    depth: int = 20  # hits of each list in these searches
+    title: float = 0.8  # confidence factor of a name from a title; names in sentences have 1
+    least: float = 0.3  # only surer names are put into the question, if a phrase has any
+    joint_weight: float = 0.8  # weight of the score for the question with all names in place
     weight: float = 0.8
-    phrase_weight: float = 0.1
-    open_weight: float = 0.2
+    phrase_weight: float = 0.1  # weight of the best score, by the text arms, for a phrase by itself
+    open_weight: float = 0.2  # weight of the score for an open question with names appended to it
 
 
 STEPS = StepSettings()

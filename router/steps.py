@@ -40,16 +40,12 @@ LIKELY = 0.2  # hops with this probability or more are named in the reply
 
 @dataclass(frozen=True, slots=True)
 class StepsResult:
-    """The answer to one question.
-
-    Attributes:
-        hops: Id of a passage that a name leads to -> probability that it is evidence.
-    """
+    """The answer to one question."""
 
     ranking: Ranking  # the ranking; the inner route's own if there was nothing to take apart
     chain: tuple[ChainStep, ...] = ()  # the phrases with their candidates, innermost first
     searches: int = 0  # searches made besides that for the whole question
-    hops: Mapping[str, float] = field(default_factory=dict)
+    hops: Mapping[str, float] = field(default_factory=dict)  # passage id -> how probable it is
 
 
 Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
@@ -61,15 +57,7 @@ Results = Mapping[SubQuestion, InnerResult]
 
 @dataclass(slots=True)
 class _PlanState:
-    """The state of one question while its plan is carried out.
-
-    Attributes:
-        searches: Sub-questions that were to be searched for; a dict keeps their order.
-        names: The names that each sub-question contains, and whose phrase they replace.
-        pending: Phrases whose candidates were not taken from their searches yet.
-        candidates: Phrases with their candidates.
-        chain: What the reply says of each phrase.
-    """
+    """The state of one question while its plan is carried out."""
 
     question: str
     plan: Plan

@@ -147,15 +147,13 @@ class Thresholds:
     """The scores at which the route changes.
 
     Attributes:
-        low: τ_L; scores up to it take the simple route.
-        high: τ_H; scores from it upwards take the graph route. 0 <= low <= high <= 1.
         steps: A question with a plan goes in steps if the first passages are about a smaller share
-            of what it needs than this (`evidence.share_at_hand`); 0 is never, 1 always.
-            A surely simple question gets no plan (`wye.router.policy.may_take_steps`).
+            of what it needs than this (`evidence.share_at_hand`); 0 is never, 1 always. A surely
+            simple question gets no plan (`wye.router.policy.may_take_steps`).
     """
 
-    low: float
-    high: float
+    low: float  # τ_L; scores up to it take the simple route
+    high: float  # τ_H; scores from it upwards take the graph route. 0 <= low <= high <= 1.
     steps: float = 0.0
 
     def __post_init__(self) -> None:
@@ -170,17 +168,12 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class ArmResults:
-    """One question with the results of the arms.
-
-    Attributes:
-        rankings: The ranking of each arm that was searched.
-        coverage: How the first passages of the text arms cover it; empty if not computed.
-    """
+    """One question with the results of the arms."""
 
     query: Query  # the analysed question
     seeds: "tuple[SeedStats, ...]" = ()  # where the graph's walk starts
-    rankings: Mapping[Route, Ranking] = field(default_factory=dict)
-    coverage: Coverage = field(default_factory=Coverage)
+    rankings: Mapping[Route, Ranking] = field(default_factory=dict)  # of each arm that was searched
+    coverage: Coverage = field(default_factory=Coverage)  # by the text arms' first passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,31 +213,25 @@ class Decision:
     """Which route a question takes, and why.
 
     Attributes:
-        route: The route.
-        score: s, from 0 to 1; None if nothing was scored.
-        logit: Calibrated logit, s = 1 / (1 + exp(-logit)); None if nothing was scored.
         thresholds: Thresholds that the score was compared with; None if nothing was scored.
-        reason: "score", "plan: …", "forced", "unfamiliar: …" or "degraded: …".
-        model: Name and version of the router, "name/v1"; "" if nothing was scored.
         contributions: The baseline, then features by descending weight; they add up to the logit.
             Empty without `Ask.explain`.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
             features use them; empty without `explain`.
         simple: The route of scores up to the low threshold; None if nothing was scored.
-        summary: The reason in a sentence or two; empty without `explain`.
         plan: Its phrases, to be resolved step by step; empty without `explain`.
         planned: Whether the question goes in steps if it has a plan; see `Thresholds.steps`.
     """
 
-    route: Route
-    score: float | None
-    logit: float | None
+    route: Route  # the route
+    score: float | None  # s, from 0 to 1; None if nothing was scored
+    logit: float | None  # calibrated logit, s = 1 / (1 + exp(-logit)); None if nothing was scored
     thresholds: Thresholds | None
-    reason: str
-    model: str = ""
+    reason: str  # "score", "plan: …", "forced", "unfamiliar: …" or "degraded: …"
+    model: str = ""  # name and version of the router, "name/v1"; "" if nothing was scored
     contributions: tuple[Contribution, ...] = ()
     trees: tuple[str, ...] = ()
     simple: Route | None = None
-    summary: str = ""
+    summary: str = ""  # the reason in a sentence or two; empty without `explain`
     plan: Plan = field(default_factory=Plan)
     planned: bool = False

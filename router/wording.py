@@ -67,15 +67,11 @@ MOST_PASSAGES = 3  # a code in more passages than this is a subject, not the nam
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What the wording of a question says about the order of passages; false if nothing.
-
-    Attributes:
-        described: Name -> terms of its description, as in "the painter Adrian Falk".
-    """
+    """What the wording of a question says about the order of passages; false if nothing."""
 
     codes: Sequence[Code] = ()  # the codes and days that it names
     newest: bool = False  # whether it asks for the latest of several versions
-    described: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    described: Mapping[str, frozenset[str]] = field(default_factory=dict)  # name -> its terms
 
     def __bool__(self) -> bool:
         return bool(self.codes or self.newest or self.described)

@@ -40,11 +40,7 @@ _NEWEST = 0.3
 
 @dataclass(eq=False, slots=True)
 class Entry(Generic[Item]):
-    """An item in the queue; times are `monotonic` seconds.
-
-    Attributes:
-        finish: Set if it was returned as `Later`, and so is `cost`, its batch's in `_recent`.
-    """
+    """An item in the queue; times are `monotonic` seconds."""
 
     item: Item
     deadline: float  # when the result is no longer of use

@@ -72,19 +72,14 @@ Question = Entry[QueuedQuestion]  # a question in the queue
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The answer to one question.
-
-    Attributes:
-        passages: Id -> passage, of every hit; with `explain`, also of each arm's first k.
-        seconds: Seconds by stage, waiting first. Questions of a batch share its time equally.
-    """
+    """The answer to one question."""
 
     params: SearchParams  # its parameters; `params.route` is the requested route
     entry: Question  # its time in the queue and the size of its batch
     reply: Reply  # the gateway's reply
-    passages: Mapping[str, Passage]
+    passages: Mapping[str, Passage]  # of every hit; with `explain`, also of each arm's first k
     fallback: str  # why dense search answered instead of the requested route, or ""
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float]  # by stage, waiting first; shared equally by a batch
     total: float = 0.0  # seconds from queueing to the answer
     remote: RemoteOutcome | None = None  # what remote arms did; None if the request wants none
 

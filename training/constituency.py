@@ -71,30 +71,18 @@ STANZA: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a constituency model is trained, beside `STANZA`; `manifest.json` records both.
+    """How a constituency model is trained, beside `STANZA`; `manifest.json` records both."""
 
-    Attributes:
-        pipeline: spaCy pipeline whose tags the model is trained on.
-        encoder: Encoder whose input embeddings become the word vectors.
-        vector_size: Dimensions of the word vectors.
-        most_words: Longer sentences are left out of training.
-        batch: Trees per step.
-        epoch_trees: Trees per epoch.
-        warm_up: Steps until the learning rate is highest; then it falls linearly to 0.
-        average: Decay per step of the running mean of the weights; the mean is kept.
-        seed: Seed of data, initial weights and order.
-    """
-
-    pipeline: str = DEFAULT_PIPELINE
-    encoder: str = DEFAULT_ENCODER
-    vector_size: int = 128
-    most_words: int = 40
-    batch: int = 30
+    pipeline: str = DEFAULT_PIPELINE  # spaCy pipeline whose tags the model is trained on
+    encoder: str = DEFAULT_ENCODER  # encoder whose input embeddings become the word vectors
+    vector_size: int = 128  # dimensions of the word vectors
+    most_words: int = 40  # longer sentences are left out of training
+    batch: int = 30  # trees per step
     epochs: int = 18
-    epoch_trees: int = 6000
-    warm_up: int = 200
-    average: float = 0.995
-    seed: int = 7
+    epoch_trees: int = 6000  # trees per epoch
+    warm_up: int = 200  # steps until the learning rate is highest; then it falls linearly to 0
+    average: float = 0.995  # decay per step of the running mean of the weights; the mean is kept
+    seed: int = 7  # seed of data, initial weights and order
 
     def stanza_arguments(self, pretrain: str, save_dir: str) -> list[str]:
         """The recipe as arguments of Stanza's command line; Stanza may write to `save_dir`."""

@@ -20,33 +20,25 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a dataset.
-
-    Attributes:
-        row: Document -> texts that its relevant rows have, from `row`; of a table only those count.
-    """
+    """One question of a dataset."""
 
     id: str
     text: str
     answers: tuple[str, ...] = ()  # texts that count as its answer, from `answers` in its metadata
     group: str = ""  # the dataset it comes from, from `dataset` in its metadata
     hops: int = 0  # how many passages have to be joined to answer it, from `hops`; 0 if not said
-    row: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    row: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)  # by document
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The judged questions of one split.
-
-    Attributes:
-        without_gold: Ids of judged questions left out because no passage is relevant.
-    """
+    """The judged questions of one split."""
 
     name: str
     split: str  # train, dev, test, or the name of any other file of judgements
     questions: tuple[Question, ...]  # in file order; each has at least one relevant passage
     judgements: Judgements  # question id -> passage id -> relevance; above 0 is relevant
-    without_gold: tuple[str, ...] = ()
+    without_gold: tuple[str, ...] = ()  # judged, but nothing is relevant to these
 
 
 def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:

@@ -32,18 +32,13 @@ STEPS_CODE = 3  # the code of steps, beside those of the other routes in `wye.ro
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """The questions of several replays, concatenated.
-
-    Attributes:
-        deciding: Stages that the router always needs to decide; see `wye.router.evidence.stages`.
-        fusion: How fusion works; replayed steps keep the fusion they were replayed with.
-    """
+    """The questions of several replays, concatenated."""
 
     replays: tuple[Replay, ...]
     features: Float64  # (n, d) float64
-    deciding: tuple[str, ...] = ("parsing", "encoding")
+    deciding: tuple[str, ...] = ("parsing", "encoding")  # see `wye.router.evidence.stages`
     names: tuple[str, ...] = COLUMNS
-    fusion: FusionSettings = field(default_factory=FusionSettings)
+    fusion: FusionSettings = field(default_factory=FusionSettings)  # steps keep theirs
     _measures: dict[Route, Float64] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

@@ -113,17 +113,13 @@ def _without_answer(path: Path, splits: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A question with a gap where its name was.
-
-    Attributes:
-        attributes: Its other content terms that its relevant passages have; never empty.
-    """
+    """A question with a gap where its name was."""
 
     before: str
     after: str
     name: str
     others: frozenset[str]  # content terms of all its names
-    attributes: frozenset[str]
+    attributes: frozenset[str]  # its other terms that its passages have
 
     def __str__(self) -> str:
         return self.with_name("…")  # the same in every run, which the order of a set is not

@@ -40,13 +40,9 @@ CELLS = 4_000_000  # nodes times questions of a batch, which bounds an array to 
 
 @dataclass(frozen=True, slots=True)
 class SharedGraph:
-    """The graph that all questions share, without their own nodes.
+    """The graph that all questions share, without their own nodes."""
 
-    Attributes:
-        edges: (n + e, n + e) M, the weight of the edge from a column's node to a row's node.
-    """
-
-    edges: "sparse.csr_array"
+    edges: "sparse.csr_array"  # (n + e, n + e) M, from a column's node to a row's
     weight: Float64  # (n + e,) c, column sums of M
     passages: int  # number of allowed passages
     entities: int  # number of entities that these mention

@@ -51,23 +51,16 @@ _WINDOW_OF_STATEMENTS = 32  # passages whose statements are analysed together
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The result of an ingest; all changes it counts are committed.
-
-    Attributes:
-        updated: Number of passages that had changed; if only metadata had, they were not analysed
-            again.
-        repeated: Number of passages left out because their document occurred earlier in the ingest.
-        seconds: Wall time by stage: read (the source) and write; `Session.ingest` adds others.
-    """
+    """The result of an ingest; all changes it counts are committed."""
 
     added: int = 0  # number of passages with a new id
-    updated: int = 0
+    updated: int = 0  # number of passages that had changed, if only in metadata
     unchanged: int = 0  # number of passages that were stored already
     removed: int = 0  # number of stored chunks that their document no longer has
-    repeated: int = 0
+    repeated: int = 0  # number of passages whose document occurred earlier in the ingest
     interrupted: bool = False  # whether Ctrl-C ended it early; another run does the rest
     version: int = 0  # the index version after it
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)  # wall time by stage: read, write
 
 
 def ingest(

@@ -35,19 +35,17 @@ class Repair:
     """The damage of an index, and what a repair does or did about it.
 
     Attributes:
-        damage: Descriptions of the damage, a sentence each; if empty, nothing is done.
-        lost: Documents that are lost or differ from a damaged version, ascending; `half` included.
         unlocked: Why a report was made without the lock, so that what another process was just
             writing may look like damage; "" if it held the lock.
     """
 
-    damage: tuple[str, ...]
+    damage: tuple[str, ...]  # a sentence each; if empty, nothing is done
     version: int  # to continue from
     without: tuple[int, ...]  # its fragments that are left out, as a file of theirs is damaged
     newest: int  # the highest number that any version has or had
     passages: int  # after the repair
     half: tuple[str, ...]  # documents of which chunks are lost; their other chunks are deleted
-    lost: tuple[str, ...]
+    lost: tuple[str, ...]  # documents lost, or other than in a damaged version; with `half`
     is_all: bool  # whether `lost` is complete; if not, a damaged file hides what it held
     aside: tuple[str, ...]  # files that are set aside, by their names in the index
     folder: Path  # that they are moved to

@@ -46,15 +46,11 @@ Numbers = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """m lists of numbers, such as the entities that each sentence mentions, as two arrays.
-
-    Attributes:
-        late: Lists that go on with the items of these, and further ones; None if there are none.
-    """
+    """m lists of numbers, such as the entities that each sentence mentions, as two arrays."""
 
     starts: Int64  # (m + 1,) offsets: list i is at starts[i]:starts[i + 1]
     items: Numbers  # items of all lists, end to end
-    late: "Lists | None" = None
+    late: "Lists | None" = None  # lists that go on with the items of these, and further ones
 
     @classmethod
     def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "Lists":

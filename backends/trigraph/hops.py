@@ -37,29 +37,17 @@ _TIMED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HopModel:
-    """A logistic model of whether a named passage is evidence, and how far it is moved.
+    """A logistic model of whether a named passage is evidence, and how far it is moved."""
 
-    Attributes:
-        bias: Logit for the first passage, its nearest sentence and a name of its own.
-        rank: Weight of the number of passages before the one that has the name.
-        nearness: Weight of the sentence's cosine minus that of the nearest sentence.
-        linked: Weight of the share of the question's words, by idf, that the sentence has.
-        rarity: Weight of ln(number of passages that mention the name).
-        mention: Added where the passage only mentions the name.
-        words: Weight of the share that the named passage has and the one that names it lacks.
-        columns: Weight of the share of these words that label columns of the named row.
-        share: How far a passage is moved towards the best score, for a probability of 1.
-    """
-
-    bias: float
-    rank: float
-    nearness: float
-    linked: float
-    rarity: float
-    mention: float
-    words: float
-    columns: float = 0.0
-    share: float = 0.0
+    bias: float  # logit for the first passage, its nearest sentence and a name of its own
+    rank: float  # weight of the number of passages before the one that has the name
+    nearness: float  # weight of the sentence's cosine minus that of the nearest sentence
+    linked: float  # weight of the share of the question's words, by idf, that the sentence has
+    rarity: float  # weight of ln(number of passages that mention the name)
+    mention: float  # added where the passage only mentions the name
+    words: float  # weight of the share that the named passage has and the one that names it lacks
+    columns: float = 0.0  # weight of the share of these words that label columns of the named row
+    share: float = 0.0  # how far a passage is moved towards the best score, for a probability of 1
 
     @property
     def weights(self) -> list[float]:

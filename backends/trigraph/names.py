@@ -65,14 +65,10 @@ _KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
 
 @dataclass(frozen=True, slots=True)
 class NormalisedCorpus:
-    """The normalised names and sentences of one version of a corpus.
-
-    Attributes:
-        sentences: s tokenised sentences; none where names in running text are not linked.
-    """
+    """The normalised names and sentences of one version of a corpus."""
 
     words: Words  # the vocabulary of the sentences
-    sentences: SentenceWords
+    sentences: SentenceWords  # tokenised; none where names in text are not linked
     surfaces: Strings  # the key of each named-entity surface
     phrases: Strings  # the key of each noun phrase; empty where they are no entities
     titles: Sequence[tuple[str, ...]]  # the keys of each passage's title

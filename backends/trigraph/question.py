@@ -27,17 +27,13 @@ MOST_NAMING = 100
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """The sentences of some passages; entities and sentences are numbers of the corpus.
-
-    Attributes:
-        similarity: From positions to the similarity of these sentences to the question.
-    """
+    """The sentences of some passages; entities and sentences are numbers of the corpus."""
 
     rows: Int64  # (s,) the sentences, in the order of passages
     passage: Int64  # (s,) the passage of each
     sentence: Int64  # (x,) for each mention the position of its sentence, ascending
     entity: Int64  # (x,) what is mentioned; each pair occurs once
-    similarity: Callable[[Int64], Float32]
+    similarity: Callable[[Int64], Float32]  # to the question, from positions
 
 
 @dataclass(frozen=True, slots=True)

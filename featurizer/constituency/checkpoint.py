@@ -42,14 +42,10 @@ _FACTS = ("constituent_opens", "root_labels", "tags", "transitions", "unary_limi
 
 @dataclass(frozen=True, slots=True)
 class StanzaFiles:
-    """The content of a Stanza checkpoint and of its file of word vectors.
-
-    Attributes:
-        tensors: These tensors, by Stanza's names, and the vectors (n, d) as `VECTORS`.
-    """
+    """The content of a Stanza checkpoint and of its file of word vectors."""
 
     content: dict[str, Any]  # the checkpoint without the tensors of `content["params"]["model"]`
-    tensors: dict[str, NDArray[Any]]
+    tensors: dict[str, NDArray[Any]]  # by Stanza's names; the vectors (n, d) as `VECTORS`
     words: list[str]  # the word of each vector, Stanza's reserved entries first
     lower: bool  # whether the words are lower-cased
 

@@ -61,18 +61,14 @@ class Segment(Described):
 
 @dataclass(slots=True)
 class GeneratedAnswer:
-    """An answer, complete once all its pieces have arrived.
-
-    Attributes:
-        usage: Counts of tokens, as the endpoint reports them.
-    """
+    """An answer, complete once all its pieces have arrived."""
 
     generator: str = EXTRACTIVE  # name of the model, or "extractive"
     note: str = ""  # why the answer may not be what one expects, or ""
     citable: int = 0  # how many passages it may cite, the first ones
     pieces: list[str] = field(default_factory=list)
     finish_reason: str = "stop"  # as in OpenAI's protocol: stop, length, …
-    usage: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=dict)  # counts of tokens, by the endpoint
     error: str = ""  # why it broke off, or ""
     quotes: Sequence[Quote] = ()
     answered: Answered | None = None
@@ -131,12 +127,7 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerParams:
-    """A question to answer, with its passages, best first, and earlier turns, oldest first.
-
-    Attributes:
-        abstain_below: Below this answerability, the reply is that there is probably no answer.
-        texts: What a language model is shown of the first passages; None for whole texts.
-    """
+    """A question to answer, with its passages, best first, and earlier turns, oldest first."""
 
     question: str
     passages: Sequence[Passage]
@@ -145,8 +136,8 @@ class AnswerParams:
     history: Sequence[Message] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # sampling options, by OpenAI's names
     answerability: float | None = None
-    abstain_below: float = 0.0
-    texts: Sequence[str] | None = None
+    abstain_below: float = 0.0  # below this answerability, none is probably there
+    texts: Sequence[str] | None = None  # what a model is shown of the first; None for all
     searched: str = ""  # as in `Reply`: by its words, if there is one, sentences are quoted
 
 

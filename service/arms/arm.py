@@ -37,20 +37,14 @@ Encode = Callable[[str], Awaitable[Sequence[float]]]
 
 @dataclass(eq=False)
 class ArmError(ServiceError):
-    """A failed call; the message is for clients, and names neither address nor secret.
-
-    Attributes:
-        charged: Whether the call probably has to be paid for.
-        fault: Whether the arm is at fault, rather than the question.
-        wait: Seconds after which the arm wants to be asked again; None if it does not say.
-    """
+    """A failed call; the message is for clients, and names neither address nor secret."""
 
     reason: str
     outcome: str = field(default="failed", kw_only=True)  # a word for metrics
     retry: bool = field(default=False, kw_only=True)  # whether another attempt is safe and may help
-    charged: bool = field(default=True, kw_only=True)
-    fault: bool = field(default=True, kw_only=True)
-    wait: float | None = field(default=None, kw_only=True)
+    charged: bool = field(default=True, kw_only=True)  # whether the call has to be paid for
+    fault: bool = field(default=True, kw_only=True)  # whether it is the arm's, not the question's
+    wait: float | None = field(default=None, kw_only=True)  # seconds before another
 
     def __str__(self) -> str:
         return self.reason
@@ -181,15 +175,10 @@ class ArmCall:
 
 @dataclass(frozen=True, slots=True)
 class RemoteOutcome:
-    """The part of remote arms in an answer.
+    """The part of remote arms in an answer."""
 
-    Attributes:
-        calls: By name, the outcome of each arm that the route takes, whether it was called or not.
-        saved_by: What the arms that the router avoided would have cost, by name.
-    """
-
-    calls: Mapping[str, ArmCall] = field(default_factory=dict)
-    saved_by: Mapping[str, float] = field(default_factory=dict)
+    calls: Mapping[str, ArmCall] = field(default_factory=dict)  # by name, also of those not called
+    saved_by: Mapping[str, float] = field(default_factory=dict)  # by name, of avoided calls
 
     @property
     def saved(self) -> float:

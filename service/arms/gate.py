@@ -146,11 +146,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _Query:
-    """A question in progress, with its limits.
-
-    Attributes:
-        limits: What may still be spent, by the name of the limit.
-    """
+    """A question in progress, with its limits."""
 
     params: SearchParams
     item: QueuedQuestion
@@ -158,7 +154,7 @@ class _Query:
     budget: Budget | None
     version: int
     started: float = field(default_factory=monotonic)
-    limits: dict[str, float] = field(init=False)
+    limits: dict[str, float] = field(init=False)  # what may be spent, by the limit's name
 
     def __post_init__(self) -> None:
         max_cost = self.params.max_cost
