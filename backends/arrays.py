@@ -34,11 +34,9 @@ _PIECE = 65_536  # strings that are Python objects at a time in an iteration
 # Ends a sentence. No name contains it, so no match crosses into the next sentence.
 END = -2
 
-_REMEMBERED = 2**16
-"""Words whose numbers are cached, since looking one up in a table takes some microseconds."""
+_REMEMBERED = 2**16  # words whose numbers are cached; to look one up takes microseconds
 
-# Of files of arrays.
-_MAGIC = b"WyeArray"
+_MAGIC = b"WyeArray"  # of files of arrays
 _ALIGNED = 64
 _DIGEST = 16
 _BLOCK = 32_768

@@ -49,8 +49,7 @@ takes nine times as long on one thread."""
 
 _FETCHED = 10  # candidates that codes propose per requested passage
 
-_LEAST = 100
-"""Least k that candidates are proposed for, so that all shorter lists have the same candidates."""
+_LEAST = 100  # least k that candidates are proposed for; shorter lists have the same ones
 
 _SEED = 7
 _CODES = 16

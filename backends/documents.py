@@ -45,8 +45,7 @@ CHUNK_WORDS = 200
 # Longer passages are always chunked: one vector says little about so much text, and parsers stop at
 # a million characters.
 LONGEST_WORDS = 2_000
-# Sections shorter than 1 / _FEW of a chunk are joined.
-_FEW = 4
+_FEW = 4  # sections shorter than 1 / _FEW of a chunk are joined
 
 # Letters that count as one word where there are no spaces: Chinese text, base64, a line of dashes.
 _LETTERS_PER_WORD = 16

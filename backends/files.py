@@ -24,10 +24,8 @@ from pydantic import ConfigDict, TypeAdapter
 
 from wye.backends.errors import IndexLockedError, SourceError
 
-LOCK = "writer.lock"
-"""An OS lock on this file of an index's folder is its writer's: `kill -9` leaves none."""
-NOTE = "writer.json"
-"""Says who took the lock, for messages only: one that a killed process left does no harm."""
+LOCK = "writer.lock"  # a writer holds an OS lock on this file; `kill -9` leaves none
+NOTE = "writer.json"  # says who took the lock, for messages only
 _IN_LOCAL_STORE = "file-object-store"
 _ADDRESS = re.compile(rf"(s3|gs|az|abfss?|{_IN_LOCAL_STORE}):/+")
 

@@ -39,8 +39,7 @@ from wye.backends.types import (
 LACKING_FROM, WRONG_FROM = 6, 8
 """Letters from which a word may lack a letter, and have a wrong one or one too many; shorter words
 have too many others near them ("solver", "silver")."""
-MOST_UNKNOWN = 5
-"""A question with more unknown words is of another subject or language, or is no question."""
+MOST_UNKNOWN = 5  # with more unknown words, a question is of another subject or language
 _PLAIN_WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,20}(?![\w'\u2019-])")
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly")
 NO_TERM = "no term of the question occurs in the corpus"

@@ -66,11 +66,9 @@ KINDS = f"{', '.join(each for each in _READ if each not in _CODE.split())}, or s
 # Files that are read in one go: each has at most so many bytes, and they are so close together.
 _SMALL = 1 << 16
 _LOOK_AHEAD = 256
-# Names of hidden files, and of those by which Office locks others.
-_HIDDEN = (".", "~$")
+_HIDDEN = (".", "~$")  # names of hidden files, and of those by which Office locks others
 _ONE_FOLDER = "index the folder that holds both files, or rename one"
-# For estimating the number of passages of a file that is one document.
-_BYTES_PER_PASSAGE = 1_000
+_BYTES_PER_PASSAGE = 1_000  # for estimating the number of passages of a file that is one document
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,7 @@ def is_informative(key: str, tokens: Sequence[str] | None = None) -> bool:
     return not FUNCTION_WORDS.issuperset(tokenise(key) if tokens is None else tokens)
 
 
-HEADING_JOINT = " > "
-"""Separates the headings in a chunk's title; the first is the document's title."""
+HEADING_JOINT = " > "  # between the headings in a chunk's title; the first is the document's
 
 
 def title_names(title: str) -> tuple[str, ...]:

@@ -45,8 +45,7 @@ ANALYSIS_VERSION = "1"
 FIRST_SLICE, SLICE_PASSAGES = 32, 128
 # No real text has more characters per token than this on average over a whole page.
 CHARACTERS_PER_TOKEN = 20
-# Tokens encoded between two pauses.
-STEP_TOKENS = 1_024
+STEP_TOKENS = 1_024  # tokens encoded between two pauses
 _WORD_OR_SIGN = re.compile(r"[^\W_]+|[^\w\s]|_")
 
 

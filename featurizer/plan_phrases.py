@@ -88,8 +88,7 @@ POLITE = words("please me us about can could you i want to know would like the o
 
 _QUOTES = {'"': '"', "“": "”", "\u2018": "\u2019", "``": "''", "«": "»", "„": "“"}
 _CLOSING = frozenset({*_QUOTES.values(), ")"})
-# Labels that end the base of a noun phrase.
-_AFTER = words("PP SBAR VP CC")
+_AFTER = words("PP SBAR VP CC")  # labels that end the base of a noun phrase
 _STRANDED = ("IN", "RP", "TO")
 _BEFORE_OFFICES = (["the"], ["prime"], ["vice"], ["first"])
 _NAMING = words("name kind title type sort")

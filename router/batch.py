@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from wye.router.policy import RoutingModel
     from wye.router.snapshot import Snapshot
 
-LONGEST_STEPPED = 40
-"""Most tokens of a question that goes in steps: each of its up to 10 searches is as long."""
+LONGEST_STEPPED = 40  # most tokens of a question that goes in steps, in up to 10 searches
 
 _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})  # arms that start from the names in a question
 _UNKNOWN = np.zeros(0, np.float32)

@@ -23,11 +23,8 @@ from wye.router.scorer import UNKNOWN, Scorer
 from wye.router.types import SCORE, Decision, Route, Thresholds
 
 FORCED = "forced"  # the reason for a route that the caller or WYE_ROUTER__ROUTE names
-SURE = 0.03
-"""Up to this score a question is surely simple, unless its words nest descriptions. The simple
-route is then taken without looking for a plan."""
-FOLLOWED_BELOW = 0.2
-"""Below this share at hand, a question that would be fused follows names; see `follows_names`."""
+SURE = 0.03  # up to this score a question is surely simple, unless descriptions nest in it
+FOLLOWED_BELOW = 0.2  # share at hand; below, a question to be fused follows names
 PLAN = "plan: it can be taken apart"
 FOLLOWED = "names: those in the first passages are followed"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"

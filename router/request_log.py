@@ -17,8 +17,7 @@ from wye.router.errors import RequestLogError
 
 RETRIEVAL = "retrieval"
 FEEDBACK = "feedback"
-SEARCHED, PIECE = 1 << 28, 1 << 20
-"""Bytes of a log in which a question is looked for, and how many of them at a time."""
+SEARCHED, PIECE = 1 << 28, 1 << 20  # bytes of a log that are searched, and at a time
 
 
 class RequestLog:

@@ -33,8 +33,7 @@ FURTHER = (Route.CLUE, Route.ZOOM)
 before that, nothing was fitted to them, and the relevance of their hits is not known. To add one,
 add a name here and a line in `wye.router.snapshot.FURTHER_ARMS`."""
 
-USUAL = tuple(route for route in Route if route not in FURTHER)
-"""The routes that are prepared, evaluated and fitted."""
+USUAL = tuple(route for route in Route if route not in FURTHER)  # prepared, evaluated and fitted
 
 
 def route_named(name: str) -> Route:

@@ -164,8 +164,7 @@ class Standard:
         return scores
 
 
-UNKNOWN, UNFAMILIAR_SCORE = 0.0, 0.5
-"""Logit and score of a question that the router knows nothing about."""
+UNKNOWN, UNFAMILIAR_SCORE = 0.0, 0.5  # logit and score of unfamiliar questions
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from wye.router.routes import Route, route_named
 MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
 RELEVANCE_MODEL = "relevance-en"
-SYNTAX_ROUTER = "router-syntax-en/v1"
-"""The router that decides by a question's syntax alone; it needs no index."""
+SYNTAX_ROUTER = "router-syntax-en/v1"  # decides by syntax alone, and needs no index
 
 PREFIX = "WYE_"
 LIST = "docs/reference/settings.md"
@@ -249,8 +248,7 @@ def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types
         raise SettingsError(" ".join(_sentence(fault) for fault in error.errors())) from None
 
 
-KEY = "WYE_KEY"
-"""Variable with the API key for another server. It is no setting, though it has our prefix."""
+KEY = "WYE_KEY"  # variable with the API key for another server; no setting
 
 
 def refuse_unknown(model: type[S]) -> None:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from wye.backends.trigraph.explanation import Explanation
     from wye.backends.trigraph.seeds import SeedStats
 
-ABSTAIN_BELOW = 0.05
-"""Below this answerability there is no answer, unless the caller sets another bound."""
+ABSTAIN_BELOW = 0.05  # below this answerability there is no answer, by default
 SURE_FROM = 0.4  # from this answerability on, an answer has no remark that it may not be here
 Answered = Literal["yes", "unsure", "no"]
 

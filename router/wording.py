@@ -55,13 +55,10 @@ LEAST_WORDS = 80  # words of a text that may have its question among others
 LEAST_LINES = 4  # as `LEAST_WORDS`, in lines
 MOST_CODES = 3  # codes of a pasted text that are searched for with its question
 CODE = "code"  # source of a hit that has a rare code of the question
-DESCRIBED = "described"
-"""Source of a hit about the one of several bearers of a name whom the question describes."""
+DESCRIBED = "described"  # source of a hit about the namesake that is described
 NEWEST = "newest"  # source of a hit that is the newest of several versions
-FIRST_VERSIONS = 20
-"""First hits among which versions of one thing, or bearers of one name, change ranks."""
-LEAST_ALIKE = 0.3
-"""Share of their words that two passages have in common if they are versions of one thing."""
+FIRST_VERSIONS = 20  # first hits among which versions, or bearers of a name, change ranks
+LEAST_ALIKE = 0.3  # share of words that two versions have in common
 MOST_PASSAGES = 3  # a code in more passages than this is a subject, not the name of one thing
 
 
@@ -325,13 +322,10 @@ def _in_order(ranking: Ranking, order: Sequence[int], moved: Set[int], source: s
     return replace(ranking, hits=(*first, *hits[len(first) :]))
 
 
-FOLD, KEEP = "fold", "keep"
-"""What may become of near-duplicates: one of them keeps its rank, or all do."""
-DUPLICATE = "duplicate"
-"""Source of a hit that was moved behind the others; its rank is that of the hit it repeats."""
+FOLD, KEEP = "fold", "keep"  # of near-duplicates, one keeps its rank, or all do
+DUPLICATE = "duplicate"  # source of a hit behind the others; its rank is the original's
 LEAST_COSINE = 0.97  # cosine of two near-duplicates' vectors
-FOLDED = 4
-"""Hits that are ranked for each one wanted, so that others take the ranks of near-duplicates."""
+FOLDED = 4  # hits that are ranked for each one wanted, since near-duplicates go
 MOST_COMPARED = 300  # first hits of a ranking among which near-duplicates are looked for
 
 

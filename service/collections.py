@@ -32,8 +32,7 @@ from wye.service.logs import LOG
 
 T = TypeVar("T")
 
-STEPS_WEIGHT = 3
-"""Weight of a token on the route `steps`, so that fewer such questions fit into a batch."""
+STEPS_WEIGHT = 3  # weight of a token on the route `steps`: fewer such questions fit into a batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wye.backends.documents import is_chunk_id
 from wye.router.types import Route, answered
 
-PAGE = 20_000
-"""Most characters of a document that one `fetch` returns, some 5,000 tokens of English: clients cut
-replies at 25,000."""
+PAGE = 20_000  # most characters that one `fetch` returns: clients cut replies at 25,000 tokens
 
 _INSTRUCTIONS = (
     "Searches collections of passages. Ask `search` a question in plain words and quote what it "

@@ -167,8 +167,7 @@ FilterOption = Annotated[
 ]
 
 
-KEY = "WYE_KEY"
-"""Variable with the API key for a server, as in `wye.router.settings`, which takes .3 s to load."""
+KEY = "WYE_KEY"  # variable with the API key for a server, as in `wye.router.settings`
 
 
 def folder_of(settings: "Settings") -> Path:

@@ -18,8 +18,7 @@ from wye.training.measures import DEPTH, MEASURES, RESAMPLES, Differences, Means
 
 PERCENTILES = (50, 95, 99)
 FIRST = 5
-ENOUGH = 0.02
-"""Hybrid is enough if auto's first passages gain less than this share of expected relevant ones."""
+ENOUGH = 0.02  # hybrid is enough if auto gains less than this share of relevant passages
 FEW = 0.05  # or if the first passages differ on a smaller share of the questions
 
 

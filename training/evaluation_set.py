@@ -24,8 +24,7 @@ from wye.training.measures import DEPTH, MEASURES, QUALITY, score
 from wye.training.replay import RemoteReplay, Replay, Replayed
 from wye.training.thresholds import Outcome, RouteOutcomes, outcome_of
 
-SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
-"""The possible simple routes; none walks the graph."""
+SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)  # the possible simple ones walk no graph
 BLOCK = 64  # questions whose features are in one file
 STEPS_CODE = 3  # the code of steps, beside those of the other routes in `wye.router.policy.bands`
 

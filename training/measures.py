@@ -75,8 +75,7 @@ class Interval:
 
 
 Means = dict[str, dict[str, Interval]]  # system -> measure -> mean
-Differences = dict[tuple[str, str], dict[str, Interval]]
-"""(System, other) -> measure -> mean of system - other."""
+Differences = dict[tuple[str, str], dict[str, Interval]]  # (system, other) -> measure -> mean
 
 
 def resampled_means(values: Float64, *, resamples: int = RESAMPLES, seed: int = 0) -> Float64:

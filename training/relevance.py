@@ -84,8 +84,7 @@ _FOREIGN = "So were the indexes of other families (foreign)."
 _NO_FOREIGN = (
     "No questions of other corpora were asked, so how well they are told apart is not known."
 )
-UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 1.0}
-"""Weight, within a family, of each kind of question without an answer; the others have 1."""
+UNANSWERED = {"removed": 0.35, "foreign": 0.15, "near": 1.0}  # weights within a family; own: 1
 PASSAGES_UNANSWERED = 1 / 6  # factor on these weights where passages are fitted
 KINDS = ("own", *UNANSWERED)
 REPORTED = (Route.FUSION, FEW)

@@ -43,8 +43,7 @@ STRINGS = {
 """Field of a corpus -> column of the dataset."""
 MENTIONS = ("entities", "phrases")
 NUMBERS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
-COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]
-"""The columns of the dataset that `read_arrays` takes."""
+COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]  # those that `read_arrays` takes
 _BLOCK = 1024  # passages that are read from the dataset at a time
 LISTED = 50_000
 """Up to this many passages ids and titles are lists, which save 1 µs a hit and take 220 bytes.

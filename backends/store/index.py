@@ -58,8 +58,7 @@ from wye.backends.store.versions import (
 
 _LONE = re.compile(r"[\ud800-\udfff]")
 KEEP_VERSIONS = timedelta(hours=1)
-KEPT_FROM = 1_000
-"""Derived files are kept from this many passages on; fewer are derived in a fifth of a second."""
+KEPT_FROM = 1_000  # passages; derived files of fewer are derived in a fifth of a second
 
 
 class PassageStore:

@@ -44,8 +44,7 @@ from wye.backends.types import (
 WINDOW = 2_048
 # After so long, analysed passages are committed even if their window has not ended.
 COMMIT_SECONDS = 30.0
-# Each window adds a fragment. So many of about one size are merged.
-COMPACT_FROM = 32
+COMPACT_FROM = 32  # each window adds a fragment. So many of about one size are merged.
 _WINDOW_OF_STATEMENTS = 32  # passages whose statements are analysed together
 
 

@@ -18,11 +18,9 @@ FINGERPRINT_KEY = b"wye.fingerprint"
 PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
 ANALYSIS_COLUMNS = ("vector", "sentences")  # the columns that `to_analyses` needs
 # An index that was made before there were these columns stays without them.
-LENGTH_COLUMN = "document_chunks"
-"""The number of chunks of the row's document; null if the writer did not know."""
+LENGTH_COLUMN = "document_chunks"  # chunks of the row's document; null if not known
 STATEMENTS = "statements"  # what was extracted from the text, as a JSON list; null if nothing was
-NAMES = "names"
-"""Each name that the title or a sentence has, with its vector; null unless that was asked for."""
+NAMES = "names"  # the row's names with vectors; null unless that was asked for
 
 TOKENS, KEYS, LABELS, GRAPH = SEARCHED = "tokens", "keys", "labels", "graph"
 """What the dataset engine searches by; an index without these columns is searched in memory."""

@@ -170,8 +170,7 @@ class DisplayNames:
         return [self.of(entity) for entity in range(self._size)]
 
 
-LISTS = ("passages", "mentioned", "mentions", "titled", "titles")
-"""The fields of `TriGraph` that are lists."""
+LISTS = ("passages", "mentioned", "mentions", "titled", "titles")  # the fields that are lists
 
 _COUNT_BITS = 16
 _MOST_COUNTED = (1 << _COUNT_BITS) - 1

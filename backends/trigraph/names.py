@@ -49,12 +49,10 @@ MAX_WORDS = 8
 # A single word that is shorter is not linked: it may just be capitalised at a sentence's start.
 MIN_SINGLE_WORD = 4
 
-# Words of running text that are processed together, to bound memory.
-_BLOCK = 2_000_000
+_BLOCK = 2_000_000  # words of running text that are processed together, to bound memory
 _TRIE_ARRAYS = ("_edges", "_ends", "_first")
 
-# Bits of a word's number in an edge.
-_SHIFT = 32
+_SHIFT = 32  # bits of a word's number in an edge
 
 MOST_DOCUMENTS = 3  # a part of titles that more documents share is a kind of text, not a name
 

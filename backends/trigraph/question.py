@@ -21,8 +21,7 @@ from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scor
 
 HEADS = 10  # how many of the passages with the best prior bring in others by the names in them
 HUB = 2000  # number of passages with an entity above which it says next to nothing
-MOST_NAMING = 100
-"""Passages may mention a title before it leads nowhere: at .5 it would move them by a twentieth."""
+MOST_NAMING = 100  # passages may mention a title before it leads nowhere
 
 
 @dataclass(frozen=True, slots=True)

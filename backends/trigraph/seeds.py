@@ -14,11 +14,9 @@ from wye.backends.trigraph.names import Link, NameTrie
 from wye.backends.trigraph.settings import SeedSettings
 from wye.backends.types import Float32, Int64, Query
 
-# A seed has at least this value, even if the floor is lower.
-MIN_VALUE = 1e-6
+MIN_VALUE = 1e-6  # a seed has at least this value, even if the floor is lower
 NONE = -1  # stands for an entity that there is not; entities of a dataset may be below 0
-Degree = Callable[[Int64], Int64]
-"""From (a,) entities to (a,) numbers of passages that mention them."""
+Degree = Callable[[Int64], Int64]  # (a,) entities -> (a,) numbers of passages that mention them
 
 
 @dataclass(frozen=True, slots=True)

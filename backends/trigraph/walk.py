@@ -27,8 +27,7 @@ from wye.backends.numerics import top_rows
 from wye.backends.trigraph.question import MOST_NAMING, Edges, PassageSource
 from wye.backends.types import Float64, Int64
 
-Masses = tuple[Int64, Float64]
-"""Distinct entities or passages, ascending or in order of ids, and the mass on each."""
+Masses = tuple[Int64, Float64]  # distinct entities or passages, in order, and their mass
 
 TOLERANCE = 1e-5  # share of the mass that is not followed any further
 

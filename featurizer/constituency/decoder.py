@@ -30,10 +30,8 @@ Item = tuple[Float32, Float32, Float32]
 Tensors = Mapping[str, NDArray[Any]]
 
 SIDE_BY_SIDE = 64
-# Scores are up to 30. Their differences between batches are less than .00002.
-CLOSE_CALL = 0.01
-# Stanza's vocabularies begin with a padding entry and the unknown word.
-UNKNOWN = 1
+CLOSE_CALL = 0.01  # scores are up to 30. Their differences between batches are less than .00002.
+UNKNOWN = 1  # Stanza's vocabularies begin with a padding entry and the unknown word
 _OFFSET = 2
 
 
@@ -398,7 +396,6 @@ def _relu(values: Float32) -> Float32:
     return np.maximum(values, _ZERO)
 
 
-# An array, since numpy would convert a number at each call.
-_ZERO = np.zeros((), np.float32)
+_ZERO = np.zeros((), np.float32)  # an array, since numpy would convert a number at each call
 # Input, forget and output gates are sigmoids, the cell's is a tanh.
 _SCALE, _SHIFT = np.array([[0.5, 0.5, 0.5, 1], [0.5, 0.5, 0.5, 0]], np.float32)

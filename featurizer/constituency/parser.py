@@ -23,8 +23,7 @@ MODEL_FILE = "model.safetensors"
 MODELS = Path(__file__).resolve().parents[2] / "models"
 # Raise this when a change here or in `spacy_parser` alters the syntax of any question.
 SYNTAX_VERSION = "1"
-# Twice the longest sentence that the shipped model saw in training.
-SENTENCE_TOKENS = 80
+SENTENCE_TOKENS = 80  # twice the longest sentence that the shipped model saw in training
 
 
 @dataclass(frozen=True, slots=True)

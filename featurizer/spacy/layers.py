@@ -79,8 +79,7 @@ def _tile() -> int:
     return 1
 
 
-TILE = _tile()
-"""Rows in every matrix product, so that a word's vector does not depend on the other words."""
+TILE = _tile()  # rows in each product, so that a vector does not depend on other words
 
 
 class WindowEncoder:

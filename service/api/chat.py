@@ -26,8 +26,7 @@ from wye.service.settings import LONGEST_QUESTION
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
-# Clients send the longest reply that their model could write.
-MOST_TOKENS = 1_048_576
+MOST_TOKENS = 1_048_576  # clients send the longest reply that their model could write
 _CONVERSATION: dict[str, JsonValue] = {
     "model": "wye-auto",
     "messages": [

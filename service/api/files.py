@@ -34,8 +34,7 @@ PURPOSES = get_args(Purpose)
 
 FOLDER = "files"
 MOST_FILES = 256
-# A key may keep as many bytes as so many uploads of the greatest length.
-_UPLOADS = 4
+_UPLOADS = 4  # a key may keep as many bytes as so many uploads of the greatest length
 _SPARE_SECONDS = 3_600
 _EXPIRED: dict[Path, float] = {}  # when files were first seen to have expired, in monotonic time
 _ID = re.compile(r"file-[0-9a-f]{24}")

@@ -21,8 +21,7 @@ from wye.router.types import Route
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
 
-RESERVE = 0.15
-"""Share of a request's time that arms may not take, so that it can be answered without them."""
+RESERVE = 0.15  # share of a request's time that is left to answer it without arms
 MOST_RESERVE = 0.75  # most seconds of that share
 
 _FIRST_WAIT = 0.05
@@ -31,8 +30,7 @@ _LIST_ROUTES = frozenset({Route.AUTO, Route.FUSION, Route.STEPS})
 LONGEST_TIMEOUT_MS = 60_000
 LONGEST_ID = 2_048
 Role = Literal["graph", "list"]
-Encode = Callable[[str], Awaitable[Sequence[float]]]
-"""Encodes a question with the collection's encoder."""
+Encode = Callable[[str], Awaitable[Sequence[float]]]  # encodes a question as the collection does
 
 
 @dataclass(eq=False)

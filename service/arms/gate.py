@@ -35,8 +35,7 @@ _ADD = (
     "INSERT INTO spent VALUES (?, ?, ?) "
     "ON CONFLICT (key, day) DO UPDATE SET amount = amount + excluded.amount"
 )
-COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
-"""Routes that take remote arms; the others do without."""
+COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})  # routes that take remote arms
 PER_DAY = "max_cost_per_day"
 _SHALLOWEST = 20
 _GRAPH_SHARE = 0.7

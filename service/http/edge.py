@@ -186,8 +186,7 @@ async def from_our_pages(request: Request) -> None:
 
 
 READ = [Depends(needs(Scope.READ))]  # dependencies of addresses that only read
-WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
-"""Dependencies of addresses that change something."""
+WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]  # of addresses that change something
 
 
 def _secret(headers: Headers) -> str | None:
@@ -257,10 +256,8 @@ class RefusalPace:
         return max(0.0, self._next - now)
 
 
-LONGEST_BODY = 4_194_304
-"""Most bytes of a body that is parsed in one go, during which nothing else runs."""
-MOST_VALUES = 100_000
-"""Most values and names in JSON parsed in one go; they take the time, its strings hardly any."""
+LONGEST_BODY = 4_194_304  # most bytes that are parsed in one go, while nothing else runs
+MOST_VALUES = 100_000  # most values and names in JSON that is parsed in one go
 # Bodies of these paths and types are streamed to a file, so they may be longer.
 _UPLOADS = ("/v1/documents", "/v1/files")
 _STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")

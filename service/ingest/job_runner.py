@@ -33,14 +33,11 @@ T = TypeVar("T")
 # another process accepted but does not run, and for jobs to delete.
 _POLL = 1.0
 _SWEEP = 60.0
-# Seconds after each group of a job, for other processes to take the lock.
-_PAUSE = 0.1
-# A job fails if its process has ended so often before it could write anything.
-_ATTEMPTS = 5
+_PAUSE = 0.1  # seconds after each group of a job, for other processes to take the lock
+_ATTEMPTS = 5  # a job fails if its process has ended so often before it could write anything
 # Seconds before a job that was put back is tried again; each further pause is twice as long.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-# A job that could write nothing for so many seconds is reported.
-_REPORTED_AFTER = 3_600.0
+_REPORTED_AFTER = 3_600.0  # a job that could write nothing for so many seconds is reported
 _ANOTHER_TRY = "another try, since the last one failed: "
 # No document causes these: the disk, the memory, the index or the models do. `SourceError`, which
 # is a `BackendError`, is the exception.

@@ -29,12 +29,10 @@ FOLDER = "jobs"
 PASSAGES, STATE, CANCELLED = "jsonl", "json", "cancelled"  # suffixes of a job's files
 UNREADABLE = "It cannot be read (it is damaged). Send its documents again."
 _NAME = re.compile(rf"(job-([0-9]{{8}})-[0-9a-f]{{8}})\.({PASSAGES}|{STATE}|{CANCELLED})")
-# How long a process waits for another one that accepts a job.
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 10.0  # how long a process waits for another one that accepts a job
 # A file of an upload that is not accepted after so long was left by a killed process.
 _ABANDONED_SECONDS = 3_600.0
-# Passages that are filtered together.
-_BLOCK = 1_024
+_BLOCK = 1_024  # passages that are filtered together
 
 Count = Annotated[int, Field(ge=0)]
 

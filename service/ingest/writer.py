@@ -42,10 +42,8 @@ LONGEST_ID = 512
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.025
 # No step of an analysis begins later in a slice; steps are short, see `Analyser.analyse_in_steps`.
 _SLICE_SECONDS = 0.1
-# Passages a second that a job is expected to write before it has begun.
-_USUAL_RATE = 10.0
-# Passages that are analysed together, so that the encoder's batches are full.
-_GROUP = 8
+_USUAL_RATE = 10.0  # passages a second that a job is expected to write before it has begun
+_GROUP = 8  # passages that are analysed together, so that the encoder's batches are full
 
 
 def cut(
