@@ -51,11 +51,12 @@ def local_path(source: str | Path) -> Path | None:
 
 BEIR_CORPUS = "corpus.jsonl"
 LINES = (".jsonl", ".ndjson")  # extensions of files in which each line is a document
-ROWS = (*LINES, ".csv", ".tsv", ".xlsx", ".mbox")  # extensions of files with several documents
+# Extensions of files with several documents.
+ROWS = (*LINES, ".csv", ".tsv", ".xlsx", ".ods", ".mbox", ".ics", ".vcf")
 _CODE = """.bat .c .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .ps1 .py .r .rb .rs .scala
     .sh .sql .swift .ts .tsx"""
 JSON = ".json"
-_DATA = ".log .yaml .yml .toml .ini .ics .vcf .xml"
+_DATA = ".log .yaml .yml .toml .ini .xml"
 TEXTS = (*PROSE, *_DATA.split(), *_CODE.split())  # extensions of files that are read as text
 SUFFIXES = tuple(dict.fromkeys((".txt", ".md", *PROSE, *READERS, *LINES, JSON, *TEXTS)))
 """Extensions of supported files, also for uploads."""

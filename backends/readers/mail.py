@@ -12,6 +12,8 @@ from typing import Any, BinaryIO, cast
 from wye.backends.readers.drafts import BadFileError, Block, Draft, Limits, document, one_line
 from wye.backends.readers.markup import html_blocks
 
+# A line that begins with "From " and is not escaped may be a mail's own: no header follows it.
+_BETWEEN = re.compile(rb"(?:\A|\n\n(?=From [^\n]*\n[!-9;-~]+:))From [^\n]*\n")
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 _QUOTED = re.compile(r"\s?>")
 _INTRODUCTION = re.compile(r"\b(?:wrote|schrieb|écrit)\b[^:]{0,80}:\s*$")
@@ -55,7 +57,7 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
     content = file.read().replace(b"\r\n", b"\n")
     if not content.startswith(b"From "):
         raise BadFileError("is no mailbox: its first line does not begin with 'From '")
-    for mail in re.split(rb"(?:\A|\n\n)From [^\n]*\n", content)[1:]:
+    for mail in _BETWEEN.split(content)[1:]:
         yield _ESCAPED.sub(rb"\1", mail)
 
 

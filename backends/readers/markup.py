@@ -349,3 +349,49 @@ def subtitles(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Ite
     if not any(lines):
         raise BadFileError("has no cue, as in `00:00:01.000 --> 00:00:04.000`")
     yield replace(document(((ROW, line) for line in lines), limits), note=note)
+
+
+_CARDS = {*("VEVENT", "VTODO", "VJOURNAL", "VCARD")}
+_UNSAID = {*("UID", "DTSTAMP", "SEQUENCE", "PRODID", "VERSION", "REV", "N", "PHOTO", "LOGO", "KEY")}
+_LABELS = {
+    "DTSTART": "start",
+    "DTEND": "end",
+    "ORG": "organisation",
+    "TEL": "phone",
+    "BDAY": "born",
+}
+_STAMP = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d).*)?")
+_FOLD, _SLASHED = re.compile(r"\r?\n[ \t]"), re.compile(r"\\([nN])|\\(.)")
+
+
+def cards(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
+    """The entries of a calendar or an address book, each as a row of what it says.
+
+    Source: RFC 5545 and RFC 6350, of which lines may be broken within a word.
+    """
+    text, note = decoded(file.read(), options.encoding)
+    cells: list[tuple[str, str]] = []
+    number, inside = 0, [""]
+    for line in [*_FOLD.sub("", text).splitlines(), "END:"]:
+        head, _, value = line.partition(":")
+        name = head.partition(";")[0].rpartition(".")[2].strip().upper()
+        if name == "BEGIN":
+            inside.append(value.strip().upper())
+        elif name == "END":
+            if cells and (inside[-1] in _CARDS or not value):
+                title = next((said for of, said in cells if of in ("summary", "fn")), "")
+                rest = "; ".join(f"{of}: {said}" for of, said in cells if said != title)
+                number += 1
+                draft = document([(0, rest or title)], limits, title=title)
+                yield replace(draft, line=number, note=note if number == 1 else "")
+                cells = []
+            del inside[max(1, len(inside) - 1) :]
+        elif inside[-1] in _CARDS and name not in _UNSAID and not name.startswith("X-"):
+            said = _SLASHED.sub(lambda sign: " " if sign[1] else sign[2], value).strip(" ;")
+            if when := _STAMP.fullmatch(said):
+                day, time = "-".join(when.group(1, 2, 3)), ":".join(filter(None, when.group(4, 5)))
+                said = f"{day} {time}".strip()
+            if said := one_line(said.removeprefix("mailto:")):
+                cells.append((_LABELS.get(name, name.lower()), said))
+    if not number:
+        raise BadFileError("has no event and no card, as in `BEGIN:VEVENT`")

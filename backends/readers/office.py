@@ -169,13 +169,15 @@ def pptx(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft
         frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
         if frame is not None and (notes := frame.text.strip()):
             blocks.append((0, f"Notes: {notes}"))
-    title = one_line(whole.core_properties.title or "")
-    if title.casefold() in _NO_TITLES:
-        title = ""
-    if not title and blocks and blocks[0][1] != "Slide 1":
-        title = blocks[0][1]
+    yield deck(blocks, one_line(whole.core_properties.title or ""), limits)
+
+
+def deck(blocks: Sequence[Block], title: str, limits: Limits) -> Draft:
+    """A document of slides, named as is stated, or by the first slide."""
+    if title.casefold() in {"", *_NO_TITLES}:
+        title = "".join(text for _, text in blocks[:1] if text != "Slide 1")
     draft = document(blocks, limits, title=title)
-    yield Draft(draft.title, draft.blocks, has_pages=True)
+    return Draft(draft.title, draft.blocks, has_pages=True)
 
 
 def _shape(shape: Any, title_id: int | None, depth: int = 0) -> Iterator[Block]:  # noqa: ANN401

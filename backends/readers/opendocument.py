@@ -1,4 +1,4 @@
-"""Readers of OpenDocument texts and sheets, as LibreOffice writes them."""
+"""Readers of OpenDocument texts, sheets and slides, as LibreOffice writes them."""
 
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 from wye.backends.readers import drafts
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Block, Draft, Limits, Options
-from wye.backends.readers.office import check_archive, table_blocks, xml_of
+from wye.backends.readers.office import check_archive, deck, table_blocks, xml_of
 from wye.backends.readers.tables import MOST_MERGED, Row, Sheet, as_text, documents_of_sheets
 
 _MANIFEST = "META-INF/manifest.xml"
@@ -143,3 +143,22 @@ def ods(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
             said = {row[0]: texts for row, texts in rows if texts}
             sheets.append((name, [row for row, _ in rows if row[1]], said))
     yield from documents_of_sheets(sheets, hidden, options, are_several=len(sheets) > 1)
+
+
+def odp(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]:
+    """Slides, of which each that is shown is a passage, with its notes."""
+    content, _styles, title = _parts(file, limits, "ODP")
+    pages = content.iter("{*}drawing-page-properties")
+    unseen = {_of(e.getparent(), "name") for e in pages if _of(e, "visibility") == "hidden"}
+    blocks: list[Block] = []
+    for number, page in enumerate(content.iter("{*}page"), 1):
+        if _of(page, "style-name") in unseen:
+            continue
+        frames = [(_of(each, "class"), each) for each in page.iter("{*}frame")]
+        titles, notes = ([e for of, e in frames if of == name] for name in ("title", "notes"))
+        name, said = drafts.one_line(" ".join(map(_text_in, titles))), [*map(_text_in, notes)]
+        for apart in (*titles, *page.findall("{*}notes")):
+            apart.getparent().remove(apart)
+        blocks += (1, name or f"Slide {number}"), *_blocks(page, {})
+        blocks += ((0, f"Notes: {text}") for text in said if text)
+    yield deck(blocks, title, limits)

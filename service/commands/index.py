@@ -42,8 +42,8 @@ def index(
         typer.Argument(
             metavar="SOURCE",
             help="Folders or files: .txt, .md, .rst, .html, .csv, .xlsx, .ods, .pdf, .docx, .odt, "
-            ".rtf, .pptx, .epub, .eml, .mbox, .ipynb, .jsonl, .parquet, .log, .yaml, .json, source "
-            "code; or addresses in object stores, as in s3://bucket/folder. Of a folder in BEIR's "
+            ".odp, .rtf, .pptx, .epub, .eml, .mbox, .ics, .ipynb, .jsonl, .parquet, .json, code; "
+            "or addresses in object stores, as in s3://bucket/folder. Of a folder in BEIR's "
             "layout, only corpus.jsonl is read. Another index, with its chunks as they are; what "
             "the same models computed of them is kept.",
         ),

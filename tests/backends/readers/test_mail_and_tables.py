@@ -108,11 +108,12 @@ def test_a_mail_below_a_header_is_quoted(header: str) -> None:
 
 
 def test_a_mailbox_is_its_mails_and_quotes_none_twice() -> None:
-    one = bytes(mail(1, "When is it cold?\n>From here it looks hot.\n"))
+    one = bytes(mail(1, "When is it cold?\n>From here it looks hot.\n\nFrom May on, by wood\n"))
     box = b"From a\n" + one + b"\nFrom b\n" + bytes(mail(2, REPLY, answers=1))
     (first, _), (second, _) = mbox(io.BytesIO(box), LIMITS)
     assert (first.id, second.id) == ("1@example.org", "2@example.org")
-    assert "From here it looks hot." in first.blocks[-1][1]
+    assert "From here it looks hot." in first.blocks[-2][1]
+    assert first.blocks[-1] == (0, "From May on, by wood")
     assert "When is it cold?" not in document_of(second, "b.mbox").text
     with pytest.raises(BadFileError, match="is no mailbox"):
         list(mbox(io.BytesIO(one), LIMITS))

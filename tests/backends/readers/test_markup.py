@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wye.backends.readers.drafts import HEADER, ROW, BadFileError, Draft, Limits
-from wye.backends.readers.markup import front_matter, html, markdown, subtitles
+from wye.backends.readers.markup import cards, front_matter, html, markdown, subtitles
 
 Reader = Callable[[BinaryIO, Limits], Iterator[Draft]]
 LIMITS = Limits(characters=10_000)
@@ -224,3 +224,52 @@ def test_tags_that_never_end_take_no_time(tag: str) -> None:
     content = f"00:01.000 --> 00:04.000\n{tag * 100_000}".encode()
     [*subtitles(io.BytesIO(content), Limits())]
     assert time.process_time() - before < 2, "or the time grows with the square of their number"
+
+
+CALENDAR = """BEGIN:VCALENDAR
+VERSION:2.0
+BEGIN:VEVENT
+UID:7@example.org
+DTSTART;TZID=Europe/Oslo:20310305T140000
+DTEND:20310305T160000Z
+SUMMARY:Glazing of the big ki
+ ln
+DESCRIPTION:Bring tea\\, and\\ncups
+ATTENDEE;CN=Tam:mailto:tam@example.org
+X-COLOR:7
+BEGIN:VALARM
+TRIGGER:-PT15M
+END:VALARM
+END:VEVENT
+BEGIN:VTODO
+DUE;VALUE=DATE:20310401
+SUMMARY:Sweep
+END:VTODO
+BEGIN:VEVENT
+SUMMARY:Torn of"""
+
+
+def test_events_of_a_calendar_are_rows() -> None:
+    """Lines are whole again, days are days, and an event without an end is one."""
+    glazing, sweep, torn = cards(io.BytesIO(CALENDAR.encode()), LIMITS)
+    assert (glazing.title, glazing.line, sweep.title, sweep.line) == (
+        *("Glazing of the big kiln", 1),
+        *("Sweep", 2),
+    )
+    assert glazing.blocks[0][1] == (
+        "start: 2031-03-05 14:00; end: 2031-03-05 16:00; description: Bring tea, and cups; "
+        "attendee: tam@example.org"
+    )
+    assert (sweep.blocks, torn.blocks) == ([(0, "due: 2031-04-01")], [(0, "Torn of")])
+
+
+def test_people_of_an_address_book_are_rows() -> None:
+    card = "N:Quill;Rosa\nFN:Rosa Quill\nitem1.TEL;TYPE=cell:+31 6 1234 5678\nORG:Kiln Ltd;"
+    card = f"BEGIN:VCARD\n{card}\nEND:VCARD\n".replace("\n", "\r\n")
+    [draft] = cards(io.BytesIO(card.encode()), LIMITS)
+    assert (draft.title, draft.blocks) == (
+        "Rosa Quill",
+        [(0, "phone: +31 6 1234 5678; organisation: Kiln Ltd")],
+    )
+    with pytest.raises(BadFileError, match="has no event and no card"):
+        list(cards(io.BytesIO(b"BEGIN:VCALENDAR\nEND:VCALENDAR\n"), LIMITS))

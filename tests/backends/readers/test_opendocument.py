@@ -1,4 +1,4 @@
-"""OpenDocument texts and sheets, and RTF."""
+"""OpenDocument texts, sheets and slides, and RTF."""
 
 import io
 import zipfile
@@ -9,11 +9,11 @@ from wye.backends.documents import document_of
 from wye.backends.readers.drafts import DEFAULT, HEADER, ROW, BadFileError, Draft, Limits
 from wye.backends.readers.extract import Reader
 from wye.backends.readers.office import rtf
-from wye.backends.readers.opendocument import ods, odt
+from wye.backends.readers.opendocument import odp, ods, odt
 
 LIMITS = Limits(characters=10_000, unpacked_bytes=1 << 20)
 SPACE = "urn:oasis:names:tc:opendocument:xmlns:"
-PREFIXES = ("office", "text", "table", "style")
+PREFIXES = ("office", "text", "table", "style", "presentation")
 SPACES = " ".join(f'xmlns:{each}="{SPACE}{each}:1.0"' for each in PREFIXES)
 SPACES += f' xmlns:draw="{SPACE}drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
 
@@ -120,7 +120,7 @@ def test_rows_of_opendocument_sheets() -> None:
     assert (first.metadata["Kilos"], "left out: Old, hidden" in first.note) == (1250, True)
 
 
-@pytest.mark.parametrize("reader", [odt, ods])
+@pytest.mark.parametrize("reader", [odt, ods, odp])
 def test_what_is_no_opendocument_file_is_refused(reader: Reader) -> None:
     def refused(file: io.BytesIO) -> str:
         with pytest.raises(BadFileError) as refusal:
@@ -152,3 +152,40 @@ def test_a_rich_text_with_its_tables() -> None:
     ]
     with pytest.raises(BadFileError, match="is no RTF file"):
         list(rtf(io.BytesIO(b"plain"), LIMITS))
+
+
+def test_slides_that_are_shown_are_passages_with_their_notes() -> None:
+    """A program may put the notes first; a table is read with its rows."""
+    hidden = (
+        '<style:style style:name="dp2"><style:drawing-page-properties '
+        'presentation:visibility="hidden"/></style:style>'
+    )
+
+    def slide(style: str, *frames: tuple[str, str], after: str = "") -> str:
+        boxes = (
+            f'<draw:frame presentation:class="{of}"><draw:text-box>{p(text)}</draw:text-box>'
+            "</draw:frame>"
+            for of, text in frames
+        )
+        return f'<draw:page draw:style-name="{style}">{"".join(boxes)}{after}</draw:page>'
+
+    notes = f'<draw:frame presentation:class="notes">{p("Show the smoker.")}</draw:frame>'
+    table = (
+        f"<table:table>{row(cell('hive'), cell('kg'))}{row(cell('H-2'), cell('11'))}</table:table>"
+    )
+    pages = (
+        slide("dp1", ("title", "Bees"), ("subtitle", "Evening course")),
+        slide("dp2", ("title", "Draft"), ("outline", "not shown")),
+        slide(
+            "dp1",
+            ("outline", "Wear white"),
+            after=f"<presentation:notes>{notes}</presentation:notes>",
+        ),
+        slide("dp1", ("title", "Yield"), after=f"<draw:frame>{table}</draw:frame>"),
+    )
+    [draft] = odp(saved("".join(pages), hidden), LIMITS)
+    assert (draft.title, draft.has_pages) == ("Bees", True)
+    assert draft.blocks == [
+        *((0, "Evening course"), (1, "Slide 3"), (0, "Wear white"), (0, "Notes: Show the smoker.")),
+        *((1, "Yield"), (HEADER, "hive | kg"), (ROW, "H-2 | 11")),
+    ]
