@@ -424,8 +424,9 @@ def codes_in(question: str) -> list[Code]:
         text = question[phrase.start : phrase.end]
         if any(map(phrase.overlaps, grouped)):
             continue
-        if phrase.days and not _TIME_AFTER.match(question, phrase.end):
-            codes.append(Code(text, phrase.days))
+        days = phrase.days or (*filter(IS_DAY.fullmatch, phrase.keys),)  # with a year, or without
+        if days and not _TIME_AFTER.match(question, phrase.end):
+            codes.append(Code(text, days))
         elif amount := _AMOUNT.search(" ".join([text, *phrase.keys])):
             codes.append(Code(text, (amount[0],)))
     for match in _COMPOUND.finditer(question):

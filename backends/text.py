@@ -454,3 +454,26 @@ def are_copies(one: Sequence[str], other: Sequence[str]) -> bool:
         elif not word.islower() or _TELLING.search(word):
             return False
     return position == len(shorter)
+
+
+# Frequent words that English lacks: German, French, Spanish, Italian, Portuguese, Dutch, Polish.
+_FOREIGN_WORDS = frozenset(
+    """aan auch auf avec che com como con czy dans das dei del della den der des die dla du een ein
+    eine el elle est et für gli het il ist jak jest la las le les los mais mit na nicht nie non não
+    och oder ou para pas por pour que qui się sind sont sur te um uma und une van voor von zijn zu
+    zum è é""".split()  # noqa: SIM905 - words read better as words
+)
+_LETTERS = re.compile(r"[^\W\d_]+")
+_GLANCED_WORDS = 400
+_FEWEST_WORDS = 8
+
+
+def looks_foreign(text: str) -> bool:
+    """Whether a text is surely not English: in another script, or of another language's words."""
+    words = [word.casefold() for word in _LETTERS.findall(text[: 16 * _GLANCED_WORDS])]
+    letters = "".join(words)
+    if sum(letter > "\u036f" for letter in letters) > len(letters) / 2:
+        return True
+    foreign = sum(word in _FOREIGN_WORDS for word in words)
+    english = sum(word in FUNCTION_WORDS for word in words)
+    return len(words) >= _FEWEST_WORDS and foreign > 2 * english and foreign > len(words) // 16

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wye.backends.notations import IS_DAY, notations
+from wye.backends.notations import IS_DAY, WITHIN, notations, phrases
 from wye.backends.text import cells_of, folded_words
 from wye.backends.types import Float32
 from wye.featurizer.encoder_files import DEFAULT_ENCODER
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LEAST_COSINE = 0.77
 # Labels that are compared with their name; all would take thrice the time, and tell no more.
 _NEAREST = 2
+# More would keep all other questions waiting; what was not compared is not called absent.
+_MOST_LABELS = 48
 # What finds questions -> which sign an answer to them has.
 _SIGNS = (
     (re.compile(r"\b(?i:when|until|deadline|how (?:long|many|much|old)|year)\b"), str.isdigit),
@@ -33,7 +35,13 @@ _WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _WHEN = re.compile(r"\b(?:when|until|expires?|deadline)\b", re.IGNORECASE)
 _FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
 _OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when)\b", re.IGNORECASE)
+_MONTH = re.compile(r"\d{4}-\d\d")
 _KEY = re.compile(r"[\d.]+([a-z]+)|(\+)\d+")
+_GIVEN_WITHOUT = re.compile(
+    r"\b(?i:how \w+|stands? for|wrong|results?|outcome|status|happen\w*|solved|fixed)\b"
+)
+# A question whether, or how, a thing is in the state that the last word says.
+_IS_SO = re.compile(r"(?i:(?:is|are|was|were|has|have)\b.*\d|how\b.*\bbe\b).*\b(\w+)\W*")
 
 
 class _Kind(NamedTuple):
@@ -74,6 +82,12 @@ _KINDS = (
 )
 
 
+def given_without(question: str) -> list[str]:
+    """What of a question asks for a measure, a meaning or a state, which answers do not repeat."""
+    is_so = _IS_SO.fullmatch(question)
+    return [*_GIVEN_WITHOUT.findall(question), *(is_so.groups() if is_so else ())]
+
+
 def lacks_value(question: str, texts: Iterable[str]) -> bool:
     """Whether a question asks for a kind of value, no person or day, that none of texts has."""
     kind = _kind_asked(question)
@@ -91,8 +105,23 @@ def _has_value(kind: _Kind, text: str) -> bool:
     return has_word or not kind.units.isdisjoint(units)
 
 
+def lacks_date(question: str, texts: Iterable[str]) -> bool:
+    """Whether a question names a day or a month, with its year, that none of texts has."""
+    asked = [each.days or (*filter(_MONTH.fullmatch, each.keys),) for each in phrases(question)]
+    known = {key.lstrip(WITHIN) for t in texts if any(asked) for key in notations(t)}
+    return any(dates and not known.intersection(dates) for dates in asked)
+
+
 def says_who_or_when(title: str, text: str, question: str) -> bool:
-    """Whether a question asks who, or when of a number, and a row has a full name, or a day."""
+    """Whether a question asks who, or when of a number, and a row has a full name, or a day.
+
+    Or it asks what there was on a day, names nothing else, and the row has that day.
+    """
+    for start, end, keys, days in phrases(question):
+        if (question[1:start] + question[end:]).islower():
+            known = {key.lstrip(WITHIN) for key in notations(f"{title}\n{text}")}
+            if any(IS_DAY.fullmatch(key) and key in known for key in days or keys):
+                return True
     if _WHEN.search(question) and any(map(str.isdigit, question)):
         return any(map(IS_DAY.fullmatch, {*notations(text)}.difference(notations(question))))
     names = filter(_FULL_NAME.fullmatch, [title, *(value for _, value in cells_of(text))])
@@ -112,11 +141,26 @@ def labels_for(question: str, text: str) -> tuple[str, ...]:
     return tuple(labels)
 
 
+def is_named(name: str, question: str) -> bool:
+    """Whether a question has the words of a name, which is no plain number."""
+    words, asked = (" ".join(["", *folded_words(text), ""]) for text in (name, question))
+    return words in asked and any(map(str.isalpha, words))
+
+
 def says_by_label(models: "Models", question: str, vector: Float32, name: str, text: str) -> bool:
-    """Whether a label of a row with a name is nearly what a question with some vector asks for."""
+    """Whether a label of a row is nearly what a question with some vector asks for.
+
+    The row goes by a name, or, if the question lacks it, by the longest of its values there.
+    """
     labels, analyser = labels_for(question, text), models.analyser
+    if not is_named(name, question):
+        named = [(value, label) for label, value in cells_of(text) if is_named(value, question)]
+        name, label = max(named, key=lambda cell: len(cell[0]), default=(name, ""))
+        labels = tuple(each for each in labels if each != " ".join(folded_words(label)))
     if not labels or analyser.settings.encoder.model != DEFAULT_ENCODER:
         return False
+    if len(labels) > _MOST_LABELS:
+        return True
     pieces = [f"the {label}, " for label in labels]
     ends = np.cumsum([*map(len, pieces)]).tolist()
     spans = [(end - len(piece), end - 2) for piece, end in zip(pieces, ends, strict=True)]

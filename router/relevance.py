@@ -26,12 +26,13 @@ from wye.backends.text import (
     cells_of,
     content_terms,
     folded_words,
+    looks_foreign,
     title_names,
     words_before_stemming,
     words_of,
 )
 from wye.backends.types import Float64, Mask, Ranking
-from wye.router.asked import lacks_value, says_who_or_when
+from wye.router.asked import given_without, lacks_date, lacks_value, says_who_or_when
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
@@ -50,10 +51,6 @@ ASKING_WORDS = frozenset(
     would yet you your""".split()  # noqa: SIM905 - words read better as words
 )
 """Words of a request, which an answer need not have; the newest of versions need not say so."""
-_GIVEN_WITHOUT = re.compile(
-    r"\b(?i:how \w+|stands? for|wrong|results?|outcome|status|happen\w*|solved|fixed|paid|left)\b"
-)
-"""Finds words that ask for a measure, a meaning or a state, which an answer gives without them."""
 _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
 """What a text with the header of a mail says of whoever it is from."""
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
@@ -178,7 +175,7 @@ class RelevanceModel:
                 sure = np.where(of_one.has_codes, SURE_FROM, 0.0)
                 of_passages = tuple(np.maximum(relevance[begin:end], sure).tolist())
                 bounded = min(max(answer, of_one.least), of_one.most)
-                if bounded < ABSTAIN_BELOW and of_one.is_said_by_label():
+                if bounded < ABSTAIN_BELOW and of_one.is_said_otherwise():
                     bounded = ABSTAIN_BELOW
                 judgements[index] = Judgement(of_passages, bounded)
         return judgements
@@ -343,13 +340,20 @@ class Evidence:
             first |= self._has_code[:FIRST, number, None] & of_code
         return first
 
-    def is_said_by_label(self) -> bool:
-        """Whether the first row has a name of the question and says by a label what is asked."""
-        says, (title, text) = self._ranking.says, self._ranking.texts[0]
-        if not (says and self._leads) or self._is_strange:
+    def is_said_otherwise(self) -> bool:
+        """Whether the first row has a name of the question and says by a label what is asked.
+
+        Or a passage that shares a word with the question is in another language than English.
+        """
+        says, texts = self._ranking.says, self._ranking.texts[:FIRST]
+        if self._is_strange:
             return False
-        codes = (c.text for c, has in zip(self._codes, self._has_code[0], strict=True) if has)
-        return says(next(codes, title), text)
+        if says and self._leads:
+            codes = (c.text for c, has in zip(self._codes, self._has_code[0], strict=True) if has)
+            if says(next(codes, texts[0][0]), texts[0][1]):
+                return True
+        sharing = np.flatnonzero(self._has_term[:FIRST].any(axis=1)).tolist()
+        return any(looks_foreign(texts[row][1]) for row in sharing)
 
     def _most(self, *, row_says_nothing: bool) -> float:
         """Answerability at most, where the first row says nothing of its names, or something."""
@@ -363,7 +367,8 @@ class Evidence:
         counts = self._has_term[:FIRST].sum(axis=1)
         rows = np.flatnonzero(counts == counts.max(initial=0)).tolist()
         lacks = bool(rows) and lacks_value(question, [" ".join(texts[row]) for row in rows])
-        return math.nextafter(SURE_FROM, 0) if lacks else 1.0
+        first = (*map(" ".join, texts[:FIRST]), *self._ranking.ranking.ids(FIRST))
+        return math.nextafter(SURE_FROM, 0) if lacks or lacks_date(question, first) else 1.0
 
     def _said_of_names(self, first: Mask, is_name: Mask) -> tuple[float, float]:
         """The share of what the question says beside its names that passages say of these.
@@ -393,7 +398,7 @@ class Evidence:
         holders: Mask = np.atleast_1d(has_term[:, is_name].all(axis=1))
         if not holders.any():
             return math.nan, math.nan
-        without = {*content_terms(" ".join(_GIVEN_WITHOUT.findall(ranking.question)))}
+        without = {*content_terms(" ".join(given_without(ranking.question)))}
         rest: Mask = np.logical_and(~is_name, [term not in without for term in self._terms])
         is_row = bool(holders[0] and self._cells[0])
         of_codes = content_terms(" ".join(code.text for code in self._codes))

@@ -353,14 +353,8 @@ def subtitles(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Ite
 
 _CARDS = {*("VEVENT", "VTODO", "VJOURNAL", "VCARD")}
 _UNSAID = {*("UID", "DTSTAMP", "SEQUENCE", "PRODID", "VERSION", "REV", "N", "PHOTO", "LOGO", "KEY")}
-_LABELS = {
-    "DTSTART": "start",
-    "DTEND": "end",
-    "ORG": "organisation",
-    "TEL": "phone",
-    "BDAY": "born",
-}
-_STAMP = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d).*)?")
+_LABELS = {"DTSTART": "start", "DTEND": "end", "TEL": "phone"}
+_STAMP = re.compile(r"([12]\d{3})-?([01]\d)-?([0-3]\d)(?:T(\d\d):?(\d\d).*)?")
 _FOLD, _SLASHED = re.compile(r"\r?\n[ \t]"), re.compile(r"\\([nN])|\\(.)")
 
 

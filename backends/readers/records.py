@@ -1,7 +1,6 @@
 """Documents that are JSON or rows of Parquet, their ids, and lines that give none."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -17,7 +16,6 @@ from wye.backends.errors import SourceError
 from wye.backends.readers.decode import decoded, utf8_lines
 from wye.backends.readers.drafts import DEFAULT, ROW, BadFileError, Draft, Options, flat
 from wye.backends.readers.tables import as_text, documents_of_rows
-from wye.backends.text import FUNCTION_WORDS
 from wye.backends.types import Passage
 
 
@@ -365,26 +363,3 @@ def text_document(name: str, content: bytes, encoding: str = "") -> tuple[Passag
 
 PROSE = (".txt", ".rst")
 """Extensions of text whose lines end anywhere; those of other texts mean something."""
-
-
-# Frequent words that English lacks: German, French, Spanish, Italian, Portuguese, Dutch, Polish.
-_FOREIGN_WORDS = frozenset(
-    """aan auch auf avec che com como con czy dans das dei del della den der des die dla du een ein
-    eine el elle est et für gli het il ist jak jest la las le les los mais mit na nicht nie non não
-    och oder ou para pas por pour que qui się sind sont sur te um uma und une van voor von zijn zu
-    zum è é""".split()  # noqa: SIM905 - words read better as words
-)
-_LETTERS = re.compile(r"[^\W\d_]+")
-_GLANCED_WORDS = 400
-_FEWEST_WORDS = 8
-
-
-def looks_foreign(text: str) -> bool:
-    """Whether a text is surely not English: in another script, or of another language's words."""
-    words = [word.casefold() for word in _LETTERS.findall(text[: 16 * _GLANCED_WORDS])]
-    letters = "".join(words)
-    if sum(letter > "\u036f" for letter in letters) > len(letters) / 2:
-        return True
-    foreign = sum(word in _FOREIGN_WORDS for word in words)
-    english = sum(word in FUNCTION_WORDS for word in words)
-    return len(words) >= _FEWEST_WORDS and foreign > 2 * english and foreign > len(words) // 16

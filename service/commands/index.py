@@ -329,7 +329,7 @@ class BadLines:
 
     def counted(self, passages: "Iterator[Passage]") -> "Iterator[Passage]":
         """Note documents that do not look English while they pass."""
-        from wye.backends.readers.records import looks_foreign
+        from wye.backends.text import looks_foreign
 
         for passage in passages:
             if passage.chunk == 0 and looks_foreign(passage.text):

@@ -114,6 +114,7 @@ def test_codes_have_a_joined_form_and_parts_and_plain_words_none(text: str, keys
         ("What calls loadTideTable or heron.flush_on?", ["loadTideTable", "heron.flush_on"]),
         ("Where is K-LMN?", ["K-LMN"]),
         ("What broke on 7 August 2034?", ["7 August 2034"]),
+        ("What broke on 7 August?", ["7 August"]),
         ("2034-08-07 12:01:14 gate closed", []),
         ("Who won in 1984, with 300 votes, in August 2034?", []),
         (

@@ -12,7 +12,14 @@ from wye.featurizer.analyser import AnalyserSettings
 from wye.featurizer.encoder import EncodedText, EncoderSettings
 from wye.featurizer.encoder_files import DEFAULT_ENCODER
 from wye.featurizer.types import Span
-from wye.router.asked import labels_for, lacks_value, says_by_label, says_who_or_when
+from wye.router.asked import (
+    given_without,
+    labels_for,
+    lacks_date,
+    lacks_value,
+    says_by_label,
+    says_who_or_when,
+)
 
 SAID = {
     "How tall is the crane at gate 3?": "The crane stands at gate 3. It is 14 m tall.",
@@ -55,10 +62,46 @@ def test_a_question_for_anything_else_lacks_no_value(question: str) -> None:
         ("K-12", "room: B2; ends: 9 May 2031", "When does loan K-12 run out?", True),
         ("K-12", "room: B2; ends: 9 May 2031", "When did K-12 begin, by 9 May 2031?", False),
         ("Ilse Ohm", "room: B2; joined: 9 May 2031", "When was Ilse Ohm born?", False),
+        ("Regatta", "start: 2031-05-09; place: pier", "What is planned on 9 May?", True),
+        ("Regatta", "from: 2031-05-07; to: 2031-05-11", "What is planned on 9 May 2031?", True),
+        ("Regatta", "start: 2031-05-09; place: pier", "What is planned on 8 May 2031?", False),
+        ("K-12", "room: B2; ends: 9 May 2031", "What does K-12 cost on 9 May 2031?", False),
     ],
 )
 def test_who_or_when_a_row_says(title: str, text: str, question: str, is_one: bool) -> None:
     assert says_who_or_when(title, text, question) is is_one
+
+
+@pytest.mark.parametrize(
+    ("question", "lacks"),
+    [
+        ("What did the club decide on 9 May 2031?", False),
+        ("What did the club decide on 10 May 2031?", True),
+        ("What was the fee in June 2031?", False),
+        ("What was the fee in May 2030?", True),
+        ("What was the fee on 10 May or in 2030?", False),
+    ],
+)
+def test_a_day_or_a_month_of_a_year_that_no_text_has(question: str, lacks: bool) -> None:
+    texts = "The club met on 09.05.2031.", "from: 2031-06-02; to: 2031-06-20; fee: 9"
+    assert lacks_date(question, texts) == lacks
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("How heavy is K-12?", ["How heavy"]),
+        ("Is K-12 paid?", ["paid"]),
+        ("has boat 12 been tarred", ["tarred"]),
+        ("How often must K-12 be tarred?", ["How often", "tarred"]),
+        ("Is Ilse Ohm married?", []),
+        ("When was K-12 built?", []),
+    ],
+)
+def test_words_of_a_question_that_an_answer_does_not_repeat(
+    question: str, words: list[str]
+) -> None:
+    assert given_without(question) == words
 
 
 CALL = "vessel: Nordvik; berth: Quay 7; arrived: 4 May 2031; master: Sigrid Aune; fee: 90 €; ext: 3"
@@ -99,10 +142,10 @@ class Paraphraser:
         return np.array([[1, 0] if "vessel" in piece else [0, 1] for piece in pieces], "f4")
 
 
-def says(question: str, analyser: Paraphraser) -> bool:
+def says(question: str, analyser: Paraphraser, name: str = "K-12") -> bool:
     (vector,) = Paraphraser().encode_questions([question])
     models: Any = SimpleNamespace(analyser=analyser)
-    return says_by_label(models, question, vector, "K-12", CALL)
+    return says_by_label(models, question, vector, name, CALL)
 
 
 def test_a_row_says_by_a_label_what_is_asked_for_by_another_word() -> None:
@@ -121,3 +164,22 @@ def test_nothing_is_encoded_where_no_value_may_be_what_is_asked_for() -> None:
     analyser = Paraphraser()
     assert not says("How tall is the ship K-12?", analyser)
     assert not analyser.asked
+
+
+def test_a_row_goes_by_the_value_that_the_question_names() -> None:
+    """Its title is a code that nobody asks for, and the label of that value is not the answer."""
+    analyser = Paraphraser()
+    assert says("Which ship is Sigrid Aune on, at 90 and by Quay 7?", analyser, "S-7")
+    assert [text for text in analyser.asked if "of" in text] == [
+        "the vessel of Sigrid Aune",
+        "the berth of Sigrid Aune",
+    ]
+    assert "master" not in analyser.asked[0]
+
+
+def test_a_row_with_too_many_labels_to_compare_is_not_called_silent() -> None:
+    wide = "; ".join(f"{kind}{number}: Aune" for number in range(7) for kind in "abcdefg")
+    analyser: Any = SimpleNamespace(analyser=Paraphraser())
+    vector = np.zeros(2, "f4")
+    assert says_by_label(analyser, "Which ship has K-12?", vector, "K-12", wide)
+    assert not analyser.analyser.asked

@@ -180,6 +180,23 @@ def test_a_question_about_a_year_that_no_first_passage_has_is_called_absent() ->
     assert all(believed(question, texts) > SURE_FROM for question in here)
 
 
+def test_a_question_about_a_day_that_no_first_passage_has_is_not_surely_answered() -> None:
+    texts = [("Rota", "from: 2031-05-05; to: 2031-05-11; keeper: Amira")]
+    assert believed("Who keeps watch on 9 May 2031?", texts) > SURE_FROM
+    assert ABSTAIN_BELOW < believed("Who keeps watch on 19 May 2031?", texts) < SURE_FROM
+
+
+def test_what_another_language_may_say_is_not_called_absent() -> None:
+    page = (
+        "Hütte",
+        "Der Schlüssel der Hütte Saffron hängt im Büro, und das ist auch nachts offen.",
+    )
+    lamp = ("Lamp", "The lamp is red.")
+    assert judged("Where is the key of Saffron?", [page, lamp]).answerability == ABSTAIN_BELOW
+    for question in ("Where is the key of Tern?", "Where is the key of Saffron in 2029?"):
+        assert (judged(question, [page, lamp]).answerability or 0) < ABSTAIN_BELOW
+
+
 ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
 
 

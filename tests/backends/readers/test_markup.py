@@ -269,7 +269,7 @@ def test_people_of_an_address_book_are_rows() -> None:
     [draft] = cards(io.BytesIO(card.encode()), LIMITS)
     assert (draft.title, draft.blocks) == (
         "Rosa Quill",
-        [(0, "phone: +31 6 1234 5678; organisation: Kiln Ltd")],
+        [(0, "phone: +31 6 1234 5678; org: Kiln Ltd")],
     )
     with pytest.raises(BadFileError, match="has no event and no card"):
         list(cards(io.BytesIO(b"BEGIN:VCALENDAR\nEND:VCALENDAR\n"), LIMITS))
