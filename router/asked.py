@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Where a label says what is asked; at .75 thrice as many near misses pass, and few questions more.
 LEAST_COSINE = 0.77
+# As much where the label brings the name nearer to the question, as no label of a near miss does.
+_LESS, _GAIN = 0.74, 0.05
 # Labels that are compared with their name; all would take thrice the time, and tell no more.
 _NEAREST = 2
 # More would keep all other questions waiting; what was not compared is not called absent.
@@ -166,5 +168,6 @@ def says_by_label(models: "Models", question: str, vector: Float32, name: str, t
     spans = [(end - len(piece), end - 2) for piece, end in zip(pieces, ends, strict=True)]
     (encoded,) = analyser.encode_with_states(["".join(pieces)])
     order = np.argsort(-(analyser.encode_parts(encoded, spans) @ vector), kind="stable")
-    phrases = [f"the {labels[at]} of {name}" for at in order[:_NEAREST].tolist()]
-    return bool((analyser.encode_questions(phrases) @ vector).max() >= LEAST_COSINE)
+    of_name = [f"the {labels[at]} of {name}" for at in order[:_NEAREST].tolist()]
+    *cosines, alone = (analyser.encode_questions([*of_name, name]) @ vector).tolist()
+    return bool(max(cosines) >= min(LEAST_COSINE, max(_LESS, alone + _GAIN)))

@@ -155,6 +155,7 @@ def test_a_row_says_by_a_label_what_is_asked_for_by_another_word() -> None:
         "the vessel, the berth, the arrived, the master, the fee, the ext, ",
         "the vessel of K-12",
         "the berth of K-12",
+        "K-12",
     ]
     assert not says("Which ship costs as much as K-12?", Paraphraser())
     assert not says("K-12 belongs to which ship?", Paraphraser("another"))
@@ -183,3 +184,17 @@ def test_a_row_with_too_many_labels_to_compare_is_not_called_silent() -> None:
     vector = np.zeros(2, "f4")
     assert says_by_label(analyser, "Which ship has K-12?", vector, "K-12", wide)
     assert not analyser.analyser.asked
+
+
+@pytest.mark.parametrize(
+    ("label", "alone", "is_said"),
+    [(0.78, 0.77, True), (0.75, 0.69, True), (0.75, 0.71, False), (0.73, 0.5, False)],
+)
+def test_a_label_may_be_less_near_where_it_brings_the_name_nearer(
+    label: float, alone: float, *, is_said: bool
+) -> None:
+    class Near(Paraphraser):
+        def encode_questions(self, texts: Sequence[str]) -> Float32:
+            return np.array([[label if "the " in text else alone, 0] for text in texts], "f4")
+
+    assert says("K-12 belongs to which ship?", Near()) is is_said
