@@ -91,7 +91,7 @@ def test_there_are_two_hundred_questions_and_all_are_frozen() -> None:
 
 
 def test_a_path_that_is_never_taken_is_noticed() -> None:
-    taken = "tests.golden.store:rounded"
+    taken = "tests.golden.test_golden:rounded"
     with entering([taken]):
         rounded(0.5)
     never = "tests.golden.store:read"
