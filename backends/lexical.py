@@ -56,14 +56,12 @@ class LexicalSettings:
         k1: Saturation of term frequency; at least 0.
         b: Degree of length normalisation, 0 to 1.
         stemmer: "s" removes plural endings (Harman 1991); "none" leaves words as they are.
-        stopwords: Words left out of passages and questions, in the form that `terms` gives them
-            before stemming.
     """
 
     k1: float = 0.9
     b: float = 0.4
     stemmer: Literal["s", "none"] = "s"
-    stopwords: tuple[str, ...] = STOPWORDS
+    stopwords: tuple[str, ...] = STOPWORDS  # in the form that `terms` has before stemming
 
     def __post_init__(self) -> None:
         if self.k1 < 0 or not 0 <= self.b <= 1:

@@ -62,15 +62,13 @@ class AnalyserSettings:
         sentence_vectors: "pooled" averages a sentence's tokens in its passage (one pass instead of
             two); "contextual" encodes "title: sentence"; "plain" encodes the sentence alone, as
             LinearRAG does.
-        title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
-            also found in titles, and a title is part of the first sentence.
     """
 
     pipeline: str = DEFAULT_PIPELINE
     fast_parser: bool = True
     processes: int = 0
     sentence_vectors: SentenceVectors = "pooled"
-    title_in_text: bool = False
+    title_in_text: bool = False  # parse "title newline text" as one text, as LinearRAG
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
 

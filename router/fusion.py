@@ -218,19 +218,12 @@ class GraphWeightModel:
 
     The defaults are the middle of the plateau that a grid finds (benchmarks/README.md, 50fc6933)
     for the train and dev questions of fourteen datasets.
-
-    Attributes:
-        bias: Logit of a question without any of the signals.
-        seed_title_uniqueness: Weight of the signal of that name.
-        graph_margin_5: Weight of the logarithm of the first passage's mass over the fifth's.
-        graph_lexical_share: Weight of the BM25 score of the graph's first passage, as a share of
-            the best.
     """
 
-    bias: float = -5.5
-    seed_title_uniqueness: Weight = 2.5
-    graph_margin_5: Weight = 0.5
-    graph_lexical_share: Weight = 4.0
+    bias: float = -5.5  # logit without any of the signals
+    seed_title_uniqueness: Weight = 2.5  # weight of the signal of that name
+    graph_margin_5: Weight = 0.5  # of ln(the first passage's mass / the fifth's)
+    graph_lexical_share: Weight = 4.0  # of the first passage's BM25 / the best
 
 
 def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Float64:
@@ -253,9 +246,6 @@ class FusionSettings:
             every other list weighs 1 - s.
         rrf_k: How slowly a list's contribution falls with rank; 0 or more.
         depth: Hits that each list contributes; never fewer than the reply has.
-        lexical_share: Weight of BM25, as a share of the best score, relative to cosine.
-        graph_scale: Weight of the logarithm of the share of the largest mass, relative to cosine.
-        graph_weight: Model of the graph's weight in "adaptive".
     """
 
     method: Literal["adaptive", "convex", "rrf"] = "adaptive"
@@ -263,8 +253,8 @@ class FusionSettings:
     s: Annotated[float, Field(ge=0, le=1)] = 0.5
     rrf_k: Weight = 60.0
     depth: Annotated[int, Field(ge=1)] = 100
-    lexical_share: Weight = 0.35
-    graph_scale: Weight = 0.3
+    lexical_share: Weight = 0.35  # of BM25, as a share of the best, relative to cosine
+    graph_scale: Weight = 0.3  # of the logarithm of the share of the largest mass
     graph_weight: GraphWeightModel = field(default_factory=GraphWeightModel)
 
     def __post_init__(self) -> None:

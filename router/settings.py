@@ -128,39 +128,10 @@ class RerankerSettings:
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """How passages get into an index.
+    """How passages get into an index."""
 
-    Attributes:
-        batch_passages: Most passages per commit; after 30 s there is one with fewer. An ingest that
-            is killed loses what follows the last commit.
-        entity_vectors: Keep a vector of every entity's name, which the preset "linearrag" needs.
-    """
-
-    batch_passages: Annotated[int, Field(ge=1)] = 2048
-    entity_vectors: bool = False
-
-
-_FIXED_FIELDS: Mapping[str, str] = {
-    "ANALYSER": "TITLE_IN_TEXT",
-    "INGEST": "BATCH_PASSAGES ENTITY_VECTORS",
-    "LEXICAL": "STOPWORDS",
-    "GRAPH": "SENTENCES_PER_ENTITY SIMILARITY_WEIGHT LEXICAL_WEIGHT LEXICAL_WEIGHT_TITLED "
-    "PASSAGE_WEIGHT DEGREE_POWER TITLE_WEIGHT",
-    "GRAPH__ASSEMBLY": "TITLE_ENTITIES LINK_TEXT",
-    "GRAPH__SEEDS": "VOCABULARY LOWER_CASE_WORD LOWER_CASE_NAME NOUN_PHRASE NEAREST "
-    "SIMILARITY_FLOOR",
-    "FUSION": "LEXICAL_SHARE GRAPH_SCALE",
-    "FUSION__GRAPH_WEIGHT": "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 GRAPH_LEXICAL_SHARE",
-    "SERVE": "BATCH",
-    "GENERATOR": "RETRIES PASSAGE_CHARACTERS HISTORY",
-    "DOCUMENTS": "FILES JOBS CHANGES WAIT_SECONDS KEEP_SECONDS GROUP_PASSAGES UNPACKED_MB PAGES",
-}
-FIXED = frozenset(
-    f"{PREFIX}{part}{SEPARATOR}{name}"
-    for part, names in _FIXED_FIELDS.items()
-    for name in names.split()
-)
-"""Fields that only presets, options of commands, tests and benchmarks set: no variable does."""
+    batch_passages: Annotated[int, Field(ge=1)] = 2048  # most per commit, or in 30 s
+    entity_vectors: bool = False  # of every name, which the preset "linearrag" needs
 
 
 class Settings(BaseSettings):
@@ -170,17 +141,6 @@ class Settings(BaseSettings):
         index: Folder of the index that commands use by default.
         preset: A published system from which all other settings start: "ea-graphrag", "linearrag",
             "clue-rag" or "zoom-rag"; empty for Wye's own.
-        analyser: Models, and how texts become vectors.
-        ingest: How passages get into an index.
-        dense: The dense arm.
-        lexical: The lexical arm.
-        graph: The graph arm.
-        fusion: How rankings become one.
-        router: Which router decides, and by which thresholds.
-        relevance: Which curves make probabilities of scores.
-        reranker: Which model reranks the texts that `clue` and the graph by facts start from.
-        clue: The clue arm.
-        zoom: The zoom arm.
         engine: "memory" to hold an index in memory, "dataset" to have Lance search its dataset,
             which `wye index --engine dataset` prepares, "auto" for that in a large prepared index.
         dataset_from: Passages from which "auto" lets Lance search.
@@ -344,7 +304,7 @@ def variables(model: type[S]) -> list[Variable]:
             parts.extend(_of_part(variable, default))
         else:
             top_level.append(Variable(variable, _first_line(model), _written(default), docs[name]))
-    return top_level + [variable for variable in parts if variable.name not in FIXED]
+    return top_level + parts
 
 
 def attribute_docs(docstring: str | None) -> dict[str, str]:
@@ -378,7 +338,10 @@ def markdown(model: type[S]) -> str:
 
 
 def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - any dataclass
-    """The variables of a settings dataclass, nested parts last."""
+    """The variables of a settings dataclass, nested parts last.
+
+    Fields that its `Attributes:` leaves out are set by presets, commands and tests alone.
+    """
     docs = attribute_docs(getdoc(type(value)))
     nested: list[Variable] = []
     for entry in fields(value):
@@ -386,7 +349,7 @@ def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - a
         default = getattr(value, entry.name)
         if is_dataclass(default) and not isinstance(default, type):
             nested.extend(_of_part(variable, default))
-        else:
+        elif entry.name in docs:
             part = _first_line(type(value))
             yield Variable(variable, part, _written(default), docs[entry.name])
     yield from nested

@@ -28,34 +28,25 @@ class DocumentSettings:
 
     Attributes:
         upload_bytes: Longest body of an upload.
-        files: Most files in one upload.
         direct_passages: Most passages of a change that is made while its sender waits; a larger
             change becomes a job.
-        jobs: Most jobs that may wait or run for one collection; further ones are refused.
-        changes: Most changes that may wait to be written; further ones are refused.
-        wait_seconds: How long to wait for another process that is writing, before a change is
-            refused.
-        keep_seconds: How long a finished job can be queried, and how long an uploaded file is kept.
-        group_passages: Passages of a job that are written together before others have their turn.
         read_seconds: Most processor time to read a file that is neither text nor JSON lines.
         read_memory_mb: Most memory to read such a file.
-        unpacked_mb: Most data in a DOCX file once decompressed, and in all that a file contains.
-        pages: Most pages of a PDF file.
         characters: Most characters of a document.
     """
 
     upload_bytes: Annotated[int, Field(ge=1_024)] = 67_108_864
-    files: Positive = 64
+    files: Positive = 64  # most in one upload
     direct_passages: Annotated[int, Field(ge=0)] = 32
-    jobs: Positive = 64
-    changes: Positive = 64
-    wait_seconds: Annotated[float, Field(ge=0)] = 10.0
-    keep_seconds: Annotated[float, Field(ge=0)] = 86_400.0
-    group_passages: Positive = 64
+    jobs: Positive = 64  # most that may wait or run for a collection
+    changes: Positive = 64  # most that may wait to be written
+    wait_seconds: Annotated[float, Field(ge=0)] = 10.0  # for another process that writes
+    keep_seconds: Annotated[float, Field(ge=0)] = 86_400.0  # a finished job, an uploaded file
+    group_passages: Positive = 64  # of a job, written before others have their turn
     read_seconds: Positive = 30
     read_memory_mb: Annotated[int, Field(ge=256)] = 1_024
-    unpacked_mb: Positive = 256
-    pages: Positive = 2_000
+    unpacked_mb: Positive = 256  # of a DOCX file, and of all that a file contains
+    pages: Positive = 2_000  # most pages of a PDF file
     characters: Positive = 5_000_000
 
     @property
@@ -85,11 +76,10 @@ class ServeSettings:
             the key's line does not say; without it there is no limit.
         spent_file: File with what each key spent today; by default next to the arms file, with a
             name that ends in .spent. Written only if a key has a limit.
-        batch: Most questions that are processed together.
         queue: Most questions that may wait; further ones are refused at once.
         deadline_ms: Time for finding passages if a request gives none; at most a minute.
-        refresh_seconds: Within how long to follow a newer version of an index, and newer
-            thresholds and keys.
+        refresh_seconds: Within how long to follow a newer version of an index, and newer thresholds
+            and keys.
         shutdown_seconds: Time to finish accepted requests after being told to stop.
         request_log: File to which every answered question is written as a line of JSON; none by
             default.
@@ -103,7 +93,7 @@ class ServeSettings:
     keys_file: Path | None = None
     max_cost_per_day: Annotated[float, Field(ge=0)] | None = None
     spent_file: Path | None = None
-    batch: Positive = 32
+    batch: Positive = 32  # most questions that are processed together
     queue: Positive = 256
     deadline_ms: Annotated[int, Field(ge=1, le=LONGEST_DEADLINE_MS)] = 5_000
     refresh_seconds: Annotated[float, Field(gt=0)] = 1.0
@@ -126,13 +116,10 @@ class GeneratorSettings:
         model: Name of the model there.
         key: API key for the endpoint.
         timeout_seconds: Longest wait for a connection, for the first piece, and between two pieces.
-        retries: Further attempts if the endpoint is busy, fails or cannot be reached.
         passages: Most passages that the model is shown.
-        passage_characters: Most characters of each passage that the model is shown.
         pack: "whole" shows passages as they are; "zoom" first leaves out the sentences that
             ZoomRAG's Chunk-Zoom ranks last. Quotes are of whole passages.
         keep: Share of the sentences that "zoom" leaves.
-        history: Earlier messages of a conversation that the model is shown.
         max_tokens: Most tokens of an answer if a request does not say; 0 leaves it to the endpoint.
     """
 
@@ -140,12 +127,12 @@ class GeneratorSettings:
     model: str = ""
     key: SecretStr = field(default=SecretStr(""), repr=False)
     timeout_seconds: Annotated[float, Field(gt=0)] = 60.0
-    retries: Annotated[int, Field(ge=0)] = 2
+    retries: Annotated[int, Field(ge=0)] = 2  # if the endpoint is busy, fails or is not reached
     passages: Positive = 5
-    passage_characters: Positive = 4_000
+    passage_characters: Positive = 4_000  # of each, that the model is shown
     pack: Literal["whole", "zoom"] = "whole"
     keep: Annotated[float, Field(gt=0, le=1)] = 0.7
-    history: Annotated[int, Field(ge=0)] = 12
+    history: Annotated[int, Field(ge=0)] = 12  # earlier messages that the model is shown
     max_tokens: Annotated[int, Field(ge=0)] = 1_024
 
     def __post_init__(self) -> None:
@@ -163,9 +150,6 @@ class ServiceSettings(Settings):
     """Every setting of Wye; each part is given its own slice and sees no other.
 
     Attributes:
-        serve: How `wye serve` listens.
-        generator: What writes answers.
-        documents: What may be sent to be indexed.
         arms: File that declares remote arms, see docs/guides/remote-arms.md; `wye serve` takes
             wye.toml in the working folder if there is one.
     """

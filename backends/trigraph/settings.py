@@ -11,16 +11,13 @@ class AssemblySettings:
     """What counts as an entity, and as mentioning one.
 
     Attributes:
-        title_entities: A passage's title is an entity of the passage and of each of its sentences.
-        link_text: A sentence mentions every known entity whose name it contains word for word,
-            tagged or not.
         noun_phrases: Whether recurring noun phrases are also entities: "on", "off", or "auto",
-            which is on in a corpus with fewer than one named entity to four noun phrases
-            (technical texts have one to ten, encyclopaedic ones two to three).
+            which is on in a corpus with fewer than one named entity to four noun phrases (technical
+            texts have one to ten, encyclopaedic ones two to three).
     """
 
-    title_entities: bool = True
-    link_text: bool = True
+    title_entities: bool = True  # a title is one of its passage and of each of its sentences
+    link_text: bool = True  # a sentence mentions every name that it contains, tagged or not
     noun_phrases: Literal["auto", "on", "off"] = "auto"
 
 
@@ -28,24 +25,17 @@ class AssemblySettings:
 class SeedSettings:
     """How a question's words become entities.
 
-    Attributes:
-        vocabulary: Names of known entities are seeds where the question has them, tagged or not.
-        lower_case_word: Value of a single word linked this way that is not written like a name,
-            since web questions are typed without capitals.
-        lower_case_name: Value of several such words.
-        noun_phrase: Value of a noun phrase of the question that is an entity of the graph.
-        nearest: A tagged mention that the vocabulary lacks takes the entity with the most similar
-            vector, as in LinearRAG. This needs an index with entity vectors, which took a third of
-            the indexing time and changed no result measurably, so it is off by default.
-        similarity_floor: The least similarity for `nearest`.
+    `nearest` gives a tagged mention that the vocabulary lacks the entity with the most similar
+    vector, as in LinearRAG. This needs an index with entity vectors, which took a third of the
+    indexing time and changed no result measurably, so it is off by default.
     """
 
-    vocabulary: bool = True
-    lower_case_word: float = 0.3
-    lower_case_name: float = 0.8
-    noun_phrase: float = 0.3
+    vocabulary: bool = True  # known names that the question has are seeds, tagged or not
+    lower_case_word: float = 0.3  # of a word linked so that is not written like a name
+    lower_case_name: float = 0.8  # of several such words
+    noun_phrase: float = 0.3  # of one that is an entity of the graph
     nearest: bool = False
-    similarity_floor: float = 0.8
+    similarity_floor: float = 0.8  # for `nearest`
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +43,12 @@ class TriGraphSettings:
     """How the graph is built and walked. Symbols are those of LinearRAG, section 3.
 
     Attributes:
-        assembly: What counts as an entity and as a mention.
-        seeds: How a question's mentions become entities.
         activation: How entities are activated. "bridging" goes from the names in the question along
             the sentences most similar to it; "eq5" goes along all sentences, as LinearRAG's
-            equation 5 is printed; "facts" starts from the entities of the most similar sentences
-            of the whole corpus, as EA-GraphRAG's graph arm does.
+            equation 5 is printed; "facts" starts from the entities of the most similar sentences of
+            the whole corpus, as EA-GraphRAG's graph arm does.
         steps: T, the most steps of bridging; the seeds count as the first.
         threshold: δ, the least value that activates an entity.
-        sentences_per_entity: k, the sentences through which each active entity passes on its value.
-        similarity_weight: λ, weight of the passage's similarity in its prior.
-        lexical_weight: Weight of BM25 relative to similarity in the prior, if no seed is a title.
-        lexical_weight_titled: The same if a seed is the title of a passage.
-        passage_weight: W_p, weight of the passages' restart mass relative to the entities'.
-        degree_power: An entity's restart mass is divided by its number of passages to this power.
-        title_weight: Restart mass that an activated title gives its passages, in units of its
-            squared value times the passage's similarity.
         promotion: How far, from 0 to 1 on the logarithmic scale, a passage is moved up to one of
             the first that mentions its title; less if many others mention it.
         damping: Probability of following an edge instead of restarting.
@@ -83,13 +63,13 @@ class TriGraphSettings:
     activation: Literal["bridging", "eq5", "facts"] = "bridging"
     steps: Annotated[int, Field(ge=1)] = 3
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
-    sentences_per_entity: int = 1
-    similarity_weight: float = 4.0
-    lexical_weight: float = 1.0
-    lexical_weight_titled: float = 0.3
-    passage_weight: float = 0.05
-    degree_power: float = 1.0
-    title_weight: float = 4.0
+    sentences_per_entity: int = 1  # k, through which each active entity passes on its value
+    similarity_weight: float = 4.0  # λ, of the passage's similarity in its prior
+    lexical_weight: float = 1.0  # of BM25 relative to similarity, if no seed is a title
+    lexical_weight_titled: float = 0.3  # the same if a seed is one
+    passage_weight: float = 0.05  # W_p, of passages' restart mass relative to entities'
+    degree_power: float = 1.0  # of the number of passages that divides an entity's mass
+    title_weight: float = 4.0  # restart mass from a title, over its squared value times similarity
     promotion: Annotated[float, Field(ge=0, le=1)] = 0.5
     damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
     candidates: Annotated[int, Field(ge=0)] = 200
