@@ -22,23 +22,15 @@ _TARGET = 8  # requests at a time for each replica, by which their number follow
 
 
 class Arguments(BaseModel):
-    """Arguments of the application.
-
-    Attributes:
-        index: Folder or address of the index; "" for those of the environment's settings.
-        host: Where Ray Serve's proxies listen. Other machines need API keys.
-        replicas: Fewest servers.
-        most_replicas: Most servers; they follow the load.
-        processors: Of each server.
-    """
+    """Arguments of the application."""
 
     model_config = ConfigDict(extra="forbid")
 
-    index: str = ""
-    host: str = "0.0.0.0"
-    replicas: int = 1
-    most_replicas: int = 8
-    processors: float = 1
+    index: str = ""  # folder or address; "" for the environment's settings
+    host: str = "0.0.0.0"  # where Ray Serve's proxies listen; other machines need API keys
+    replicas: int = 1  # fewest servers
+    most_replicas: int = 8  # most servers; they follow the load
+    processors: float = 1  # of each server
 
 
 class Server:

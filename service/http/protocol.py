@@ -14,16 +14,11 @@ class BoundedHttp(HttpToolsProtocol):
     """A connection that ends when a head, or what frames the pieces of a body, is too long.
 
     Connections that are idle between two requests are closed by uvicorn.
-
-    Attributes:
-        head_bytes: Most bytes of a head or of framing, beyond what one read brings.
-        head_seconds: Time for a head to arrive, from the connection or from its first byte.
-        heads: Most connections from one address that may wait for a head; further ones are closed.
     """
 
-    head_bytes: ClassVar = 65_536
-    head_seconds: ClassVar = 10.0
-    heads: ClassVar = 450
+    head_bytes: ClassVar = 65_536  # most of a head or of framing, beyond what one read brings
+    head_seconds: ClassVar = 10.0  # for a head to arrive, from the connection or its first byte
+    heads: ClassVar = 450  # most connections from one address that may wait for one
     _waiting: ClassVar = Counter[str]()  # connections that wait for a head, by address
 
     _address = ""

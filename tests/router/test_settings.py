@@ -123,10 +123,8 @@ def test_every_variable_has_a_name_and_a_meaning() -> None:
     assert len(defaults) == len(found)
     assert all(variable.doc for variable in found)
     assert {"WYE_GRAPH__DAMPING", "WYE_ANALYSER__ENCODER__MODEL"} <= {*defaults}
-    # Written as the environment has them.
     assert defaults["WYE_FUSION__LISTS"] == "dense,graph"
     assert (defaults["WYE_ANALYSER__PROCESSES"], defaults["WYE_INDEX"]) == ("0", "")
-    # Fields that `Attributes:` leaves out have none.
     assert not {"WYE_FUSION__LEXICAL_SHARE", "WYE_GRAPH__SEEDS__NEAREST"} & {*defaults}
 
 
