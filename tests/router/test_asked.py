@@ -180,10 +180,9 @@ def test_a_row_goes_by_the_value_that_the_question_names() -> None:
 
 def test_a_row_with_too_many_labels_to_compare_is_not_called_silent() -> None:
     wide = "; ".join(f"{kind}{number}: Aune" for number in range(7) for kind in "abcdefg")
-    analyser: Any = SimpleNamespace(analyser=Paraphraser())
-    vector = np.zeros(2, "f4")
-    assert says_by_label(analyser, "Which ship has K-12?", vector, "K-12", wide)
-    assert not analyser.analyser.asked
+    models: Any = SimpleNamespace(analyser=Paraphraser())
+    assert says_by_label(models, "Which ship has K-12?", np.zeros(2, "f4"), "K-12", wide)
+    assert not models.analyser.asked
 
 
 @pytest.mark.parametrize(
