@@ -101,11 +101,6 @@ class ServeSettings:
     request_log: Path | None = None
     logs: Literal["json", "text"] = "json"
 
-    @property
-    def has_keys(self) -> bool:
-        """Whether requests need an API key."""
-        return bool(self.keys) or self.keys_file is not None
-
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSettings:

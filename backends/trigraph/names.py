@@ -355,7 +355,8 @@ def defining_names(
         for key in _names_in_table(title):
             names[row].append(key)
             people[key].add(person)
-        for key in keys_of_periods(f"{title}; {text}"):
+        row_text = f"{title}; {text}"
+        for key in _on(days_within(row_text, [*phrases(row_text)])):
             periods[key].append(row)
         for label, value in (("", title), *cells):
             columns[document.rpartition(":")[0], label].append((row, value))
@@ -406,11 +407,6 @@ def _keys_of_rows(
 def day_keys(text: str) -> list[str]:
     """Keys of the days in a text in whatever notation: "on 2031-05-07", and without the year."""
     return _on(key for phrase in phrases(text) for key in phrase.keys if IS_DAY.fullmatch(key))
-
-
-def keys_of_periods(row: str) -> list[str]:
-    """As `day_keys`, of all days from the first to the last of a period in a row of a table."""
-    return _on(days_within(row, [*phrases(row)]))
 
 
 def _on(days: Iterable[str]) -> list[str]:

@@ -81,7 +81,9 @@ def load_pipeline(pipeline: str) -> "Language":
         else:
             package = importlib.import_module(pipeline)
             if pipeline == DEFAULT_PIPELINE:
-                _require_official(Path(package.__file__ or "").parent)
+                folder, name = Path(package.__file__ or "").parent, pipeline.replace("_", "-")
+                files = sorted(path for path in folder.glob("*-*/**/*") if path.is_file())
+                require_official(folder, digest_of(files), DEFAULT_PIPELINE_SHA256, name)
             nlp = package.load()
     except (ImportError, AttributeError, OSError, TypeError, ValueError) as error:
         raise ModelError(
@@ -95,12 +97,6 @@ def load_pipeline(pipeline: str) -> "Language":
             f"it has {', '.join(nlp.pipe_names) or 'none'}. Choose a full pipeline."
         )
     return nlp
-
-
-def _require_official(folder: Path) -> None:
-    files = sorted(path for path in folder.glob("*-*/**/*") if path.is_file())
-    package = DEFAULT_PIPELINE.replace("_", "-")
-    require_official(folder, digest_of(files), DEFAULT_PIPELINE_SHA256, package)
 
 
 class Pipeline:

@@ -87,11 +87,6 @@ class Key:
             line += f" max_cost_per_day={Decimal(str(self.max_cost_per_day)):f}"
         return line
 
-    @property
-    def is_bound(self) -> bool:
-        """Whether it is limited to some collections or by a filter."""
-        return bool(self.collections or self.filter)
-
     def sees(self, collection: str) -> bool:
         """Whether it may see a collection, or the part that its filter lets through."""
         return not self.collections or collection in self.collections
@@ -169,7 +164,7 @@ def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
 
 async def unbound() -> None:
     """A dependency that refuses (403) keys bound to collections or to a filter."""
-    if ASKING.get().is_bound:
+    if (key := ASKING.get()).collections or key.filter:
         raise Problem(403, "bound", "This covers all collections, but the key is limited to some.")
 
 

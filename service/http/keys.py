@@ -93,7 +93,7 @@ def append_key(path: Path, key: Key) -> None:
             keys, faults = read_keys(path)
             if faults:
                 raise ServiceError(f"{path}: {faults[0]}")
-            if others_write(path):
+            if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise ServiceError(
                     f"Others on this machine can write {path}, so it may contain a key of theirs. "
                     f"Check it, then `chmod 600 {path}`."
@@ -108,11 +108,6 @@ def append_key(path: Path, key: Key) -> None:
             file.write(f"{key}\n")
     except OSError as error:
         raise ServiceError(f"{path} cannot be written ({error.strerror}); give another.") from None
-
-
-def others_write(path: Path) -> bool:
-    """Whether users other than the file's owner can write it."""
-    return bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def read_keys(path: Path) -> tuple[list[Key], list[str]]:
@@ -138,7 +133,7 @@ def read_keys(path: Path) -> tuple[list[Key], list[str]]:
 
 def refuse_open_server(serve: ServeSettings) -> None:
     """Refuse (`ServiceError`) to serve other machines without API keys."""
-    if not is_loopback(serve.host) and not serve.has_keys:
+    if not (is_loopback(serve.host) or serve.keys or serve.keys_file):
         raise ServiceError(
             f"{serve.host} can be reached from other machines, and there is no API key. Make one "
             "with `wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt, or listen "
