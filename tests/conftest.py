@@ -1,5 +1,3 @@
-"""Fixtures that all tests share."""
-
 import logging
 import os
 from collections.abc import Callable, Iterator

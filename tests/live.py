@@ -36,12 +36,8 @@ def until(condition: Callable[[], T]) -> T:
 
 def is_running(process: int) -> bool:
     """Whether a process is still running; a zombie, listed until its parent waits, is not."""
-    listed = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(process)],
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        check=False,
-    )
+    command = ["ps", "-o", "stat=", "-p", str(process)]
+    listed = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=False)
     return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
 
 

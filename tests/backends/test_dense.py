@@ -73,9 +73,8 @@ def test_values_and_order_equal_a_slow_scan_at_any_length(k: int, length: float)
         assert_equals_slow(ranking, vectors, query.vector, k)
         assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("dense", 500, "")
         expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
-        np.testing.assert_allclose(
-            retriever.scores([query])[0].values, expected, atol=1e-6 * max(length, 1)
-        )
+        values = retriever.scores([query])[0].values
+        np.testing.assert_allclose(values, expected, atol=1e-6 * max(length, 1))
         assert retriever.scores([query])[0].values.dtype == np.float32
 
 
@@ -86,7 +85,7 @@ def test_values_and_order_equal_a_slow_scan_at_any_length(k: int, length: float)
     k=st.integers(1, 130),
     share=st.floats(0, 1),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_equal_scores_at_the_cut_are_resolved_by_id_with_and_without_a_filter(
     seed: int, n: int, distinct: int, k: int, share: float
 ) -> None:
@@ -109,9 +108,8 @@ def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) ->
     retriever = DenseRetriever(ids_of(1500), vectors, chosen)
     queries = unit(generator, 25, 16)
     allowed = generator.random(1500) < share
-    for query, ranking in zip(
-        queries, retriever.search(questions(queries), 10, allowed), strict=True
-    ):
+    rankings = retriever.search(questions(queries), 10, allowed)
+    for query, ranking in zip(queries, rankings, strict=True):
         assert_equals_slow(ranking, vectors, query, 10, allowed)
 
 
@@ -166,9 +164,8 @@ def test_codes_find_as_a_scan_with_true_scores_and_the_same_each_time(d: int, sh
     queries = vectors[:20] + unit(generator, 20, d) * np.float32(0.5)
     queries *= np.float32(3)
     mask = None if share == 1 else allowed
-    rankings = DenseRetriever(ids_of(8000), vectors, COMPRESSED).search(
-        questions(queries), 10, mask
-    )
+    retriever = DenseRetriever(ids_of(8000), vectors, COMPRESSED)
+    rankings = retriever.search(questions(queries), 10, mask)
     result = 0
     for query, ranking in zip(queries, rankings, strict=True):
         everything = slow(vectors, query, mask)
@@ -184,7 +181,7 @@ def test_codes_find_as_a_scan_with_true_scores_and_the_same_each_time(d: int, sh
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40), d=st.sampled_from([7, 8, 384]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_code_depends_on_its_vector_alone(seed: int, n: int, d: int) -> None:
     generator = np.random.default_rng(seed)
     vectors = unit(generator, n, d)
@@ -211,7 +208,7 @@ def test_a_large_corpus_is_compressed_by_itself() -> None:
     lost=st.integers(0, 90),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_with_late_passages_it_ranks_as_one_of_all(
     kind: Literal["exact", "compressed"], base: int, more: int, lost: int, seed: int
 ) -> None:

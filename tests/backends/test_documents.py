@@ -8,19 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wye.backends.documents import (
-    LONGEST_TITLE,
-    LONGEST_WORDS,
-    HeadedDocument,
-    checked_passage,
-    chunk_blocks,
-    chunk_passage,
-    clean,
-    count_words,
-    document_of,
-    joined,
-    parse_record,
-)
+from wye.backends import documents
 from wye.backends.errors import SourceError
 from wye.backends.readers.drafts import Block, Draft
 from wye.backends.readers.records import text_document
@@ -41,25 +29,27 @@ def test_whatever_the_record_it_can_be_stored_or_is_refused(value: object, meta:
     if isinstance(value, dict):
         value["metadata"] = meta
     try:
-        passage = parse_record(value)
+        passage = documents.parse_record(value)
     except SourceError:
         return
     assert passage.text.strip()
     assert passage.id.strip()
     content_hash(passage)  # which encodes everything as UTF-8
-    assert clean(passage.text) == passage.text
+    assert documents.clean(passage.text) == passage.text
 
 
 def test_titles_are_bounded_where_each_chunk_would_have_one() -> None:
-    longest = "t" * LONGEST_TITLE
-    assert parse_record({"id": "x", "text": "y", "title": f" {longest}\n"}).title == longest
+    longest = "t" * documents.LONGEST_TITLE
+    assert (
+        documents.parse_record({"id": "x", "text": "y", "title": f" {longest}\n"}).title == longest
+    )
     with pytest.raises(SourceError, match="at most 1,024 are stored"):
-        parse_record({"id": "x", "text": "y", "title": f"{longest}t"})
+        documents.parse_record({"id": "x", "text": "y", "title": f"{longest}t"})
     for found in (Draft(f"{longest}t", [(0, "y")]), Draft("", [(0, "y")])):
-        assert document_of(found, f"{longest}t.md").title == longest
+        assert documents.document_of(found, f"{longest}t.md").title == longest
     assert text_document(f"{longest}t.txt", b"y")[0].title == longest
     chunk = Passage("x#0001", f"{longest} > Heading", "y", {}, "x", 1)
-    assert checked_passage(chunk) == chunk
+    assert documents.checked_passage(chunk) == chunk
 
 
 @given(st.lists(st.sampled_from(["\r", "\n", "\x85", "\x9b", "\u202e", "a", "ab\r\n"])))
@@ -69,20 +59,20 @@ def test_a_long_text_is_cleaned_in_pieces_as_a_short_one_is(parts: list[str]) ->
     short = short.replace("\x9b", "").replace("\u202e", "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wye.backends.documents._PIECE", 2)
-        assert clean(text) == short
+        assert documents.clean(text) == short
 
 
 def test_a_word_that_a_line_end_breaks_is_joined_where_the_text_has_it_whole() -> None:
     text = (
         "The reser-\nvoir is full. A reservoir leaks. It is well-\nknown and in the fore-\n  cast."
     )
-    assert document_of(Draft("T", [(0, text)]), "a.md").text == (
+    assert documents.document_of(Draft("T", [(0, text)]), "a.md").text == (
         "The reservoir is full. A reservoir leaks. It is well-\nknown and in the fore-\n  cast."
     )
 
 
 def chunk_text(text: str, words: int) -> list[str]:
-    return chunk_blocks([(0, text)], words)
+    return documents.chunk_blocks([(0, text)], words)
 
 
 @given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))
@@ -104,7 +94,7 @@ def letters(texts: Iterable[str]) -> str:
 def test_chunks_hold_all_the_text_and_no_more_than_they_may(text: str, words: int) -> None:
     chunks = chunk_text(text, words)
     assert letters(chunks) == letters(split_sentences(text)) == letters(text)
-    assert all(count_words(chunk) <= words for chunk in chunks)
+    assert all(documents.count_words(chunk) <= words for chunk in chunks)
     if len(chunks) > 1:
         assert all(chunk.strip() for chunk in chunks)
 
@@ -116,7 +106,7 @@ def test_a_chunk_ends_only_where_no_next_sentence_fits(lengths: list[int], words
     assert all(chunk.endswith(".") for chunk in chunks)
     for chunk, following in pairwise(chunks):
         first = split_sentences(following)[0]
-        assert count_words(chunk) + count_words(first) > words
+        assert documents.count_words(chunk) + documents.count_words(first) > words
 
 
 @pytest.mark.parametrize(
@@ -148,10 +138,10 @@ def test_paragraphs_stay_apart_and_a_short_text_is_left_exactly_as_it_is() -> No
 )
 def test_a_million_letters_of_anything_are_chunked_at_once(text: str) -> None:
     start = time.perf_counter()
-    chunks = chunk_text(text, LONGEST_WORDS)
+    chunks = chunk_text(text, documents.LONGEST_WORDS)
     assert time.perf_counter() - start < 5
     assert letters(chunks) == letters(text)
-    assert max(map(len, chunks)) <= max(LONGEST_WORDS * 17, len(chunks[0]))
+    assert max(map(len, chunks)) <= max(documents.LONGEST_WORDS * 17, len(chunks[0]))
 
 
 BLOCKS = (
@@ -167,12 +157,14 @@ BLOCKS = (
 )
 
 
-def headed(blocks: Sequence[Block]) -> HeadedDocument:
-    return HeadedDocument("d", "Handbook", joined(blocks), {"k": 1}, blocks=blocks)
+def headed(blocks: Sequence[Block]) -> documents.HeadedDocument:
+    return documents.HeadedDocument(
+        "d", "Handbook", documents.joined(blocks), {"k": 1}, blocks=blocks
+    )
 
 
 def test_chunks_begin_at_headings_and_say_under_which_they_stand() -> None:
-    found = list(chunk_passage(headed(BLOCKS), 8))
+    found = list(documents.chunk_passage(headed(BLOCKS), 8))
     assert [(passage.id, passage.title, passage.text) for passage in found] == [
         ("d#0000", "Handbook", "Intro one two."),
         ("d#0001", "Handbook > Install > Linux", "One two three four five six."),
@@ -182,12 +174,12 @@ def test_chunks_begin_at_headings_and_say_under_which_they_stand() -> None:
         ("d#0005", "Handbook > End", "End"),
     ]
     assert {(passage.document, passage.metadata["k"]) for passage in found} == {("d", 1)}
-    titles = [passage.title for passage in chunk_passage(headed(BLOCKS), 20)]
+    titles = [passage.title for passage in documents.chunk_passage(headed(BLOCKS), 20)]
     assert titles == ["Handbook", *(f"Handbook > {part}" for part in ("Install", "Use", "End"))]
-    few = [(passage.title, passage.text) for passage in chunk_passage(headed(BLOCKS), 31)]
-    assert few[0] == ("Handbook", joined(BLOCKS[:6]))
-    [whole] = chunk_passage(headed(BLOCKS), 200)
-    assert whole == Passage("d", "Handbook", joined(BLOCKS), {"k": 1})
+    few = [(passage.title, passage.text) for passage in documents.chunk_passage(headed(BLOCKS), 31)]
+    assert few[0] == ("Handbook", documents.joined(BLOCKS[:6]))
+    [whole] = documents.chunk_passage(headed(BLOCKS), 200)
+    assert whole == Passage("d", "Handbook", documents.joined(BLOCKS), {"k": 1})
 
 
 def test_only_the_document_among_the_headings_of_a_title_names_something() -> None:
@@ -205,12 +197,12 @@ some_blocks = st.lists(
 
 @given(some_blocks, st.integers(1, 12))
 def test_no_word_under_a_heading_is_lost(blocks: Sequence[Block], words: int) -> None:
-    found = list(chunk_passage(headed(blocks), words))
-    assert all(count_words(passage.text) <= words and passage.text for passage in found)
+    found = list(documents.chunk_passage(headed(blocks), words))
+    assert all(documents.count_words(passage.text) <= words and passage.text for passage in found)
     said = " ".join(f"{passage.title} {passage.text}" for passage in found)
     for level, text in blocks:
         assert all(word in said for word in text.split())
-        assert not level or text in said.replace("\n\n", " ") or count_words(text) > words
+        assert not level or text in said.replace("\n\n", " ") or documents.count_words(text) > words
     texts = " ".join(" ".join(passage.text.split()) for passage in found)
     plain = [text for level, text in blocks if not level]
     assert len(texts.split()) >= sum(len(text.split()) for text in plain)

@@ -278,9 +278,8 @@ def test_two_threads_that_first_filter_by_one_key_read_the_same_values() -> None
 
 
 def test_a_hundred_thousand_rows_take_a_moment() -> None:
-    columns = Columns(
-        [{"year": n % 100, "tag": f"t{n % 1000}", "post": 2**60 + n} for n in range(100_000)]
-    )
+    rows = [{"year": n % 100, "tag": f"t{n % 1000}", "post": 2**60 + n} for n in range(100_000)]
+    columns = Columns(rows)
     year = {"type": "gte", "key": "year", "value": 50}
     tags = {"type": "in", "key": "tag", "value": [f"t{n}" for n in range(0, 200, 2)]}
     posts = {"type": "nin", "key": "post", "value": [2**60 + n for n in range(50, 50_000, 100)]}

@@ -24,10 +24,8 @@ OLD = HashAnalyser()
 
 def corpus() -> list[Passage]:
     long = Passage("long", "Long", "Anna met Bob. " * 30, {"y": 1})
-    return [
-        *(Passage(f"p{n:02}", f"Title {n}", f"Anna met Bob{n}.", {"y": n}) for n in range(20)),
-        *chunk_passage(long, 20),
-    ]
+    short = (Passage(f"p{n:02}", f"Title {n}", f"Anna met Bob{n}.", {"y": n}) for n in range(20))
+    return [*short, *chunk_passage(long, 20)]
 
 
 @pytest.fixture

@@ -41,9 +41,7 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
         return [singular(word) if chosen.stemmer == "s" else word for word in words]
 
     lengths = [len(terms(text, chosen.stemmer, stopwords)) for text in texts]
-    passages = [
-        Counter([*terms(text, chosen.stemmer, stopwords), *further(text)]) for text in texts
-    ]
+    passages = [Counter([*terms(own, chosen.stemmer, stopwords), *further(own)]) for own in texts]
     n = len(texts)
     mean = sum(lengths) / n or 1.0
     scores = [0.0] * n
@@ -81,7 +79,7 @@ text = st.lists(words, max_size=12).map(" ".join)
     k=st.integers(1, 15),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_values_order_and_filters_equal_the_formula(
     texts: list[str], question: str, chosen: LexicalSettings, k: int, seed: int
 ) -> None:
@@ -111,7 +109,6 @@ def test_values_order_and_filters_equal_the_formula(
 
 
 @given(st.text(), st.text())
-@settings(deadline=None)
 def test_any_text_can_be_indexed_and_asked(one: str, other: str) -> None:
     retriever = LexicalRetriever(ids_of(2), [one, other])
     ranking = retriever.search([ask(one)], 2)[0]
@@ -181,9 +178,8 @@ def test_with_late_passages_it_ranks_as_one_of_all(
     by_id = [row for row in np.argsort(order).tolist() if present[row]]
     ids = [ids_of(len(rows))[place] for place in order.tolist()]
     base = LexicalRetriever(ids[: len(old)], old)
-    both = LexicalRetriever(
-        ids, new, base=base, order=order, present=None if present.all() else present
-    )
+    own = None if present.all() else present
+    both = LexicalRetriever(ids, new, base=base, order=order, present=own)
     alone = LexicalRetriever([ids[row] for row in by_id], [every[row] for row in by_id])
     query, scores = ask(question), both.score(ask(question))
     assert scores[by_id].tolist() == alone.score(query).tolist()

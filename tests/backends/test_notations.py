@@ -42,7 +42,7 @@ def texts(draw: st.DrawFn) -> str:
 
 
 @given(texts() | st.text())
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_they_are_those_that_a_search_at_every_character_finds(text: str) -> None:
     assert notations(text) == slow_notations(text)
     assert all(notations(text))
@@ -117,16 +117,10 @@ def test_codes_have_a_joined_form_and_parts_and_plain_words_none(text: str, keys
         ("What broke on 7 August?", ["7 August"]),
         ("2034-08-07 12:01:14 gate closed", []),
         ("Who won in 1984, with 300 votes, in August 2034?", []),
-        (
-            "Which of 3,300 boats cost 84,500 euros, or 1.2 million?",
-            ["84,500 euros", "1.2 million"],
-        ),
+        ("Which 3,300 boats cost 84,500 euros, or 1.2 million?", ["84,500 euros", "1.2 million"]),
         ("Is a 7-day check-in at 15:45 with 20 kg ordinary?", []),
         ("WHO WROTE A WELL-KNOWN POEM?", []),
-        (
-            "Whose phone is 020 66554430, and +31 (0)20 6655-4431?",
-            ["020 66554430", "+31 (0)20 6655-4431"],
-        ),
+        ("Who has 020 66554430, and +31 (0)20 6655-4431?", ["020 66554430", "+31 (0)20 6655-4431"]),
         ("Whose is NL02 ABNA 0123 4567 89?", ["NL02 ABNA 0123 4567 89"]),
         ("WHERE IS GK42 USED THIS TIME?", ["GK42"]),
         ("What fell between 2019 2020 and 2021?", []),

@@ -66,10 +66,8 @@ def test_lines_without_an_id_are_named_by_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_text('{"from": "Ada", "text": "One."}\n\n{"_id": null, "text": "Two."}\n')
     passages, bad = read(path)
-    assert ([(p.id, p.text) for p in passages], bad) == (
-        [("chat.jsonl:1", "One."), ("chat.jsonl:3", "Two.")],
-        [],
-    )
+    said = [(passage.id, passage.text) for passage in passages]
+    assert (said, bad) == ([("chat.jsonl:1", "One."), ("chat.jsonl:3", "Two.")], [])
 
 
 @pytest.mark.parametrize(
@@ -242,10 +240,8 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
         Passage("1", "Mostar", "The Old Bridge.", {"year": 1566, "day": "1566-07-01"}),
         Passage("2", "", "The Neretva."),
     ]
-    assert [(each.line, each.reason) for each in bad] == [
-        (3, "id '2' occurs twice in this file"),
-        (4, "text is missing"),
-    ]
+    reasons = [(each.line, each.reason) for each in bad]
+    assert reasons == [(3, "id '2' occurs twice in this file"), (4, "text is missing")]
     assert DocumentSource(tmp_path / "rows.parquet").expected == 4
     maps = pa.map_(pa.string(), pa.string())
     named = pa.table({"_id": ["m"], "text": ["M."], "metadata": pa.array([[("a", "b")]], maps)})
@@ -275,10 +271,8 @@ def test_the_id_of_a_row_begins_with_that_of_its_file(tmp_path: Path) -> None:
         ("old/rooms.csv:1", "The"),
         ("old/rooms.csv:line-3", "A"),
     ]
-    assert [passage.id for passage in read(tmp_path / "rooms.csv")[0]] == [
-        "rooms.csv:1",
-        "rooms.csv:2",
-    ]
+    passages = read(tmp_path / "rooms.csv")[0]
+    assert [passage.id for passage in passages] == ["rooms.csv:1", "rooms.csv:2"]
 
 
 @pytest.mark.parametrize("id_", ["a b", "a/b", "#7", "x#0001", "é", "0", "007", "x" * 300])

@@ -1,4 +1,3 @@
-"""Tokens, keys and terms of texts."""
 # ruff: noqa: RUF001 - quotes and letters as people write them
 
 import random

@@ -1,5 +1,3 @@
-"""What benchmarks print, count and ask for."""
-
 import asyncio
 import itertools
 import json

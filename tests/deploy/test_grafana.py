@@ -42,9 +42,7 @@ def expressions(dashboard: dict[str, Any]) -> Iterator[str]:
             yield target["expr"]
 
 
-def test_series_and_labels_are_there(
-    dashboard: dict[str, Any], labels: dict[str, set[str]]
-) -> None:
+def test_series_and_labels_exist(dashboard: dict[str, Any], labels: dict[str, set[str]]) -> None:
     shown = set()
     for expression in expressions(dashboard):
         names = re.findall(r"\bwye_\w+", expression)

@@ -69,11 +69,8 @@ def test_helm_has_nothing_to_say_against_it() -> None:
 
 def test_without_values_there_is_one_writer_with_its_disk() -> None:
     made = rendered({})
-    assert {*made} == {
-        ("Deployment", "demo-wye"),
-        ("PersistentVolumeClaim", "demo-wye"),
-        ("Service", "demo-wye"),
-    }
+    kinds = ("Deployment", "PersistentVolumeClaim", "Service")
+    assert {*made} == {(kind, "demo-wye") for kind in kinds}
     writer = made["Deployment", "demo-wye"]["spec"]
     assert (writer["replicas"], writer["strategy"]) == (1, {"type": "Recreate"})
     claim = made["PersistentVolumeClaim", "demo-wye"]

@@ -16,17 +16,8 @@ from typer.main import get_command
 from wye.service.cli import build
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (
-    "backends",
-    "benchmarks",
-    "docs",
-    "featurizer",
-    "models",
-    "router",
-    "service",
-    "tests",
-    "training",
-)
+PARTS = ("backends", "benchmarks", "featurizer", "router", "service", "training")
+FOLDERS = (*PARTS, "docs", "models", "tests")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 # The documents for users: every block in them is run.
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -149,11 +149,8 @@ def datasets() -> Iterator[Claim]:
     )
     nq = "fusion has {fusion R@5}, dense search {dense R@5}."
     yield Claim(INDEX, recorded("nq-test"), f"(Natural Questions) {nq}")
-    yield Claim(
-        INSTEAD,
-        recorded("2wiki-test"),
-        "where dense search has {dense R@5} and fusion {fusion R@5}",
-    )
+    words = "where dense search has {dense R@5} and fusion {fusion R@5}"
+    yield Claim(INSTEAD, recorded("2wiki-test"), words)
     joined = "(`WYE_FUSION__METHOD=rrf`, `WYE_FUSION__LISTS=dense,lexical`) | {fusion R@5} |"
     yield Claim(INSTEAD, recorded("2wiki-rrf-dev"), joined)
     for label, route in (

@@ -236,9 +236,8 @@ def test_an_analysis_in_steps_is_the_same_bit_for_bit(
     monkeypatch.setattr(wye.featurizer.analyser, "STEP_TOKENS", 300)
     assert plain(finished(analyser.analyse_in_steps(passages))) == plain(whole)
     names = ["Otto Lind", "OSLO", "", "x" * 999]
-    assert np.array_equal(
-        finished(analyser.encode_surfaces_in_steps(names)), analyser.encode_surfaces(names)
-    )
+    stepped = finished(analyser.encode_surfaces_in_steps(names))
+    assert np.array_equal(stepped, analyser.encode_surfaces(names))
     assert finished(analyser.encode_surfaces_in_steps([])).shape == (0, analyser.dimension)
 
 
@@ -279,11 +278,8 @@ def test_prefixes_that_the_encoder_was_trained_with(make: Make, encoder: Encoder
     analyse(analyser, [("Oslo", "Otto Lind lives there.")])
     analyser.encode_questions(["Where is Otto Lind?"])
     analyser.encode_surfaces(["Otto Lind"])
-    assert spy.asked == [
-        "passage: Oslo\nOtto Lind lives there.",
-        "query: Where is Otto Lind?",
-        "Otto Lind",
-    ]
+    passage = "passage: Oslo\nOtto Lind lives there."
+    assert spy.asked == [passage, "query: Where is Otto Lind?", "Otto Lind"]
 
 
 QUESTIONS = [

@@ -68,10 +68,8 @@ def test_tokens_are_those_of_transformers(
     assert ids == expected["input_ids"]
     assert spans == [tuple(span) for span in expected["offset_mapping"]]
     whole = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    assert bert.tokens(text, cut=False) == (
-        whole["input_ids"],
-        [*map(tuple, whole["offset_mapping"])],
-    )
+    offsets = [*map(tuple, whole["offset_mapping"])]
+    assert bert.tokens(text, cut=False) == (whole["input_ids"], offsets)
 
 
 def test_groups_hold_every_text_once_with_others_of_its_padded_length(bert: Bert) -> None:
@@ -281,12 +279,8 @@ def test_the_default_needs_neither_pytorch_nor_anything_that_reports_home() -> N
         "assert Encoder(EncoderSettings()).encode(['a lamp', 'a tide']).any()\n"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert "openvino" in loaded
     unwanted = {"torch", "transformers", "sentence_transformers", "openvino_telemetry"}

@@ -1,5 +1,3 @@
-"""Blocks of a text, and the names in rows of tables."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wye.featurizer import plan_phrases
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.plan import (
     LEVELS,
@@ -22,16 +23,6 @@ from wye.featurizer.plan import (
     plan_by_dependencies,
     walk,
     with_names,
-)
-from wye.featurizer.plan_phrases import (
-    APPOSED,
-    EMPTY,
-    PREPOSITIONS,
-    TYPES,
-    Node,
-    ParsedSentence,
-    descriptions,
-    type_of_noun,
 )
 from wye.featurizer.types import Span, Syntax, Token
 
@@ -61,7 +52,7 @@ def test_descriptions_are_steps_from_the_inside_out(questions: SyntaxParser) -> 
     assert (outer[0].inside, outer[0].level, inner[0].level) == (inner, 2, 1)
 
 
-def leaf_texts(nodes: list[Node], tokens: Sequence[Token]) -> list[str]:
+def leaf_texts(nodes: list[plan_phrases.Node], tokens: Sequence[Token]) -> list[str]:
     return [tokens[node.start].text for node in nodes if not node.children]
 
 
@@ -75,10 +66,8 @@ def test_nodes_have_the_words_in_order(questions: SyntaxParser) -> None:
             for node in nodes:
                 children = node.children
                 assert [c.end for c in children[:-1]] == [c.start for c in children[1:]]
-                assert not children or (children[0].start, children[-1].end) == (
-                    node.start,
-                    node.end,
-                )
+                span = node.start, node.end
+                assert not children or (children[0].start, children[-1].end) == span
 
 
 def test_arcs_that_cross_leave_one_phrase(questions: SyntaxParser) -> None:
@@ -88,9 +77,8 @@ def test_arcs_that_cross_leave_one_phrase(questions: SyntaxParser) -> None:
     nodes = dependency_nodes(crossed, 0)
     assert leaf_texts(nodes, crossed) == ["a", "b", "c", "d"]
     assert [child.label for child in nodes[0].children] == ["X"]
-    assert [(node.start, node.end) for node in nodes] == [
-        *((0, 4), (0, 4), (0, 1), (1, 2), (2, 3), (3, 4))
-    ]
+    spans = [(node.start, node.end) for node in nodes]
+    assert spans == [(0, 4), (0, 4), (0, 1), (1, 2), (2, 3), (3, 4)]
 
 
 def test_hand_made_arcs_are_enough(chain: Syntax, choice: Syntax) -> None:
@@ -128,11 +116,7 @@ def test_what_is_compared_is_a_name_or_a_description(questions: SyntaxParser) ->
 @pytest.mark.parametrize(
     ("text", "kind", "wanted"),
     [
-        (
-            "Which film is older, {A Song of the Sea} or {Red Roses, Red Wine}?",
-            "comparison",
-            "work",
-        ),
+        ("Which film is older, {A Song of the Sea} or {Red Rose, Red Wine}?", "comparison", "work"),
         ("Which writer is older, {Ada Berge}, {Emily Holm} or {Ida Lund}?", "comparison", "person"),
         ("Are both towns, {Pale Harbour} and {Grey Harbour}, in Ohio?", "comparison", "place"),
         ("Does {Ada Berge} have the same nationality as {Ida Lund}?", "comparison", "person"),
@@ -144,7 +128,9 @@ def test_what_is_compared_is_a_name_or_a_description(questions: SyntaxParser) ->
 def test_parts_are_side_by_side(questions: SyntaxParser, text: str, kind: str, wanted: str) -> None:
     plain = text.replace("{", "").replace("}", "")
     (syntax,) = questions.parse([plain])
-    found = parallel_parts(ParsedSentence(syntax.tokens, dependency_nodes(syntax.tokens, 0)))
+    found = parallel_parts(
+        plan_phrases.ParsedSentence(syntax.tokens, dependency_nodes(syntax.tokens, 0))
+    )
     marked = plain
     for part in reversed(found):
         start, end = syntax.tokens[part.start].span[0], syntax.tokens[part.end - 1].span[1]
@@ -166,7 +152,7 @@ def test_parts_are_side_by_side(questions: SyntaxParser, text: str, kind: str, w
 def test_what_belongs_together_has_no_parts(questions: SyntaxParser, text: str) -> None:
     (syntax,) = questions.parse([text])
     nodes = dependency_nodes(syntax.tokens, 0)
-    assert parallel_parts(ParsedSentence(syntax.tokens, nodes)) == []
+    assert parallel_parts(plan_phrases.ParsedSentence(syntax.tokens, nodes)) == []
 
 
 def test_there_are_no_more_levels_and_steps_than_is_said(questions: SyntaxParser) -> None:
@@ -243,10 +229,8 @@ def test_phrases_grow_by_the_names_that_they_cut() -> None:
     text = "Where did Arn II, Duke of Vell's mother meet the author of Tell Me Who?"
     names = ["Arn II, Duke of Vell", "Tell Me Who"]
     parts = ["Duke of Vell's mother", "the author of Tell Me"]
-    assert fitted(text, parts, names, "possessive") == [
-        "Arn II, Duke of Vell's mother",
-        "the author of Tell Me Who",
-    ]
+    expected = ["Arn II, Duke of Vell's mother", "the author of Tell Me Who"]
+    assert fitted(text, parts, names, "possessive") == expected
     assert fitted(text, ["Duke of Vell", "Me Who"], names, "bridge") == []
     assert fitted(text, ["the author of Tell Me Who"], names) == ["the author of Tell Me Who"]
     outer = Step((0, 37), "bridge", "place", inside=(Step((10, 16), "bridge", "person"),))
@@ -272,10 +256,8 @@ def test_names_are_never_cut(data: st.DataObject) -> None:
     cuts, bounds = data.draw(ends), data.draw(ends)
     names = [*zip(cuts[::2], cuts[1::2], strict=False)]
     kinds = st.sampled_from(["comparison", "bridge"])
-    steps = tuple(
-        Step(span, data.draw(kinds), "free")
-        for span in zip(bounds[::2], bounds[1::2], strict=False)
-    )
+    spans = zip(bounds[::2], bounds[1::2], strict=False)
+    steps = tuple(Step(span, data.draw(kinds), "free") for span in spans)
     found = with_names(Plan(steps), text, names)
     assert with_names(found, text, names) == found
     pairs = [step.span for step in found.steps]
@@ -288,9 +270,7 @@ def test_names_are_never_cut(data: st.DataObject) -> None:
                 assert is_apart or start <= first <= last <= end
 
 
-@settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(TEXTS)
 def test_steps_lie_within_each_other_and_the_question(questions: SyntaxParser, text: str) -> None:
     (syntax,) = questions.parse([text])
@@ -300,7 +280,7 @@ def test_steps_lie_within_each_other_and_the_question(questions: SyntaxParser, t
     check(text, 0, len(text), found.steps)
     for step in walk(found.steps):
         assert step.kind in ("bridge", "possessive", "comparison", "intersection")
-        assert step.wanted in {*TYPES, "free"}
+        assert step.wanted in {*plan_phrases.TYPES, "free"}
         start, end = step.span
         assert put(text, step, "X") == text[:start] + "X" + text[end:]
     assert found == plan(questions, text)
@@ -316,7 +296,7 @@ def check(text: str, start: int, end: int, steps: tuple[Step, ...]) -> None:
         start = last
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.integers(0, 2**32))
 def test_no_arcs_and_no_tags_lead_astray(seed: int) -> None:
     """A parser may say anything of a question."""
@@ -352,14 +332,14 @@ def test_ten_thousand_characters_take_no_time(questions: SyntaxParser, piece: st
         assert min(seconds) < 0.5
 
 
-def sentence(questions: SyntaxParser, text: str) -> ParsedSentence:
+def sentence(questions: SyntaxParser, text: str) -> plan_phrases.ParsedSentence:
     (syntax,) = questions.parse([text])
-    return ParsedSentence(syntax.tokens, dependency_nodes(syntax.tokens, 0))
+    return plan_phrases.ParsedSentence(syntax.tokens, dependency_nodes(syntax.tokens, 0))
 
 
 def texts(questions: SyntaxParser, text: str) -> list[str]:
     found = sentence(questions, text)
-    spans = [(p.start, p.end) for p in descriptions(found)]
+    spans = [(p.start, p.end) for p in plan_phrases.descriptions(found)]
     return [
         text[found.tokens[start].span[0] : found.tokens[end - 1].span[1]] for start, end in spans
     ]
@@ -412,12 +392,14 @@ def test_what_is_asked_or_said_or_named_is_no_step(questions: SyntaxParser, text
 
 
 def test_a_noun_has_one_type() -> None:
-    assert [one & other for one, other in combinations(TYPES.values(), 2) if one & other] == []
-    assert type_of_noun("composer") == "person"
-    assert type_of_noun("birthplace") == "place"
-    assert type_of_noun("lantern") == "free"
-    assert set(PREPOSITIONS) < set(TYPES)
+    assert [
+        one & other for one, other in combinations(plan_phrases.TYPES.values(), 2) if one & other
+    ] == []
+    assert plan_phrases.type_of_noun("composer") == "person"
+    assert plan_phrases.type_of_noun("birthplace") == "place"
+    assert plan_phrases.type_of_noun("lantern") == "free"
+    assert set(plan_phrases.PREPOSITIONS) < set(plan_phrases.TYPES)
 
 
 def test_nouns_that_give_a_name_have_a_type_or_are_no_description_anyway() -> None:
-    assert not APPOSED & EMPTY
+    assert not plan_phrases.APPOSED & plan_phrases.EMPTY

@@ -172,10 +172,8 @@ def large(index: Path) -> Files:
 
 def _filtered(number: int) -> dict[str, Any]:
     """A filter for every third question: one that few passages pass, or one that most do."""
-    filters = [
-        {"type": "lt", "key": "year", "value": 1900},
-        {"type": "ne", "key": "topic", "value": "opera"},
-    ]
+    filters = [{"type": "lt", "key": "year", "value": 1900}]
+    filters += [{"type": "ne", "key": "topic", "value": "opera"}]
     return {"filter": filters[number // 3 % 2]} if number % 3 == 2 else {}
 
 
@@ -227,12 +225,8 @@ def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dic
         ask(f"answer {row['id']}", "answer", question=row["text"])
         ask(f"route {row['id']}", "route", question=row["text"])
     ask("vector store", "vector_stores/default/search", query=sea, max_num_results=3)
-    ask(
-        "chat",
-        "chat/completions",
-        model="wye-auto",
-        messages=[{"role": "user", "content": "Who built La Scala?"}],
-    )
+    talk = [{"role": "user", "content": "Who built La Scala?"}]
+    ask("chat", "chat/completions", model="wye-auto", messages=talk)
     ask("blank", "retrieve", question=" ")
     ask("too long", "retrieve", question="why " * 1100)
     ask("no passages", "retrieve", question=sea, k=0)

@@ -64,9 +64,7 @@ def test_one_sentence_is_enough_if_it_has_all_of_the_question() -> None:
 
 
 def test_what_says_the_same_is_quoted_once() -> None:
-    pages = [
-        ("", f"Skates can be hired for a day at the kiosk. Printed on {n} May.") for n in "123"
-    ]
+    pages = [("", f"Skates can be hired for a day at a kiosk. Printed on {n} May.") for n in "123"]
     quotes = best_sentences("Where can skates and a sledge be hired for a day?", pages)
     assert [quote.number for quote in quotes] == [1]
     years = [("", f"In {year} the club had a hundred members.") for year in (2019, 2020)]
@@ -84,10 +82,8 @@ def test_headings_headers_and_questions_are_no_statements() -> None:
 
 
 def test_a_row_is_quoted_with_its_title_and_a_line_with_the_heading_that_has_the_code() -> None:
-    rows = [
-        ("Lift 3", "building: A; kind: bed lift; load: 2000"),
-        ("Lift 4", "building: B; kind: theatre lift; load: 2500"),
-    ]
+    rows = [("Lift 3", "building: A; kind: bed lift; load: 2000")]
+    rows += [("Lift 4", "building: B; kind: theatre lift; load: 2500")]
     first, *_ = best_sentences("What load has lift 4?", rows)
     assert (first.number, str(first)) == (2, f"Lift 4: {rows[1][1]}")
     codes = [("Faults", "## F-510\n\nBelt is loose.\n\n## F-511\n\nTorque out of range.")]
@@ -96,9 +92,7 @@ def test_a_row_is_quoted_with_its_title_and_a_line_with_the_heading_that_has_the
 
 
 def test_a_question_is_quoted_with_its_reply() -> None:
-    talk = (
-        "[09:01] MO: Good morning.\n[09:02] AL: Where is the boiler key?\n[09:03] MO: In the hall."
-    )
+    talk = "[09:01] MO: Morning.\n[09:02] AL: Where is the boiler key?\n[09:03] MO: In the hall."
     (quote,) = best_sentences("Where is the boiler key?", [("Call", talk)])
     assert quote.text == "[09:02] AL: Where is the boiler key?\n[09:03] MO: In the hall."
 
@@ -141,11 +135,8 @@ def test_names() -> None:
     assert names_in(text) == ["J. R. R. Tolkien", "Ludwig van Beethoven", "Earl of Oxford", "Rome"]
 
 
-def test_a_pair_is_also_each_of_it() -> None:
+def test_a_pair_is_also_each_of_it_and_dates_are_no_names_and_end_them() -> None:
     assert names_in("By Ann Lee and Bob Ray.") == ["Ann Lee and Bob Ray", "Ann Lee", "Bob Ray"]
-
-
-def test_dates_are_no_names_and_end_them() -> None:
     assert names_in("In May 1900 Rome 5 June 1910 Milan had trams.") == ["Rome", "Milan"]
 
 
@@ -155,6 +146,7 @@ def test_names_stand_in_the_text(text: str) -> None:
 
 
 WORD = st.text(st.sampled_from("ab1."), min_size=1, max_size=8)
+BLANK = st.sampled_from([" ", "", "\n", ". "])
 
 
 def test_a_sentence_of_usual_length_stays_whole() -> None:
@@ -167,11 +159,7 @@ def test_a_blank_line_ends_a_sentence() -> None:
     assert sentences_of(text) == ["The Kestrel", "The Kestrel is a beam\nengine.", "It runs."]
 
 
-@given(
-    st.lists(WORD, max_size=5),
-    st.sampled_from([1, 700, 3_000]),
-    st.sampled_from([" ", "", "\n", ". "]),
-)
+@given(st.lists(WORD, max_size=5), st.sampled_from([1, 700, 3_000]), BLANK)
 def test_a_long_one_is_cut_between_words_if_any(words: list[str], times: int, blank: str) -> None:
     text = blank.join(words * times)
     found, end = sentences_of(text), 0

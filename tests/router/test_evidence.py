@@ -120,9 +120,8 @@ def test_the_scale_of_an_arm_does_not_matter() -> None:
 def test_names_are_unique_and_chosen_in_any_order() -> None:
     assert len(set(ALL)) == len(ALL)
     chosen = ("dense_best", "seed_count")
-    assert (
-        signals([FULL, FULL], chosen).tolist() == [[signals_of(FULL)[name] for name in chosen]] * 2
-    )
+    expected = [signals_of(FULL)[name] for name in chosen]
+    assert signals([FULL, FULL], chosen).tolist() == [expected] * 2
     assert signals([], chosen).shape == (0, 2)
     with pytest.raises(KeyError):
         signals([FULL], ("dense_best", "no such signal"))

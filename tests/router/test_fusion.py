@@ -66,9 +66,7 @@ lists_of_ids = st.lists(
 @st.composite
 def rank_problems(draw: st.DrawFn) -> Problem:
     lists = draw(lists_of_ids)
-    named = [
-        ranked(f"arm{place}", *ids, degraded="why" * (place % 2)) for place, ids in enumerate(lists)
-    ]
+    named = [ranked(f"arm{n}", *ids, degraded="why" * (n % 2)) for n, ids in enumerate(lists)]
     weight = st.one_of(st.just(0.0), st.floats(0.001, 10))
     weights = draw(st.lists(weight, min_size=len(lists), max_size=len(lists)))
     if not any(weights):
@@ -189,9 +187,8 @@ def test_scores_add_up_as_in_the_slow_version(problem: Problem) -> None:
 
 @given(score_problems(), st.randoms(use_true_random=False))
 def test_the_order_of_the_scored_lists_changes_no_bit(problem: Problem, random: Random) -> None:
-    assert (
-        combine_scores(*shuffled(problem, random), k=5).hits == combine_scores(*problem, k=5).hits
-    )
+    again = combine_scores(*shuffled(problem, random), k=5)
+    assert again.hits == combine_scores(*problem, k=5).hits
 
 
 def test_scores_by_hand() -> None:
@@ -328,10 +325,8 @@ def slow_sums(lists: list[tuple[list[str], float]], k: int) -> list[str]:
 def test_it_is_reciprocal_rank_fusion(
     ours: list[str], far: list[str], more: list[str], weight: float, k: int
 ) -> None:
-    lists = [
-        RemoteList(ranked("far", *far), "rank", weight),
-        RemoteList(ranked("more", *more), "mass", 1.0),
-    ]
+    lists = [RemoteList(ranked("far", *far), "rank", weight)]
+    lists += [RemoteList(ranked("more", *more), "mass", 1.0)]
     found = fuse_remote(ranked("hybrid", *ours), lists, k, by_scores=True)
     assert [hit.id for hit in found.hits] == slow_sums([(ours, 1.0), (far, weight), (more, 1.0)], k)
     for hit in found.hits:
@@ -345,9 +340,8 @@ def test_it_is_reciprocal_rank_fusion(
 def test_our_own_lists_are_told_apart(dense: float, lexical: float) -> None:
     sources = (Source("dense", 1, 0.7, dense), Source("lexical", 3, 9.0, lexical))
     ours = Ranking("fusion", (RankedHit("a", 0.8, 1, sources),), 9)
-    (hit,) = fuse_remote(
-        ours, [RemoteList(ranked("far", "a"), "rank", 1.0)], 5, by_scores=True
-    ).hits
+    far = RemoteList(ranked("far", "a"), "rank", 1.0)
+    (hit,) = fuse_remote(ours, [far], 5, by_scores=True).hits
     parts = {source.retriever: source for source in hit.sources}
     assert (parts["dense"].rank, parts["lexical"].score) == (1, 9.0)
     assert parts["dense"].share + parts["lexical"].share == pytest.approx(1 / 61)

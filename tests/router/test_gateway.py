@@ -263,9 +263,7 @@ def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:
     steps = gateway(arms).search(BOTH, Ask(Route.STEPS, 2, explain=True))
     assert [reply.ranking for reply in steps] == [reply.ranking for reply in fusion]
     assert [reply.arms.keys() for reply in steps] == [reply.arms.keys() for reply in fusion]
-    assert [(reply.route, reply.chain, reply.searches) for reply in steps] == [
-        (Route.STEPS, (), 0)
-    ] * 2
+    assert [(one.route, one.chain, one.searches) for one in steps] == [(Route.STEPS, (), 0)] * 2
 
 
 def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,12 +286,8 @@ def test_steps_search_for_phrases_and_names_under_the_filter(
     (nested,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, keep))
     (plain,) = gateway(arms).search(["who"], Ask(Route.STEPS, 2, keep))
     asked = [texts for name, texts, _ in arms.log if name == Route.DENSE]
-    assert asked == [
-        ["that"],
-        ["who that"],
-        ["who Name b, Name d", "who Name b", "who Name d"],
-        ["who"],
-    ]
+    named = ["who Name b, Name d", "who Name b", "who Name d"]
+    assert asked == [["that"], ["who that"], named, ["who"]]
     (step,) = nested.chain
     assert [one.name for one in step.candidates] == ["Name b", "Name d"]
     assert nested.searches == 4
@@ -382,9 +376,7 @@ def test_what_is_not_likely_enough_is_left_out() -> None:
 @pytest.mark.parametrize("route", FURTHER)
 def test_of_a_further_arm_no_relevance_is_known(route: Route) -> None:
     judged = gateway(FakeArms(7), relevance=model())
-    dense, further = (
-        judged.search(["Which passage?"], Ask(own, 3))[0] for own in (Route.DENSE, route)
-    )
+    dense, further = (judged.search(["Which one?"], Ask(own, 3))[0] for own in (Route.DENSE, route))
     assert [hit.id for hit in further.ranking.hits] == [hit.id for hit in dense.ranking.hits]
     assert (len(dense.relevance), further.relevance, further.answerability) == (3, (), None)
     with pytest.raises(QuestionError, match=f"relevance of hits of '{route}' is unknown"):

@@ -111,7 +111,7 @@ def test_nested_words_are_not_surely_simple() -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.5, np.nan])
 @pytest.mark.parametrize("among_rows", [False, True])
-def test_names_are_followed_if_little_is_at_hand_or_in_rows(
+def test_names_are_followed_where_little_is_at_hand_or_among_rows(
     share: float, *, among_rows: bool
 ) -> None:
     assert follows_names(Route.FUSION, share, among_rows) == (share < 0.2 or among_rows)

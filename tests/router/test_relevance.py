@@ -163,10 +163,8 @@ def believed(question: str, texts: list[tuple[str, str]]) -> float:
 
 
 def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
-    texts = [
-        ("Pumps", "AHU-11 serves the kitchen from 12 May, and T-4 9 the bath."),
-        ("Hall", "AHU-13."),
-    ]
+    pumps = "AHU-11 serves the kitchen from 12 May, and T-4 9 the bath."
+    texts = [("Pumps", pumps), ("Hall", "AHU-13.")]
     assert believed("Which room does AHU-12 serve?", texts) < ABSTAIN_BELOW
     for question in ("Which room does AHU-11 serve?", "What are AHU-12 and AHU13?", "Since 400?"):
         assert believed(question, texts) > SURE_FROM
@@ -345,7 +343,7 @@ COLUMNS, COSINE = len(PASSAGE_EVIDENCE), PASSAGE_EVIDENCE.index("cosine")
     st.integers(0, COLUMNS - 1),
     st.floats(0, 2),
 )
-def test_more_evidence_makes_no_hit_less_likely(
+def test_more_evidence_never_makes_a_passage_less_likely(
     values: list[float], column: int, more: float
 ) -> None:
     one = np.array([values])

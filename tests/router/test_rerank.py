@@ -42,15 +42,13 @@ def by_an_index(reranker: Reranker, question: str, passages: list[Passage]) -> R
     vectors = np.stack([found.vector for found in ANALYSER.analyse(passages)])
     query = Query(question, ANALYSER.encode_questions([question])[0])
     dense, lexical = DenseRetriever(ids, vectors), reranker.lexical
-    lists = {
-        Route.DENSE: dense.search([query], len(ids))[0],
-        Route.LEXICAL: lexical.search([query], len(ids))[0],
-    }
+    arms = ((Route.DENSE, dense), (Route.LEXICAL, lexical))
+    lists = {route: arm.search([query], len(ids))[0] for route, arm in arms}
     return fuse_text([ArmResults(query, (), lists)], reranker.fusion, len(ids))[0]
 
 
 @given(texts=st.lists(text, min_size=1, max_size=12), question=text)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_order_is_of_hybrid_over_an_index_of_the_texts(texts: list[str], question: str) -> None:
     passages = [Passage(f"p{n:02}", f"Title {n % 3}", own) for n, own in enumerate(texts)]
     reranker = reranker_of(passages)
@@ -72,7 +70,7 @@ def test_equal_texts_stay_in_the_order_given() -> None:
 
 
 @given(texts=st.lists(text, min_size=1, max_size=120), question=text)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_relevance_is_a_probability_that_never_rises(texts: list[str], question: str) -> None:
     curves = load_relevance(MODELS / RELEVANCE_MODEL)
     reranker = Reranker(ANALYSER, reranker_of([]).lexical, FusionSettings(), curves)

@@ -149,10 +149,8 @@ def test_a_graph_with_a_tail_finds_what_was_written_and_is_derived_in_a_quiet_ti
     assert after.graph.graph.keys.find("zoltan") >= len(before.graph.graph)
     assert (after.due(), after.due(59), after.due(61)) == (0, 0, 2)
     Snapshot.derive(index.newest(), Settings())
-    derived, alone = (
-        Snapshot.open(index.newest(), Settings(), after),
-        Snapshot.open(index.newest(), Settings()),
-    )
+    derived = Snapshot.open(index.newest(), Settings(), after)
+    alone = Snapshot.open(index.newest(), Settings())
     assert derived.due(61) == 0
     assert answers(derived) == answers(alone)
     graph = derived.graph.graph
@@ -383,9 +381,8 @@ def test_a_base_of_which_parts_are_missing_is_none(
         assert answers(later) == expected
     Snapshot.derive(index.newest(), COMPRESSED)
     assert Snapshot.open(index.newest(), COMPRESSED, before).base.version == index.newest().version
-    assert {file.parent for file in files_in(tmp_path)} == {
-        (files := index.newest().derived) and files.folder
-    }
+    files = index.newest().derived
+    assert {file.parent for file in files_in(tmp_path)} == {files and files.folder}
 
 
 def test_one_process_derives_at_a_time(folder: Path, persisted: None) -> None:

@@ -106,9 +106,8 @@ def test_what_it_reads_decides_where_clue_and_facts_start(
         monkeypatch.setenv("WYE_RERANKER__MODEL", url)
         with Session.open(load_settings(), tmp_path) as session:
             question = "Which town of Livno or Mostar is known for fruit?"
-            found = [
-                session.gateway.search([question], Ask(route, 5))[0].ranking.hits for _ in range(2)
-            ]
+            search = session.gateway.search
+            found = [search([question], Ask(route, 5))[0].ranking.hits for _ in range(2)]
     assert found[0] == found[1]
     assert asked
     assert all(0 < len(body["documents"]) <= MOST_READ for body in asked)
@@ -139,6 +138,5 @@ def test_without_it_nothing_is_scored(tmp_path: Path, fake_models: None) -> None
         made.add([wye.Document("a", "Ada", "Ada is here.")])
     with Session.open(load_settings(), tmp_path) as session:
         assert session.snapshot.graph.scorer is None
-        assert np.isfinite(
-            session.gateway.search(["Ada?"], Ask(Route.CLUE, 1))[0].ranking.hits[0].score
-        )
+        (reply,) = session.gateway.search(["Ada?"], Ask(Route.CLUE, 1))
+        assert np.isfinite(reply.ranking.hits[0].score)

@@ -16,22 +16,9 @@ from wye.router.wording import CODE, DESCRIBED, MOST_PASSAGES, NEWEST, question_
 pytestmark = pytest.mark.usefixtures("fake_models")
 ROUTES = [Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH, Route.FUSION, Route.STEPS]
 KINDS = (
-    "E-{0}",
-    "VLV{0}",
-    "heron.flush_{0}",
-    "{0}",
-    "TK_{0}_B",
-    "closeGate{0}",
-    "{1}-QRT",
-    "tides.v{0}",
-    "/etc/heron{0}.conf",
-    "v{2}.{3}.{0}",
-    "#{0}",
-    "KLM_{1}",
-    "clerk{0}@heron.example",
-    "10.{2}.{3}.{0}",
-    "0266-1{0}",
-    "openGate{1}",
+    *("E-{0}", "VLV{0}", "heron.flush_{0}", "{0}", "TK_{0}_B", "closeGate{0}", "{1}-QRT"),
+    *("tides.v{0}", "/etc/heron{0}.conf", "v{2}.{3}.{0}", "#{0}", "KLM_{1}"),
+    *("clerk{0}@heron.example", "10.{2}.{3}.{0}", "0266-1{0}", "openGate{1}"),
 )
 
 
@@ -82,10 +69,8 @@ def test_a_passage_with_a_rare_code_is_first_on_every_route(session: Session, ro
 
 
 def test_a_filter_holds_for_codes_and_a_common_one_is_a_word_like_others(tmp_path: Path) -> None:
-    rows = [
-        Passage(f"r{n}", "Log", f"{'RX-81' if n <= MOST_PASSAGES else 'RX-82'} was seen.", {"n": n})
-        for n in range(6)
-    ]
+    texts = [f"{'RX-81' if n <= MOST_PASSAGES else 'RX-82'} was seen." for n in range(6)]
+    rows = [Passage(f"r{n}", "Log", text, {"n": n}) for n, text in enumerate(texts)]
     with Session.create(load_settings(), tmp_path / "index") as target:
         target.ingest(rows)
     with Session.open(load_settings(), tmp_path / "index") as session:

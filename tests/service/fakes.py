@@ -23,13 +23,7 @@ from wye.backends.filters import Columns, parse_filter
 from wye.backends.lexical import LexicalRetriever
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
-from wye.backends.trigraph.explanation import (
-    BridgeNote,
-    EntityNote,
-    Explanation,
-    PassageNote,
-    SeedNote,
-)
+from wye.backends.trigraph import explanation
 from wye.backends.types import Passage, RankedHit, Ranking, Source
 from wye.featurizer.analyser import Analyser, AnalyserSettings
 from wye.router.errors import ModelFileError
@@ -322,19 +316,21 @@ def _explained(reply: Reply) -> Reply:
     """As if the graph had gone from the bridge to its river."""
     if "graph" not in reply.arms:
         return reply
-    bridge = BridgeNote("Stari Most", "mostar", "The Old Bridge spans the Neretva.", 0.8)
+    bridge = explanation.BridgeNote(
+        "Stari Most", "mostar", "The Old Bridge spans the Neretva.", 0.8
+    )
     return replace(
         reply,
-        explanation=Explanation(
-            (SeedNote("Old Bridge", "Stari Most", 0.9, "nearest"),),
+        explanation=explanation.Explanation(
+            (explanation.SeedNote("Old Bridge", "Stari Most", 0.9, "nearest"),),
             (
-                EntityNote("Stari Most", 1, 0.9, 0.9, 1, None),
-                EntityNote("Neretva", 2, 0.7, 0.7, 2, bridge),
+                explanation.EntityNote("Stari Most", 1, 0.9, 0.9, 1, None),
+                explanation.EntityNote("Neretva", 2, 0.7, 0.7, 2, bridge),
             ),
             tuple(
-                PassageNote(hit.id, 0.2, 0.3, ("Neretva",), "mostar")
+                explanation.PassageNote(hit.id, 0.2, 0.3, ("Neretva",), "mostar")
                 if hit.id == "neretva"
-                else PassageNote(hit.id, 0.2, 0.3, ())
+                else explanation.PassageNote(hit.id, 0.2, 0.3, ())
                 for hit in reply.ranking.hits
             ),
         ),
@@ -343,9 +339,8 @@ def _explained(reply: Reply) -> Reply:
 
 def stored(folder: Path, passages: Sequence[Passage] = LIBRARY) -> Path:
     analyser = HashAnalyser()
-    ingest(
-        PassageStore.create(folder, analyser.dimension, analyser.fingerprint), passages, analyser
-    )
+    index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
+    ingest(index, passages, analyser)
     return folder
 
 

@@ -164,10 +164,8 @@ def test_every_route_answers_and_says_if_nothing_passes(index: Path, wye: Run, r
 def test_questions_from_standard_in(index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "\ufeff\n", "gardens\n"]))
     command = ("search", "-", "--index", index, "--route", "lexical", "--json")
-    assert [reply["question"] for reply in json.loads(wye(*command)[1])] == [
-        "Who met Ada?",
-        "gardens",
-    ]
+    replies = json.loads(wye(*command)[1])
+    assert [reply["question"] for reply in replies] == ["Who met Ada?", "gardens"]
     code, _, err = wye(*command)
     assert (code, "no question on standard input" in err) == (2, True)
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"caf\xe9\n"), encoding="utf-8"))
@@ -252,10 +250,8 @@ def test_a_disk_that_refuses_is_one_sentence(
     index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, err = wye("index", corpus, "--index", corpus / "x")
-    assert (code, f"{corpus / 'x'} cannot be read or written: Not a directory. Check" in err) == (
-        2,
-        True,
-    )
+    said = f"{corpus / 'x'} cannot be read or written: Not a directory. Check"
+    assert (code, said in err) == (2, True)
 
     def refuse(*_: object) -> PassageStore:
         raise OSError("LanceError(IO): No space left (os error 28), /rust/structural.rs:190:9")

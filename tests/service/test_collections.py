@@ -286,6 +286,7 @@ def test_a_deletion_by_another_process_is_followed_within_a_second(
 
 GRAPH = SearchParams(Route.GRAPH, 2, collection="c")
 AUTO = SearchParams(Route.AUTO, 2, collection="c")
+STEPS = SearchParams(Route.STEPS, 2, collection="c")
 
 
 def searcher(library: Library, **options: Any) -> Collection:  # noqa: ANN401
@@ -390,13 +391,12 @@ def test_what_would_be_late_goes_over_dense_and_says_so(library: Library) -> Non
 def test_steps_are_to_stop_in_time_and_not_replaced_for_their_slowness(library: Library) -> None:
     slow = searcher(library)
     library.seconds = {Route.STEPS: 0.2}
-    steps = SearchParams(Route.STEPS, 2, collection="c")
-    slow.work(steps, entries("to learn from"))
+    slow.work(STEPS, entries("to learn from"))
     library.batches.clear()
     library.allowed_ms.clear()
-    (result,) = replies(slow.work(steps, entries("hasty", seconds=0.1)))
+    (result,) = replies(slow.work(STEPS, entries("hasty", seconds=0.1)))
     assert (result.reply.route, result.degraded) == (Route.STEPS, "")
-    slow.work(steps, entries("one", seconds=60) + entries("two", seconds=8))
+    slow.work(STEPS, entries("one", seconds=60) + entries("two", seconds=8))
     slow.work(GRAPH, entries("another route"))
     hasty, both, other = library.allowed_ms
     assert hasty is not None
@@ -409,9 +409,7 @@ def test_steps_are_replaced_where_not_even_fusion_is_in_time(library: Library) -
     slow = searcher(library)
     library.seconds = {Route.FUSION: 0.2}
     slow.work(SearchParams(Route.FUSION, 2, collection="c"), entries("to learn from"))
-    (late,) = replies(
-        slow.work(SearchParams(Route.STEPS, 2, collection="c"), entries("hasty", seconds=0.05))
-    )
+    (late,) = replies(slow.work(STEPS, entries("hasty", seconds=0.05)))
     assert (late.reply.route, late.degraded[:9]) == (Route.DENSE, "degraded:")
 
 

@@ -70,11 +70,8 @@ def test_ea_graphrag_takes_three_routes(demo: Path) -> None:
     with open_index(demo, preset="ea-graphrag") as index:
         decisions = index.route_many(questions)
         assert {decision.route for decision in decisions} == {"dense", "fusion", "graph"}
-        fused = next(
-            text
-            for text, decision in zip(questions, decisions, strict=True)
-            if decision.route == "fusion"
-        )
+        pairs = zip(questions, decisions, strict=True)
+        fused = next(text for text, decision in pairs if decision.route == "fusion")
         hits = index.search(fused, k=3)
     assert {*hits.reply.arms} == {"dense", "graph"}
     assert hits.decision is not None

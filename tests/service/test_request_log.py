@@ -1,5 +1,3 @@
-"""The request log of a server."""
-
 import errno
 import json
 import os

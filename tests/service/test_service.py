@@ -104,13 +104,8 @@ class Visitor:
 
     async def visit(self, app: Any) -> int:  # noqa: ANN401 - an ASGI app
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/v1/retrieve",
-            "query_string": b"",
-            "headers": headers,
-        }
+        scope = {"type": "http", "method": "POST", "path": "/v1/retrieve", "query_string": b""}
+        scope["headers"] = headers
         await app(scope, self.receive, self.send)
         return int(self.replies[0]["status"])
 

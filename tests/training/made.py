@@ -43,11 +43,8 @@ def replayed(
         if route in ARMS or route in found
     }
     rankings = {Route(arm): own for arm, own in lists.items() if arm != Route.STEPS}
-    query = Query(
-        text or f"question {id_}?",
-        np.array(vector, np.float32),
-        mentions=(Mention("Ada", "entity"),),
-    )
+    mentions = (Mention("Ada", "entity"),)
+    query = Query(text or f"question {id_}?", np.array(vector, np.float32), mentions=mentions)
     return Replayed(
         Question(id_, query.text, (), group),
         dict.fromkeys(gold, 1),

@@ -9,16 +9,7 @@ import torch
 from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
 from wye.featurizer.constituency.parser import MODEL_FILE
 from wye.featurizer.constituency.tree import parse_brackets
-from wye.training.constituency import (
-    Recipe,
-    brackets,
-    export,
-    read_trees,
-    retag,
-    save_vectors,
-    score,
-    write_manifest,
-)
+from wye.training import constituency
 from wye.training.errors import TrainingError
 
 SHIPPED = Path(__file__).parents[2] / "models/constituency-en-gum"
@@ -27,16 +18,18 @@ FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")
 
 
 def test_f1_is_over_the_phrases_of_the_whole_corpus() -> None:
-    assert dict(brackets(GOLD)) == {("S", 0, 3): 1, ("NP", 0, 2): 1, ("VP", 2, 3): 1}
-    assert brackets(parse_brackets("(ROOT (NP (NP (NN rain))))"))["NP", 0, 1] == 2
-    assert score([(FLAT, GOLD), (GOLD, GOLD)]) == pytest.approx(100 * 10 / 11)
-    assert score([]) == 0
+    assert dict(constituency.brackets(GOLD)) == {("S", 0, 3): 1, ("NP", 0, 2): 1, ("VP", 2, 3): 1}
+    assert constituency.brackets(parse_brackets("(ROOT (NP (NP (NN rain))))"))["NP", 0, 1] == 2
+    assert constituency.score([(FLAT, GOLD), (GOLD, GOLD)]) == pytest.approx(100 * 10 / 11)
+    assert constituency.score([]) == 0
 
 
 def test_a_manifest_says_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
     shutil.copy(SHIPPED / MODEL_FILE, tmp_path)
-    write_manifest(tmp_path, Recipe(seed=3), {"test": 80.001}, "tagger 1.0")
+    constituency.write_manifest(
+        tmp_path, constituency.Recipe(seed=3), {"test": 80.001}, "tagger 1.0"
+    )
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     shipped = json.loads((SHIPPED / "manifest.json").read_text())
     assert manifest["files"] == shipped["files"]
@@ -49,16 +42,16 @@ QUESTION = parse_brackets("(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (N
 
 
 def test_retagging_keeps_words_and_phrases() -> None:
-    changed = retag(QUESTION, ["A", "B", "C", "D"])
+    changed = constituency.retag(QUESTION, ["A", "B", "C", "D"])
     assert [tag for _, tag in changed.tagged_words()] == ["A", "B", "C", "D"]
     assert changed.words() == QUESTION.words()
 
 
 def test_a_treebank_has_one_tree_a_line(tmp_path: Path) -> None:
     (tmp_path / "a.mrg").write_text(f"{QUESTION}\n\n{QUESTION}\n")
-    assert read_trees(tmp_path / "a.mrg") == [QUESTION, QUESTION]
+    assert constituency.read_trees(tmp_path / "a.mrg") == [QUESTION, QUESTION]
     with pytest.raises(TrainingError, match="No treebank"):
-        read_trees(tmp_path / "b.mrg")
+        constituency.read_trees(tmp_path / "b.mrg")
 
 
 def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
@@ -72,8 +65,8 @@ def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
     }
     torch.save({"params": params, "best_epoch": 3}, tmp_path / "in.pt")
     vectors = np.array([[0.5], [2]], np.float16)
-    save_vectors(["<PAD>", "boat"], vectors, tmp_path / "vectors.pt")
-    export(tmp_path / "in.pt", tmp_path / "vectors.pt", tmp_path / "out.safetensors")
+    constituency.save_vectors(["<PAD>", "boat"], vectors, tmp_path / "vectors.pt")
+    constituency.export(tmp_path / "in.pt", tmp_path / "vectors.pt", tmp_path / "out.safetensors")
     files = read_safetensors(tmp_path / "out.safetensors")
     written = files.content["params"]
     assert written["words"] == ["boat", "year"]
@@ -91,7 +84,9 @@ def test_stanza_understands_every_argument() -> None:
     pytest.importorskip("stanza", reason="Stanza is an optional extra")
     from stanza.models import constituency_parser  # noqa: PLC0415
 
-    args = constituency_parser.parse_args(Recipe(batch=48).stanza_arguments("v.pt", "folder"))
+    args = constituency_parser.parse_args(
+        constituency.Recipe(batch=48).stanza_arguments("v.pt", "folder")
+    )
     assert args["train_batch_size"] == 48
     assert args["multistage"] is False
     assert args["retag_package"] is None

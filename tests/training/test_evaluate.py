@@ -12,18 +12,10 @@ from wye.training.evaluate import advise, as_markdown, evaluate
 from wye.training.markdown import show
 from wye.training.measures import MEASURES
 
-ANSWERS = {
-    ("dense", "one"): ["a", "b"],
-    ("dense", "two"): ["x"],
-    ("graph", "one"): ["b", "a"],
-    ("graph", "two"): ["c", "d"],
-}
-DATASET = Dataset(
-    "tiny",
-    "test",
-    (Question("q1", "one"), Question("q2", "two")),
-    {"q1": {"a": 1}, "q2": {"c": 1, "d": 1}},
-)
+ANSWERS = {("dense", "one"): ["a", "b"], ("dense", "two"): ["x"]}
+ANSWERS |= {("graph", "one"): ["b", "a"], ("graph", "two"): ["c", "d"]}
+JUDGED = {"q1": {"a": 1}, "q2": {"c": 1, "d": 1}}
+DATASET = Dataset("tiny", "test", (Question("q1", "one"), Question("q2", "two")), JUDGED)
 
 
 class Canned:

@@ -60,11 +60,8 @@ def test_as_published_datasets_weigh_the_same(replays: list[TrainingReplay]) -> 
 
 def test_equal_rankings_are_no_disagreement() -> None:
     same = dict.fromkeys((D, L, G), "abc")
-    found = compared(
-        asked(replay_of(replayed("both", "a", same), replayed("neither", "x", same))),
-        Route.HYBRID,
-        HELPS,
-    )
+    replay = replay_of(replayed("both", "a", same), replayed("neither", "x", same))
+    found = compared(asked(replay), Route.HYBRID, HELPS)
     assert (found.labels.tolist(), len(found)) == ([0, 0], 0)
     assert found.warnings[0].startswith("The arms never disagree, so there is nothing to route")
 

@@ -227,9 +227,7 @@ def test_a_model_that_is_no_use_is_not_paid_for_long(
     writer: Writer, folder: Path, endpoint: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint.say = lambda *_: told("What is sold in spring in the land?", "town")
-    with pytest.raises(
-        TrainingError, match=r"No passages are left to ask about: '.*' has 1 questions"
-    ):
+    with pytest.raises(TrainingError, match=r"No passages are left to ask about: '.*' has 1"):
         writer().write(9, Silent())
     assert {line["fault"] for line in lines(folder / REPLIES)[1:]} == {"a duplicate"}
     endpoint.say = lambda *_: "no"

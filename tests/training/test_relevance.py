@@ -119,10 +119,8 @@ def test_near_misses_ask_of_a_name_what_no_passage_says_of_it() -> None:
     assert hulls is not None
     assert (locker.name, {*locker.attributes}) == ("Ada Holm", {"locker"})
     assert pattern_of("where is it", passages) is None
-    assert near_misses([locker, hulls], [], passages) == [
-        "Where is the locker of Bo Lind?",
-        "Does Ada Holm paint hulls?",
-    ]
+    expected = ["Where is the locker of Bo Lind?", "Does Ada Holm paint hulls?"]
+    assert near_misses([locker, hulls], [], passages) == expected
     assert near_misses([hulls], [locker], passages) == ["Where is the locker of Bo Lind?"]
     # Cy Marsh has a locker.
     assert near_misses([locker], [], passages[::2]) == []
@@ -149,19 +147,14 @@ def test_questions_without_an_answer_may_stand_beside_the_dataset(tmp_path: Path
 
 @pytest.mark.usefixtures("fake_models")
 def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_path: Path) -> None:
-    sources = [
-        dataset(tmp_path, "towns", TOWNS, "castle"),
-        dataset(tmp_path, "rivers", RIVERS, "bridge"),
-    ]
+    towns = dataset(tmp_path, "towns", TOWNS, "castle")
+    sources = [towns, dataset(tmp_path, "rivers", RIVERS, "bridge")]
     data = [Questions(one.dataset, one.index, ("train", "dev")) for one in sources]
     found = gather(load_settings(), data)
     lexical = [one for one in found if one.route == Route.LEXICAL]
     counts = Counter((one.family, one.kind) for one in lexical)
-    assert counts == {
-        (family, kind): 8
-        for family in ("towns", "rivers")
-        for kind in ("own", "removed", "foreign")
-    }
+    kinds = [(town, own) for town in ("towns", "rivers") for own in ("own", "removed", "foreign")]
+    assert counts == dict.fromkeys(kinds, 8)
     for one in lexical:
         assert one.relevant.sum() == (one.kind == "own")
         assert (one.answer[ANSWER_EVIDENCE.index("joint")] == 1) == (one.kind == "own")

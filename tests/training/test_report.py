@@ -35,9 +35,8 @@ def test_questions_are_counted_by_replay_dataset_and_split(
     tested = {name: rows["test"] for name, rows in report.evaluation.data.items()}
     assert tested == {"one": 40, "other": 20}
     assert report.cross_fitted.data == unjudged.cross_fitted.data
-    sums = [
-        sum(rows[arm] for rows in report.cross_fitted.data.values()) for arm in ("simple", "graph")
-    ]
+    folds = report.cross_fitted.data.values()
+    sums = [sum(rows[arm] for rows in folds) for arm in ("simple", "graph")]
     assert sums == [(fitted.disagreement.better == label).sum() for label in (0, 1)]
 
 

@@ -120,11 +120,8 @@ def test_of_the_pairs_that_cannot_be_told_from_the_best_the_cheapest_is_chosen(
     assert cautious.best == cheapest.best
     highest = max(counts(replay, pair)[1] for pair in plateau)
     assert counts(replay, cautious.thresholds)[1] == highest
-    of_these = [
-        cost
-        for pair, cost in zip(plateau, costs, strict=True)
-        if counts(replay, pair)[1] == highest
-    ]
+    priced = zip(plateau, costs, strict=True)
+    of_these = [cost for pair, cost in priced if counts(replay, pair)[1] == highest]
     assert cautious.outcome.mean_ms == pytest.approx(min(of_these))
     for found in (cheapest, cautious):
         assert keeps(replay, found.thresholds, goal)

@@ -174,9 +174,7 @@ def test_what_a_filter_hides_is_not_returned_nor_counted(prepared: Path) -> None
     for question in QUESTIONS:
         memory = opened(prepared, "memory").snapshot
         query = [Query(question, UNKNOWN)]
-        seeds = [
-            each.graph.batch(query, each.allowed(filter_)).seeds([0]) for each in (arms, memory)
-        ]
+        seeds = [one.graph.batch(query, one.allowed(filter_)).seeds([0]) for one in (arms, memory)]
         assert seeds[0] == seeds[1]
 
 
@@ -422,9 +420,8 @@ def test_the_words_of_many_writes_are_merged_and_indexed(folder: Path) -> None:
 
 
 def test_two_servers_on_one_dataset_see_a_write_and_a_deletion(folder: Path) -> None:
-    settings = ServiceSettings(
-        engine="dataset", index=folder, serve=ServeSettings(refresh_seconds=0.05)
-    )
+    serve = ServeSettings(refresh_seconds=0.05)
+    settings = ServiceSettings(engine="dataset", index=folder, serve=serve)
     with inside(build(settings)) as one, inside(build(settings)) as other:
         body = {"title": NEW.title, "text": NEW.text}
         reply = one.put("/v1/documents/zeppelin", json=body)

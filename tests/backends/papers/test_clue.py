@@ -138,9 +138,8 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
             pytest.approx((expected / total).tolist(), abs=2e-5)
         )
         assert ranking.candidates == len(ranking.hits)
-        assert [(-h.score, h.id) for h in ranking.hits] == sorted(
-            (-h.score, h.id) for h in ranking.hits
-        )
+        ordered = [(-hit.score, hit.id) for hit in ranking.hits]
+        assert ordered == sorted(ordered)
 
 
 def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: CorpusOf) -> None:

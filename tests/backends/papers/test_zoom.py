@@ -185,7 +185,7 @@ def walked(
     return settled[:size]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 5))
 def test_scores_are_those_of_the_walk(seed: int, sentences: int, names: int) -> None:
     random = np.random.default_rng(seed)

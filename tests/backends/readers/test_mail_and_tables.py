@@ -438,8 +438,6 @@ def test_every_chunk_of_a_table_begins_with_its_header() -> None:
     rows = [(ROW, f"V-{number} | a valve of the lower hall") for number in range(40)]
     draft = Draft("Valves", [(0, "All of them."), (HEADER, "Code | What"), *rows, (0, "The end.")])
     chunks = [passage.text for passage in chunk_passage(document_of(draft, "v.md"), 60)]
-    assert all(
-        chunk.startswith("Code | What\n") or "All of them." in chunk for chunk in chunks[:-1]
-    )
+    assert all(part.startswith("Code | What\n") or "All of them." in part for part in chunks[:-1])
     lines = [line for chunk in chunks for line in chunk.splitlines() if line.startswith("V-")]
     assert lines == [text for _, text in rows]

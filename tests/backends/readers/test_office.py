@@ -122,11 +122,8 @@ def test_a_row_is_a_document() -> None:
     assert one.blocks == [(0, "Hello, text"), others]
     assert one.metadata == {"year": 1999, "zip": "01234", "ok": True}
     assert (two.title, two.metadata) == ("", {"zip": "9", "ok": False})
-    assert [result.error for result in rows("text,a\nx,1,2\n,\ny\n,4\n")] == [
-        "has 3 fields, but the header has 2",
-        "",
-        "",
-    ]
+    errors = [result.error for result in rows("text,a\nx,1,2\n,\ny\n,4\n")]
+    assert errors == ["has 3 fields, but the header has 2", "", ""]
     assert [each.blocks for each in rows("note\nPump\nBolt\n")] == [[(0, "Pump")], [(0, "Bolt")]]
 
 
@@ -161,10 +158,8 @@ def test_columns_that_are_named_and_rows_without_names() -> None:
         rows(staff, Options(title_column="x"))
     bare = "Ada,welder,3\nBen,fitter,5\nCy,welder,7\n"
     result = rows(bare)
-    assert [(one.title, one.blocks) for one in result[:2]] == [
-        ("Ada", [(0, "welder; 3")]),
-        ("Ben", [(0, "fitter; 5")]),
-    ]
+    first = [(one.title, one.blocks) for one in result[:2]]
+    assert first == [("Ada", [(0, "welder; 3")]), ("Ben", [(0, "fitter; 5")])]
     assert "its first row is taken for data" in result[0].note
     assert len(rows("city,2029,2030\nPorto,4,5\nPorto,6,7\n")) == 2, "years are names"
     assert len(rows(staff + "who,role,team\nCy,cook,south\n")) == 3, "a header that is repeated"
@@ -240,12 +235,8 @@ def test_an_e_book_is_read_in_its_order() -> None:
 
 
 def test_columns_of_a_page_are_read_one_after_the_other() -> None:
-    left = [
-        "The ferry at Osla runs",
-        "every hour in winter and",
-        "twice in summer; a ticket",
-        "costs two crowns for all",
-    ]
+    left = ["The ferry at Osla runs", "every hour in winter and"]
+    left += ["twice in summer; a ticket", "costs two crowns for all"]
     right = [
         "The cable car at Tarn was",
         "closed in March. It opens",

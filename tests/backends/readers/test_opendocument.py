@@ -1,5 +1,3 @@
-"""OpenDocument texts, sheets and slides, and RTF."""
-
 import io
 import zipfile
 

@@ -1,5 +1,3 @@
-"""Files of JSON that are tables."""
-
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -38,10 +36,8 @@ def test_lines_of_an_export_are_rows(tmp_path: Path) -> None:
             "The jack was loose.\n\nid: T-2; summary: No sound; closed: true",
         ),
     ]
-    assert [(each.line, each.reason) for each in bad] == [
-        (2, "not JSON: Expecting value at column 1"),
-        (4, "text is empty"),
-    ]
+    reasons = [(each.line, each.reason) for each in bad]
+    assert reasons == [(2, "not JSON: Expecting value at column 1"), (4, "text is empty")]
 
 
 @pytest.mark.parametrize("content", ['[{"a": {}}, {"a": []}, {}]', '{"a": {}}\n{"a": []}\n{}'])

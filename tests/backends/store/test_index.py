@@ -223,9 +223,7 @@ def test_a_half_made_index_is_none_yet_and_creating_it_again_completes_it(tmp_pa
 def test_a_damaged_manifest_is_reported_with_its_place(index: PassageStore) -> None:
     [manifest] = (index.path / "passages.lance" / "_versions").glob("*.manifest")
     manifest.write_bytes(b"short")
-    with pytest.raises(
-        IndexDamagedError, match=r"_versions/1844\d+.manifest has changed .*`wye repair"
-    ):
+    with pytest.raises(IndexDamagedError, match=r"1844\d+.manifest has changed .*`wye repair"):
         PassageStore.open(index.path)
 
 

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 import wye.backends.store.index
 import wye.backends.store.schema
 from tests.backends.store.conftest import ANALYSER, new_index
-from wye.backends.errors import (
-    BackendError,
-    IndexDamagedError,
-    IndexLockedError,
-    IndexNotFoundError,
-)
+from wye.backends import errors
 from wye.backends.inventory import take_inventory
 from wye.backends.store.corpus import read_corpus
 from wye.backends.store.documents import Removal, list_documents, remove
@@ -101,9 +96,9 @@ def test_a_newest_manifest_that_is_not_whole_is_no_silent_step_back(
     assert f"version {newest - 1} is used instead of {newest}" in store_.fault
     assert "wye repair" in store_.fault
     assert take_inventory(index)["fault"] == store_.fault
-    with pytest.raises(IndexDamagedError, match="wye repair"):
+    with pytest.raises(errors.IndexDamagedError, match="wye repair"):
         store(index, "x")
-    with pytest.raises(IndexDamagedError):
+    with pytest.raises(errors.IndexDamagedError):
         PassageStore.open(index).check_content()
     would = repair(index, dry_run=True)
     assert PassageStore.open(index).fault == store_.fault
@@ -123,7 +118,7 @@ def test_a_damaged_file_costs_what_it_held(index: Path, damage: Callable[[Path],
     damage(newest_data(index))
     if damage is not flip:
         assert PassageStore.open(index).fault
-    with pytest.raises(IndexDamagedError, match="data/"):
+    with pytest.raises(errors.IndexDamagedError, match="data/"):
         PassageStore.open(index).check_content()
     done = repair(index, dry_run=False)
     aside = {path.name for path in done.folder.rglob("*") if path.is_file()}
@@ -228,9 +223,9 @@ def test_an_index_without_any_version_left_is_not_made_anew(index: Path) -> None
     for path in (index / PASSAGES / "_versions").glob("*.manifest"):
         path.unlink()
     for attempt in (PassageStore.open, new_index, take_inventory):
-        with pytest.raises(IndexDamagedError, match="is missing, and none is whole"):
+        with pytest.raises(errors.IndexDamagedError, match="is missing, and none is whole"):
             attempt(index)
-    with pytest.raises(IndexDamagedError, match=r"Nothing in .* can be recovered"):
+    with pytest.raises(errors.IndexDamagedError, match=r"Nothing in .* can be recovered"):
         repair(index, dry_run=True)
 
 
@@ -257,15 +252,15 @@ def test_the_files_of_the_version_in_view_are_checked(index: Path) -> None:
     reader = reader.newest()
     reader.check_files()
     newest_data(index).unlink()
-    with pytest.raises(IndexDamagedError, match=r"data/.* is missing"):
+    with pytest.raises(errors.IndexDamagedError, match=r"data/.* is missing"):
         reader.check_files()
 
 
 def test_a_repair_waits_for_nobody_and_needs_an_index(index: Path, tmp_path: Path) -> None:
-    with PassageStore.open(index).writer(), pytest.raises(IndexLockedError):
+    with PassageStore.open(index).writer(), pytest.raises(errors.IndexLockedError):
         repair(index, dry_run=True)
     for nothing in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(IndexNotFoundError):
+        with pytest.raises(errors.IndexNotFoundError):
             repair(nothing, dry_run=True)
 
 
@@ -328,7 +323,7 @@ def test_whatever_is_damaged_is_told_in_a_sentence_and_never_served_for_whole(
     is_recorded = (folder / PASSAGES / RECORD).exists()
 
     def attempt(work: Callable[[], object]) -> object:
-        with suppress(BackendError):
+        with suppress(errors.BackendError):
             return work()
         return None
 
@@ -370,5 +365,5 @@ def test_changed_bytes_are_found_by_whoever_reads_all(index: Path) -> None:
     data = next((index / PASSAGES / "data").iterdir())
     content = data.read_bytes()
     data.write_bytes(content[:-200] + bytes([content[-200] ^ 1]) + content[-199:])
-    with pytest.raises(IndexDamagedError, match="has changed since it was committed"):
+    with pytest.raises(errors.IndexDamagedError, match="has changed since it was committed"):
         read_corpus(PassageStore.open(index))

@@ -69,9 +69,7 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
     assert len(corpus) == len(expected)
     analysed = ANALYSER.analyse(expected)
     half = [a.vector.astype(np.float16) for a in analysed]
-    assert np.asarray(corpus.vectors).tolist() == [
-        vector.astype(np.float32).tolist() for vector in half
-    ]
+    assert np.asarray(corpus.vectors).tolist() == [row.astype(np.float32).tolist() for row in half]
     sentences = [(row, s) for row, a in enumerate(analysed) for s in a.sentences]
     assert corpus.sentence_passage.tolist() == [row for row, _ in sentences]
     assert np.asarray(corpus.sentence_vectors).tolist() == [
@@ -82,9 +80,8 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
         assert named(mentions, len(sentences)) == reference
         if corpus.parts is None:
             assert list(mentions.names) == sorted({name for _, name in reference})
-    assert [t for block in corpus.iter_sentence_texts() for t in block] == [
-        s.text for _, s in sentences
-    ]
+    texts = [text for block in corpus.iter_sentence_texts() for text in block]
+    assert texts == [sentence.text for _, sentence in sentences]
     every = list(range(len(sentences)))
     random.Random(1).shuffle(every)
     assert corpus.sentence_texts(every) == [sentences[i][1].text for i in every]
@@ -104,9 +101,8 @@ def assert_same(one: Corpus, other: Corpus) -> None:
     owners = one.sentence_passage
     starts, ends = (np.searchsorted(owners, by_id, side) for side in ("left", "right"))
     sentences = ranges(starts, ends)
-    assert (
-        other.sentence_passage.tolist() == np.repeat(np.arange(len(by_id)), ends - starts).tolist()
-    )
+    repeated = np.repeat(np.arange(len(by_id)), ends - starts)
+    assert other.sentence_passage.tolist() == repeated.tolist()
     for name, rows in (("vectors", by_id), ("sentence_vectors", sentences)):
         both, whole = getattr(one, name), getattr(other, name)
         np.testing.assert_array_equal(both[rows], whole)
@@ -124,7 +120,7 @@ def assert_same(one: Corpus, other: Corpus) -> None:
     assert [blocks[row] for row in sentences.tolist()] == texts
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(count=st.integers(0, 40), seed=st.integers(0, 99), window=st.integers(1, 50))
 @example(count=0, seed=0, window=1)
 @example(count=60, seed=5, window=7)
@@ -191,17 +187,15 @@ def change(index: PassageStore, chance: random.Random, step: int) -> None:
         replace(passage, id=f"{step}-{passage.id}", document=f"{step}-{passage.document}")
         for passage in some_passages(chance.randint(0, 4), step)
     ]
-    changed = [
-        replace(passage, title="Now Carol", text=f"Carol met Dave in {step}.")
-        for passage in fetch(index, old[:1])
-    ]
+    text = f"Carol met Dave in {step}."
+    changed = [replace(one, title="Now Carol", text=text) for one in fetch(index, old[:1])]
     write(index, [*new, *changed], old[1:])
     if chance.random() < 0.3:
         with index.writer() as writer:
             writer.compact(keep=timedelta(0))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     count=st.integers(0, 40),
     seed=st.integers(0, 999),

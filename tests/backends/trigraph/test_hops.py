@@ -35,10 +35,8 @@ def arms(corpus_of: CorpusOf) -> tuple[TriGraphRetriever, LexicalRetriever]:
     corpus = corpus_of(*PASSAGES, vectors=vectors, dimension=2)
     settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
     texts = [f"{p.title}\n{corpus.texts([row])[0]}" for row, p in enumerate(PASSAGES)]
-    return (
-        TriGraphRetriever(corpus, settings),
-        LexicalRetriever(corpus.ids, texts, LexicalSettings()),
-    )
+    lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
+    return TriGraphRetriever(corpus, settings), lexical
 
 
 def hops_of(
@@ -96,10 +94,11 @@ def obvious(
                 known = HOPS.bias + HOPS.rank * rank + HOPS.rarity * math.log(max(degree, 1))
                 known += HOPS.nearness * (near[sentence] - max(near.values()))
                 known += HOPS.linked * linked(sentence)
-                for row, added in [
-                    *((r, 0.0) for r in pages),
-                    *((r, HOPS.mention) for r in mentioned),
-                ]:
+                added_to = [
+                    *((row, 0.0) for row in pages),
+                    *((row, HOPS.mention) for row in mentioned),
+                ]
+                for row, added in added_to:
                     if corpus.documents[row] == corpus.documents[head]:
                         continue
                     logit = known + added

@@ -153,9 +153,7 @@ def test_a_row_with_a_period_goes_by_each_of_its_days() -> None:
     names = defining_names(["2034-08-07", "2034-08-10"], ["a.csv:1", "a.csv:2"], rows)
     assert ("on 2034-08-08" in names[0], "on 08-11" in names[1]) == (True, True)
     assert not {*names[0]} & {*names[1]}
-    many = defining_names(
-        ["Sails"] * 4, [f"{n}.csv:1" for n in range(4)], [f"since: {rows[0]}"] * 4
-    )
+    many = defining_names(["Sail"] * 4, [f"{n}.csv:1" for n in range(4)], [f"since: {rows[0]}"] * 4)
     assert many == [()] * 4
 
 

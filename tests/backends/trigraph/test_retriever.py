@@ -213,9 +213,8 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         for query, result in zip(queries, retriever.search(queries, 99, mask), strict=True):
             check(retriever, query, result, allowed)
         batch = retriever.batch(queries, mask)
-        bridged += sum(
-            len(trace_of(batch, place).activation.bridges) for place in range(len(queries))
-        )
+        traces = (trace_of(batch, place) for place in range(len(queries)))
+        bridged += sum(len(trace.activation.bridges) for trace in traces)
     # Equation 5 goes along all sentences at once.
     assert bridged > 10 or VARIANTS[variant].activation == "eq5"
 
@@ -254,9 +253,8 @@ def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all
         np.testing.assert_allclose(one.prior, other.prior, rtol=1e-12)
         assert one.restart.tolist() == other.restart.tolist()
         assert one.activation.bridges == other.activation.bridges
-    for ours, theirs in zip(
-        partial.search(queries, 60, mask), whole.search(queries, 60, mask), strict=True
-    ):
+    pair = partial.search(queries, 60, mask), whole.search(queries, 60, mask)
+    for ours, theirs in zip(*pair, strict=True):
         assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
         assert (ours.candidates, ours.degraded) == (theirs.candidates, theirs.degraded)
 
@@ -299,9 +297,8 @@ def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, vari
     built = make(corpus_of, remaining, VARIANTS[variant], random_vectors(passages))
     assert list(built.graph.keys) == list(whole.graph.keys)
     queries = questions(20)
-    for one, other in zip(
-        whole.search(queries, 50, allowed), built.search(queries, 50), strict=True
-    ):
+    pair = whole.search(queries, 50, allowed), built.search(queries, 50)
+    for one, other in zip(*pair, strict=True):
         assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
         assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-5)
         assert (one.candidates, one.degraded) == (other.candidates, other.degraded)

@@ -162,7 +162,7 @@ def check_consistent(graph: TriGraph) -> None:
     assert [graph.keys.find(key) for key in graph.keys] == every.tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(STATES, CHANGES, SETTINGS)
 def test_what_is_written_mentions_what_it_would_in_a_graph_of_all(
     before: State, changes: State, chosen: AssemblySettings
@@ -183,7 +183,7 @@ def test_what_is_written_mentions_what_it_would_in_a_graph_of_all(
         assert of_both == (of_whole if owner in late.ids else next(of_base))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STATES, CHANGES, SETTINGS)
 def test_with_phrases_lists_agree(before: State, changes: State, chosen: AssemblySettings) -> None:
     chosen = replace(chosen, noun_phrases="on")
@@ -191,7 +191,7 @@ def test_with_phrases_lists_agree(before: State, changes: State, chosen: Assembl
     check_consistent(graph_of(on_base(before, after), chosen))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STATES, CHANGES, SETTINGS)
 def test_without_new_names_it_is_the_graph_of_all(
     before: State, changes: State, chosen: AssemblySettings

@@ -35,13 +35,8 @@ def test_masses_are_those_solved_directly(seed: int, size: tuple[int, int], damp
     c, e = counts.shape
     of_entities = chance.random((e,)) * (chance.random((e,)) < 0.3)
     passage, entity = np.nonzero(counts)
-    edges = Edges(
-        np.arange(c),
-        passage,
-        entity,
-        counts[passage, entity],
-        *(np.empty(0, np.int64), np.empty(0, np.int64)),
-    )
+    none = np.empty(0, np.int64)
+    edges = Edges(np.arange(c), passage, entity, counts[passage, entity], none, none)
     entities = np.flatnonzero(of_entities)
     mass = walk(edges, NO_TIES, of_passages, (entities, of_entities[entities]), damping)
     expected, _ = reference.personalized_pagerank(
@@ -137,10 +132,8 @@ def test_a_passage_moves_up_to_the_one_that_names_it(arm: TriGraphRetriever) -> 
     assert found["ada"] == pytest.approx(0.1 * 6.4 ** (0.5 / 2**0.5))
     assert (found["letter"], found["notes"]) == (0.64, 0.2)
     ids = arm.corpus.ids
-    assert {ids[row]: ids[by] for row, by in named_in.items()} == {
-        "como": "letter",
-        "ada": "letter",
-    }
+    names = {ids[row]: ids[by] for row, by in named_in.items()}
+    assert names == {"como": "letter", "ada": "letter"}
 
 
 def test_an_explanation_says_where_a_passage_was_named(arm: TriGraphRetriever) -> None:

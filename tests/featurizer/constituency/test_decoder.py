@@ -76,9 +76,8 @@ def slow_tree(files: StanzaFiles, words: Words, steps_a_word: int) -> Tree | Non
         )
         for word, tag in words
     ]
-    read = both_ways(
-        tensors, [tensors["word_start_embedding"], *inputs, tensors["word_end_embedding"]]
-    )
+    ends = tensors["word_start_embedding"], tensors["word_end_embedding"]
+    read = both_ways(tensors, [ends[0], *inputs, ends[1]])
     vectors = [np.maximum(linear("word_to_constituent", state), 0) for state in read]
     state = ParserState(words, frozenset(params["root_labels"]), params["unary_limit"])
     taken = [tensors["transition_stack.start_embedding"]]
@@ -131,9 +130,7 @@ tags = st.sampled_from(["DT", "NN", "VB", "XX"])
 sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=6)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.lists(sentences, max_size=3), st.integers(0, 5))
 def test_trees_are_those_of_the_definition_whatever_is_parsed_beside(
     make_model: Maker, drawn: list[list[tuple[str, str]]], seed: int
@@ -159,10 +156,8 @@ def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
     trees = [parse_brackets(json.loads(line)["tree"]) for line in lines]
     sentences = [tree.tagged_words() for tree in trees]
     # As text: "(" may be a tag here.
-    for result in (
-        [decoder.parse_many([words])[0] for words in sentences],
-        decoder.parse_many(sentences),
-    ):
+    one_by_one = [decoder.parse_many([words])[0] for words in sentences]
+    for result in (one_by_one, decoder.parse_many(sentences)):
         assert [str(tree) for tree in result] == [str(tree) for tree in trees]
 
 
@@ -263,7 +258,5 @@ def test_the_shipped_model_builds_trees_without_pytorch_or_stanza() -> None:
         "print([m for m in ('torch', 'stanza', 'udapi', 'udtools') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "(ROOT (SBARQ (WHNP (WP Who)) (SQ (VP (VBD rowed))) (. ?)))",
-        "[]",
-    ]
+    tree = "(ROOT (SBARQ (WHNP (WP Who)) (SQ (VP (VBD rowed))) (. ?)))"
+    assert done.stdout.splitlines() == [tree, "[]"]

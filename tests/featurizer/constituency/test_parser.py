@@ -30,9 +30,7 @@ def test_a_model_is_found_by_name_as_folder_and_as_file(make_model: Maker, tmp_p
 
 @pytest.mark.parametrize("name", ["none", "/none/at/all", "none/model.pt"])
 def test_missing_files_are_named_with_a_way_out(name: str) -> None:
-    with pytest.raises(
-        ModelError, match=rf"'{name}' has no file .*WYE_ANALYSER__CONSTITUENCY__MODEL"
-    ):
+    with pytest.raises(ModelError, match=rf"'{name}' has no file .*WYE_ANALYSER__CONSTITUENCY"):
         locate(ConstituencySettings(name))
 
 

@@ -163,7 +163,7 @@ def longest_step(steps: Iterator[Any]) -> tuple[float, list[Any]]:
     return max([*spent, thread_time() - started]), result
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     signs=st.lists(ANY, min_size=1, max_size=6),
     blanks=st.sampled_from([0.0, 0.01, 0.1, 0.5]),

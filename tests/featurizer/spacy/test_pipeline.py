@@ -70,7 +70,7 @@ def check(plain: Language, fast: Pipeline, texts: Sequence[str]) -> None:
     assert [annotations(doc) for doc in again] == result
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 @example(["let's go", "Oslo's boats", "we gon na sail", "He got ta go", "na", "it ai n't"])
 def test_the_pipeline_agrees_with_spacy(plain: Language, fast: Pipeline, texts: list[str]) -> None:
@@ -183,7 +183,7 @@ def named(docs: Sequence[Doc]) -> list[list[tuple[int, int, str]]]:
     return [[(name.start, name.end, name.label_) for name in doc.ents] for doc in docs]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from([*PAGE.split(), "\n", " "]), max_size=60), st.data())
 def test_names_are_those_of_spacy_wherever_sentences_begin(
     fast: Pipeline, words: list[str], data: st.DataObject
@@ -204,7 +204,7 @@ def attached(docs: Sequence[Doc]) -> list[list[tuple[int, str, bool | None]]]:
     return [[(word.head.i, word.dep_, word.is_sent_start) for word in doc] for doc in docs]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(st.sampled_from([*PAGE.split(), "\n", " "]), max_size=60)), st.data())
 def test_heads_are_those_of_spacy_wherever_sentences_begin(
     fast: Pipeline, texts: list[list[str]], data: st.DataObject
@@ -218,10 +218,8 @@ def test_heads_are_those_of_spacy_wherever_sentences_begin(
     ]
 
     def docs() -> list[Doc]:
-        made = [
-            Doc(fast.nlp.vocab, words=words, sent_starts=starts)
-            for words, starts in zip(texts, marks, strict=True)
-        ]
+        pairs = zip(texts, marks, strict=True)
+        made = [Doc(fast.nlp.vocab, words=words, sent_starts=starts) for words, starts in pairs]
         return [*part(fast.nlp, "tok2vec").pipe(made, batch_size=64)]
 
     parser = part(fast.nlp, "parser")

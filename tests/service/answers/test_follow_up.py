@@ -74,11 +74,7 @@ def test_no_more_of_a_turn_is_read_than_of_a_question(
         return names_in(text)
 
     monkeypatch.setattr(follow_up, "names_in", seen)
-    long = (
-        "Tower Bridge was built. "
-        + "with stone " * 4_000
-        + "and which river does Stari Most cross?\n"
-    )
+    long = f"Tower Bridge is built. {'with iron ' * 4_000}and which river does Stari Most cross?\n"
     assert carried("Who designed it?", [Message(role, long)]) == f"Who designed it? ({name})"
     assert max(map(len, read)) == LONGEST_QUESTION
 

@@ -105,17 +105,8 @@ def test_what_fails_for_now_is_tried_again(
         ("hang up", "the connection failed", 3),
     ],
     ids=[
-        "401",
-        "404",
-        "redirect",
-        "429",
-        "500",
-        "garbage",
-        "number",
-        "error",
-        "empty",
-        "break-early",
-        "hang-up",
+        *("401", "404", "redirect", "429", "500", "garbage", "number"),
+        *("error", "empty", "break-early", "hang-up"),
     ],
 )
 def test_what_fails_for_good_says_why(
@@ -229,7 +220,7 @@ def scripted() -> LanguageModel:
 @example([{"choices": {"a": 1}}], False)
 @example([piece("\ud800"), piece("", {"a": 1})], True)
 @example([piece("A"), piece(None, ["stop"])], True)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_odd_json_is_an_answer_or_a_generators_error(sent: list[object], streams: bool) -> None:
     body = [json.dumps(each) for each in sent]
     text = "".join(f"data: {each}\n\n" for each in body) if streams else "\n".join(body)

@@ -1,5 +1,3 @@
-"""With OpenAI's own client, as well as without."""
-
 import json
 from typing import Any
 

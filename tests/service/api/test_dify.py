@@ -1,5 +1,3 @@
-"""As Dify asks."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -35,6 +35,18 @@ def texts(ai: OpenAI, file: str) -> str:
     return " ".join(one.text or "" for one in pages)
 
 
+def sent(ai: OpenAI, content: bytes, name: str = "notes.md") -> VectorStoreFile:
+    """Once it is a document."""
+    files = ai.vector_stores.files
+    return files.upload_and_poll(
+        vector_store_id="default", file=(name, content), poll_interval_ms=20
+    )
+
+
+def attach(ai: OpenAI, file: str, **more: Any) -> VectorStoreFile:  # noqa: ANN401
+    return ai.vector_stores.files.create(file_id=file, vector_store_id="default", **more)
+
+
 def hit_ids(ai: OpenAI, filters: Any = None) -> set[str]:  # noqa: ANN401 - JSON
     page = ai.vector_stores.search(
         "default",
@@ -78,9 +90,7 @@ def test_documents_are_files(ai: OpenAI) -> None:
 
 
 def test_an_upload_becomes_a_document_that_is_found(ai: OpenAI) -> None:
-    done = ai.vector_stores.files.upload_and_poll(
-        vector_store_id="default", file=("notes.md", NOTES)
-    )
+    done = sent(ai, NOTES)
     assert (done.status, done.last_error, done.vector_store_id) == ("completed", None, "default")
     assert "Thomas Pritchard" in texts(ai, done.id)
     assert done.id in [one.id for one in ai.vector_stores.files.list("default")]
@@ -100,10 +110,7 @@ def test_attributes_are_metadata_to_filter_by(ai: OpenAI) -> None:
     )
     assert done.attributes == {"year": 1779, "cast": True}
     assert hit_ids(ai, {"type": "eq", "key": "year", "value": 1779}) == {file.id}
-    again = ai.vector_stores.files.create(
-        vector_store_id="default", file_id=file.id, attributes={"year": 1780}
-    )
-    assert again.attributes == {"year": 1780}
+    assert attach(ai, file.id, attributes={"year": 1780}).attributes == {"year": 1780}
 
 
 @pytest.mark.parametrize(
@@ -111,9 +118,7 @@ def test_attributes_are_metadata_to_filter_by(ai: OpenAI) -> None:
 )
 def test_what_cannot_be_read_is_refused_and_says_why(ai: OpenAI, content: bytes, says: str) -> None:
     with pytest.raises(openai.UnprocessableEntityError, match=says):
-        ai.vector_stores.files.upload_and_poll(
-            vector_store_id="default", file=("notes.txt", content)
-        )
+        sent(ai, content, "notes.txt")
     (bad,) = ai.files.list()
     with pytest.raises(openai.NotFoundError):
         ai.vector_stores.files.retrieve(bad.id, vector_store_id="default")
@@ -122,9 +127,7 @@ def test_what_cannot_be_read_is_refused_and_says_why(ai: OpenAI, content: bytes,
 def test_a_long_file_is_in_progress_until_its_job_has_ended(ai: OpenAI) -> None:
     long = " ".join(f"Sentence {n} is about bridges and towers." for n in range(3_000)).encode()
     file = ai.files.create(file=("long.txt", long), purpose="assistants")
-    begun = ai.vector_stores.files.create(
-        vector_store_id="default", file_id=file.id, attributes={"y": 3}
-    )
+    begun = attach(ai, file.id, attributes={"y": 3})
     assert (begun.status, begun.attributes) == ("in_progress", {"y": 3})
     ended = ai.vector_stores.files.poll(file.id, vector_store_id="default", poll_interval_ms=20)
     assert ended.status == "completed"
@@ -144,9 +147,7 @@ def test_a_completed_file_is_searched(
     monkeypatch.setattr(Collection, "renew", late)
     ai = official(start())
     text = "The Iron Bridge was cast. " * sentences
-    done = ai.vector_stores.files.upload_and_poll(
-        vector_store_id="default", file=("long.txt", text.encode()), poll_interval_ms=20
-    )
+    done = sent(ai, text.encode(), "long.txt")
     assert done.status == "completed"
     assert done.id in hit_ids(ai)
 
@@ -163,12 +164,9 @@ def test_no_document_of_a_file_is_made_on_the_event_loop(
         return document_of(*hit_ids)
 
     monkeypatch.setattr(bodies, "document_of", elsewhere)
-    done = ai.vector_stores.files.upload_and_poll(
-        vector_store_id="default", file=("notes.md", NOTES)
-    )
-    assert done.status == "completed"
-    sent = client.post("/v1/documents", files={"file": ("notes.md", NOTES)}, data={"id": "own"})
-    assert sent.status_code == 201
+    assert sent(ai, NOTES).status == "completed"
+    reply = client.post("/v1/documents", files={"file": ("notes.md", NOTES)}, data={"id": "own"})
+    assert reply.status_code == 201
     assert len(made) == 2
 
 
@@ -202,21 +200,13 @@ def test_a_useless_file_is_refused_at_once(ai: OpenAI, name: str, purpose: str, 
 
 def test_what_cannot_be_attached_is_refused(ai: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="no uploaded file"):
-        ai.vector_stores.files.create(vector_store_id="default", file_id="../jobs")
+        attach(ai, "../jobs")
     file = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+    static = {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0}
     with pytest.raises(openai.UnprocessableEntityError, match="chunking_strategy"):
-        ai.vector_stores.files.create(
-            vector_store_id="default",
-            file_id=file.id,
-            chunking_strategy={
-                "type": "static",
-                "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0},
-            },
-        )
+        attach(ai, file.id, chunking_strategy={"type": "static", "static": static})
     with pytest.raises(openai.UnprocessableEntityError, match="metadata"):
-        ai.vector_stores.files.create(
-            vector_store_id="default", file_id=file.id, attributes={"k": "x" * 100_000}
-        )
+        attach(ai, file.id, attributes={"k": "x" * 100_000})
 
 
 def test_an_id_that_goes_on_is_no_upload(ai: OpenAI, client: TestClient) -> None:
@@ -240,7 +230,7 @@ def test_a_file_that_lost_content_is_gone(ai: OpenAI, folder: Path, left: bytes 
     with pytest.raises(openai.NotFoundError, match="no uploaded file"):
         ai.files.content(file.id)
     with pytest.raises(openai.NotFoundError, match="no uploaded file"):
-        ai.vector_stores.files.create("default", file_id=file.id)
+        attach(ai, file.id)
 
 
 def test_the_uploads_of_a_key_have_bounds(start: Serve) -> None:
@@ -268,7 +258,7 @@ def test_files_go_with_age(start: Serve) -> None:
     expired = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
     assert ai.files.list().data == []
     with pytest.raises(openai.NotFoundError):
-        ai.vector_stores.files.create(vector_store_id="default", file_id=expired.id)
+        attach(ai, expired.id)
 
 
 def test_a_clock_that_jumps_deletes_no_upload(
@@ -298,13 +288,13 @@ def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:
         with pytest.raises(openai.NotFoundError):
             ask(file.id)
     with pytest.raises(openai.NotFoundError):
-        ben.vector_stores.files.create(vector_store_id="default", file_id=file.id)
+        attach(ben, file.id)
     for key in (reader, part):
         with pytest.raises(openai.PermissionDeniedError):
             key.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
         with pytest.raises(openai.PermissionDeniedError):
-            key.vector_stores.files.create(vector_store_id="default", file_id=file.id)
-    ada.vector_stores.files.create(vector_store_id="default", file_id=file.id)
+            attach(key, file.id)
+    attach(ada, file.id)
     assert ben.vector_stores.files.retrieve(file.id, vector_store_id="default").status
     with pytest.raises(openai.NotFoundError):
         part.vector_stores.files.retrieve(file.id, vector_store_id="default")

@@ -80,9 +80,8 @@ def test_a_line_of_the_keys_file_that_cannot_be_read_is_told(
 
 
 def ask(client: TestClient, route: str) -> tuple[int, str]:
-    reply = client.post(
-        "/v1/retrieve", json={"question": "What spans the Neretva?", "route": route}
-    )
+    body = {"question": "What spans the Neretva?", "route": route}
+    reply = client.post("/v1/retrieve", json=body)
     return reply.status_code, reply.json().get("type", "")
 
 
@@ -122,9 +121,8 @@ def test_an_index_that_vanishes_is_unavailable(start: Serve, folder: Path, how: 
 
 def test_a_step_back_is_served_and_told_and_not_written_on_top(start: Serve, folder: Path) -> None:
     client = start()
-    version = client.put("/v1/documents/new", json={"text": "A new bridge."}).json()[
-        "index_version"
-    ]
+    put = client.put("/v1/documents/new", json={"text": "A new bridge."})
+    version = put.json()["index_version"]
     until(lambda: client.get("/ready").json()["collections"][0]["index_version"] == version)
     (folder / "passages.lance" / manifest_name(version)).unlink()
 

@@ -1,5 +1,3 @@
-"""As clients of rerankers ask."""
-
 import threading
 from collections.abc import Mapping
 from typing import Any

@@ -138,9 +138,8 @@ def test_a_key_that_no_passage_has_is_refused(start: Serve) -> None:
 
     def status(kind: str, key: str) -> tuple[int, str]:
         filter_ = {"type": kind, "key": key, "value": 1566}
-        reply = client.post(
-            "/v1/retrieve", json={"question": "bridge", "route": "dense", "filter": filter_}
-        )
+        body = {"question": "bridge", "route": "dense", "filter": filter_}
+        reply = client.post("/v1/retrieve", json=body)
         return reply.status_code, reply.json().get("detail", "")
 
     assert status("eq", "year") == (422, "No passage has the key 'year'. The keys are y.")

@@ -15,12 +15,8 @@ URL = "http://127.0.0.1:1"
 
 
 def test_arms_go_to_their_collections(tmp_path: Path) -> None:
-    path = arms_file(
-        tmp_path,
-        table(URL, "far"),
-        table(URL, "more", role="list"),
-        table(URL, "other", collection="wiki"),
-    )
+    tables = table(URL, "more", role="list"), table(URL, "other", collection="wiki")
+    path = arms_file(tmp_path, table(URL, "far"), *tables)
     arms_by_name = read_arms(path, ["docs", "wiki"], 5.0)
     names = {name: [arm.name for arm in arms] for name, arms in arms_by_name.items()}
     assert names == {"docs": ["far", "more"], "wiki": ["other"]}

@@ -212,10 +212,7 @@ DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
         ("/a~1b", 1),
         ("/m~0n", 8),
         ("/ ", 7),
-        ("/foo/2", MISSING),
-        ("/foo/00", MISSING),
-        ("/foo/-", MISSING),
-        ("/nope/deeper", MISSING),
+        *((nowhere, MISSING) for nowhere in ("/foo/2", "/foo/00", "/foo/-", "/nope/deeper")),
     ],
 )
 def test_a_pointer_leads_to_what_the_standard_says(pointer: str, value: object) -> None:

@@ -134,10 +134,8 @@ def test_an_index_that_cannot_be_a_source(folder: Path, tmp_path: Path, wye: Run
     link.symlink_to(old)
     for target in (old, old / "new", link, link / "deep" / "new"):
         code, _, err = wye("index", old, "--index", target)
-        assert (code, "Give --index a new folder outside of it" in " ".join(err.split())) == (
-            2,
-            True,
-        )
+        said = " ".join(err.split())
+        assert (code, "Give --index a new folder outside of it" in said) == (2, True)
     assert not (old / "new").exists()
     assert wye("index", tmp_path / "corpus", "--index", old)[0] == 0  # its files may be beside it
     next((old / "passages.lance" / "data").iterdir()).unlink()
@@ -164,15 +162,12 @@ def test_two_tables_are_two_sets_and_a_corrected_row_is_replaced(tmp_path: Path,
     assert "2 added" in index(staff)[0]
     assert "3 added" in index(rooms)[0]
     assert "5 unchanged" in index(staff, rooms)[0]
-    rooms.write_text(
-        ROOMS.replace("It is empty", "It is full").replace("3,Hall", "5,Loft,-\n3,Hall")
-    )
+    full = ROOMS.replace("It is empty", "It is full")
+    rooms.write_text(full.replace("3,Hall", "5,Loft,-\n3,Hall"))
     assert "1 added, 1 updated, 2 unchanged" in index(rooms)[0]
     out, err = index(rooms, old)
     assert "4 unchanged, 1 skipped" in out
-    assert err.startswith(
-        f"Skipped: {old}: id 'rooms.csv:…' is in {rooms} as well; index the folder"
-    )
+    assert err.startswith(f"Skipped: {old}: id 'rooms.csv:…' is in {rooms} as well; index the")
     assert [one.id for one in list_documents(tmp_path / "i").documents] == [
         *(f"rooms.csv:{n}" for n in (1, 2, 3, 5)),
         *(f"staff.csv:{n}" for n in (1, 2)),

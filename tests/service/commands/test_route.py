@@ -22,10 +22,8 @@ pytestmark = pytest.mark.usefixtures("reading_models")
 def index(tmp_path: Path) -> Path:
     place = tmp_path / "index"
     target = Session.create(load_settings(), place)
-    rows = [
-        Passage("a", "Ada", "Ada met Babbage in London."),
-        Passage("b", "Babbage", "Babbage built two engines."),
-    ]
+    rows = [Passage("a", "Ada", "Ada met Babbage in London.")]
+    rows += [Passage("b", "Babbage", "Babbage built two engines.")]
     ingest(target.index, rows, target.analyser)
     return place
 

@@ -96,9 +96,8 @@ def keys(
         },
     }
     made = {name: new_key(name, **how) for name, how in bound.items()}
-    serve = ServeSettings(
-        keys=tuple(str(key) for _, key in made.values()), request_log=folder / "log.jsonl"
-    )
+    hashed = tuple(str(key) for _, key in made.values())
+    serve = ServeSettings(keys=hashed, request_log=folder / "log.jsonl")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wye.router.session.Analyser", reading_analyser)
         wanted = ServiceSettings(
@@ -262,10 +261,8 @@ STORE_OF_ANOTHER: list[Asked] = [
 def test_a_store_of_another_collection_is_one_that_is_not_there(
     keys: Keys, method: str, path: str, body: object
 ) -> None:
-    there, not_there = (
-        keys.ask("a", method, f"/v1/vector_stores/{store}{path}", body)
-        for store in ("hushb", "hushc")
-    )
+    stores = (f"/v1/vector_stores/{store}{path}" for store in ("hushb", "hushc"))
+    there, not_there = (keys.ask("a", method, store, body) for store in stores)
     assert (there.status_code, not_there.status_code) == (404, 404)
     detail, expected = there.json()["detail"], not_there.json()["detail"]
     assert detail.replace("hushb", "hushc") == expected.replace("hushb", "hushc")
@@ -277,9 +274,7 @@ ASKED_ELSEWHERE = re.compile(r"/v1/(features|files.*|jobs/.*|rerank)")
 
 
 def test_no_address_is_forgotten(keys: Keys) -> None:
-    stores = [
-        (method, f"/v1/vector_stores/hushb{path}", None) for method, path, _ in STORE_OF_ANOTHER
-    ]
+    stores = [(verb, f"/v1/vector_stores/hushb{path}", None) for verb, path, _ in STORE_OF_ANOTHER]
     addresses = {(method, path.partition("?")[0]) for method, path, _ in (*READS, *WRITES, *stores)}
     schema = keys.client.get("/openapi.json").json()
     forgotten = [
@@ -323,23 +318,13 @@ FILTERS = st.none() | st.recursive(
     ),
     max_leaves=4,
 )
+ADDRESSES = ("/v1/retrieve", "/v1/answer", "/v1/route", "/v1/dify/retrieval", "/mcp")
 QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min_size=1, max_size=6)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
 @given(
-    path=st.sampled_from(
-        [
-            "/v1/retrieve",
-            "/v1/answer",
-            "/v1/route",
-            "/v1/dify/retrieval",
-            "chat",
-            "store",
-            "documents",
-            "/mcp",
-        ]
-    ),
+    path=st.sampled_from([*ADDRESSES, "chat", "store", "documents"]),
     words=QUESTIONS,
     how=st.tuples(st.sampled_from(ROUTES), st.integers(1, 50), FILTERS, st.booleans()),
 )

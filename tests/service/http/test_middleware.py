@@ -72,9 +72,7 @@ def test_a_key_opens_what_its_scope_allows(serve: Serve, library: Library) -> No
         ("", "application/json", 422, "required"),
     ],
 )
-def test_unreadable_bodies(
-    client: TestClient, body: str, kind: str, status: int, says: str
-) -> None:
+def test_broken_bodies(client: TestClient, body: str, kind: str, status: int, says: str) -> None:
     content = body.encode("latin-1")
     reply = client.post("/v1/retrieve", content=content, headers={"content-type": kind})
     assert reply.status_code == status

@@ -215,7 +215,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
 @given(pieces=st.lists(PIECES | st.binary(max_size=30), max_size=8))
 def test_whatever_is_sent_the_connection_ends_and_nothing_is_a_fault(
     server: Server, pieces: list[bytes]

@@ -1,5 +1,3 @@
-"""Files to send, and jobs to wait for."""
-
 import io
 from collections.abc import Sequence
 from typing import Any

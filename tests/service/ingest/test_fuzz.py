@@ -30,14 +30,8 @@ def client(start: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     aside = tmp_path / "aside"
     aside.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(aside))
-    client = start(
-        upload_bytes=1 << 20,
-        files=4,
-        read_seconds=5,
-        unpacked_mb=1,
-        characters=20_000,
-        direct_passages=1_000,
-    )
+    bounds = {"upload_bytes": 1 << 20, "characters": 20_000, "unpacked_mb": 1}
+    client = start(files=4, read_seconds=5, direct_passages=1_000, **bounds)
     yield client
     assert list(aside.iterdir()) == []
     reply = client.post("/v1/retrieve", json={"question": "Stari Most", "route": "lexical"})

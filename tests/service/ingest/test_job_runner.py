@@ -123,9 +123,8 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, fold
 def test_only_so_many_jobs_may_wait(start: Serve, folder: Path) -> None:
     client = start(direct_passages=1, jobs=1)
     with PassageStore.open(folder).writer():
-        assert (
-            client.post("/v1/documents", content=make_lines(5), headers=NDJSON).status_code == 202
-        )
+        sent = client.post("/v1/documents", content=make_lines(5), headers=NDJSON)
+        assert sent.status_code == 202
         more = client.post("/v1/documents", content=make_lines(5, 10), headers=NDJSON)
         assert (more.status_code, "retry-after" in more.headers) == (503, True)
 
@@ -244,9 +243,8 @@ def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_model
 ) -> None:
     client = start(direct_passages=8)
     other = HashAnalyser(name="other")
-    ingest(
-        PassageStore.create(tmp_path / "new", other.dimension, other.fingerprint), BRIDGES, other
-    )
+    new = PassageStore.create(tmp_path / "new", other.dimension, other.fingerprint)
+    ingest(new, BRIDGES, other)
     rmtree(folder / "passages.lance")
     (tmp_path / "new" / "passages.lance").rename(folder / "passages.lance")
     sent = client.post("/v1/documents", content=make_lines(20), headers=NDJSON)

@@ -1,5 +1,3 @@
-"""Jobs on the disk."""
-
 import os
 import re
 import shutil
@@ -132,9 +130,8 @@ def test_what_was_accepted_outlives_kill_9(store: JobStore, seconds: float) -> N
     assert len(stored) <= len(accepted) + 1
     for number, job in enumerate(stored):
         assert job.passages == 1 + number % 5 * 600
-        assert [each.id for each in store.passages(job)] == [
-            f"{number}-{p}" for p in range(job.passages)
-        ]
+        ids = [f"{number}-{p}" for p in range(job.passages)]
+        assert [each.id for each in store.passages(job)] == ids
 
 
 def test_one_process_claims_the_jobs(store: JobStore) -> None:
@@ -223,12 +220,8 @@ def test_what_was_accepted_is_synced_to_the_disk(tmp_path: Path) -> None:
     calls = "trace=openat,pwrite64,write,fsync,fdatasync,rename,ftruncate"
     command = [strace, "-f", "-y", "-e", calls, "-o", str(trace)]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(
-        [*command, sys.executable, "-c", script, str(tmp_path)],
-        env=env,
-        capture_output=True,
-        check=False,
-    )
+    command += [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, env=env, capture_output=True, check=False)
     if done.returncode:
         pytest.skip("strace may not trace here")
     dirty: set[str] = set()

@@ -126,9 +126,8 @@ def test_examples_are_those_of_the_collection(visit: Visit, name: str) -> None:
         [Passage("mallard", "Mallard", "It ran."), Passage("nigel-gresley", "Gresley", "He drew.")]
     )
     named = Library(LIBRARY)
-    page = visit(
-        named if name == "demo" else demo, beside={"other": demo if name == "demo" else named}
-    )
+    first, second = (named, demo) if name == "demo" else (demo, named)
+    page = visit(first, beside={"other": second})
     page.wait(lambda: page.all("#examples button"))
     titles = [f"Who or what is {title}?" for title in ("Stari Most", "Neretva", "Tower Bridge")]
     now = [chip.text for chip in page.all("#examples button")]

@@ -127,11 +127,8 @@ def test_scores_are_never_quite_0_or_1() -> None:
 
 
 D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
-WORSE, SAME, BETTER = (
-    {D: "c", L: "c", G: "c", S: "ab"},
-    {D: "ab"},
-    {D: "ab", L: "a", G: "b", S: "c"},
-)
+WORSE, SAME = {D: "c", L: "c", G: "c", S: "ab"}, {D: "ab"}
+BETTER = {D: "ab", L: "a", G: "b", S: "c"}
 
 
 def asked(found: Sequence[tuple[dict[Route, str], float]]) -> EvaluationSet:
@@ -174,7 +171,7 @@ def test_a_few_questions_leave_out_none() -> None:
     ),
     st.sampled_from([0.0, 0.01, 0.02]),
 )
-def test_no_place_is_worth_more(
+def test_no_other_place_is_worth_more(
     questions: list[tuple[dict[Route, str], float]], weight: float
 ) -> None:
     gain = {id(WORSE): -1.0, id(SAME): 0.0, id(BETTER): 1.0}
