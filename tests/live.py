@@ -21,6 +21,13 @@ from starlette.testclient import TestClient
 # Seconds to wait for anything; even an overloaded machine takes less.
 PATIENCE = 300.0
 WYE = "from wye.service.cli import main; main()"
+FAKED = """
+import wye.router.session
+from tests.hashing import FakeAnalyser
+wye.router.session.Analyser = FakeAnalyser
+from wye.service.cli import main
+main()
+"""
 _ROOT = Path(__file__).parents[1]
 _LISTENS = re.compile(r"running on (http://[\w.:\[\]]+)")
 T = TypeVar("T")

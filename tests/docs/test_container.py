@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.docs.examples import parse
-from tests.live import PATIENCE, Live, until
+from tests.live import FAKED, PATIENCE, Live, until
 from wye.router.settings import variables
 from wye.service.cli import run
 from wye.service.settings import ServeSettings, ServiceSettings
@@ -167,13 +167,3 @@ def test_readers_are_the_same_server_and_cannot_write() -> None:
     }
     assert reader["volumes"] == [f"{mount}:ro" for mount in service["volumes"]]
     assert all(port.startswith("127.0.0.1:") for port in reader["ports"])
-
-
-FAKED = """
-import wye.router.session
-from tests.fakes import FakeAnalyser
-
-wye.router.session.Analyser = FakeAnalyser
-from wye.service.cli import main
-main()
-"""

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.docs.examples import parse
-from tests.fakes import ReadingAnalyser
+from tests.fakes import ReadingAnalyser, Wye
 from tests.hashing import FakeAnalyser
 from wye.backends.files import VISIBLE
 from wye.backends.store.index import PassageStore
@@ -31,7 +31,6 @@ CORPUS = [
     {"_id": "c", "title": "", "text": "Nobody is named here, only gardens."},
     {"_id": "d", "title": "Δ 🚂 שלום", "text": "Trains run \u202eright to left."},
 ]
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -42,14 +41,14 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(tmp_path: Path, corpus: Path, wye: Run) -> Path:
+def index(tmp_path: Path, corpus: Path, wye: Wye) -> Path:
     place = tmp_path / "index"
     code, out, _ = wye("index", corpus, "--index", place)
     assert (code, "4 added" in out) == (0, True)
     return place
 
 
-def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run) -> None:
+def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Wye) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write('not json\n{"_id": "e", "text": ""}\n{"_id": "a", "text": "again"}\n')
     code, out, err = wye("index", corpus, "--index", tmp_path / "new")
@@ -57,7 +56,7 @@ def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run)
     assert [f"{corpus}:{line}" in err for line in (5, 6, 7)] == [True] * 3
 
 
-def test_a_document_with_anothers_id_is_named(tmp_path: Path, corpus: Path, wye: Run) -> None:
+def test_a_document_with_anothers_id_is_named(tmp_path: Path, corpus: Path, wye: Wye) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         text = f"Ada wrote {folder} letters to Babbage. " * 20
@@ -71,7 +70,7 @@ def test_a_document_with_anothers_id_is_named(tmp_path: Path, corpus: Path, wye:
     assert not [text for text in texts.to_pylist() if "two letters" in text]
 
 
-def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye: Run) -> None:
+def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye: Wye) -> None:
     corpus.write_text("{}\n" * 50, encoding="utf-8")
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, err.count("Skipped: "), "Skipped: 30 more." in err) == (2, 21, True)
@@ -79,7 +78,7 @@ def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye
     assert not (tmp_path / "new").exists()
 
 
-def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
+def test_text_files_are_chunked(tmp_path: Path, wye: Wye) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "note.md").write_text("# Engines\n\n" + "Babbage built one. " * 20, encoding="utf-8")
@@ -87,7 +86,7 @@ def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
     assert (code, "7 added" in out) == (0, True)
 
 
-def test_a_search_of_an_older_version_tells_the_damage(index: Path, corpus: Path, wye: Run) -> None:
+def test_a_search_of_an_older_version_tells_the_damage(index: Path, corpus: Path, wye: Wye) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write('{"_id": "e", "text": "Menabrea heard Babbage."}\n')
     wye("index", corpus, "--index", index)
@@ -104,7 +103,7 @@ def test_a_search_of_an_older_version_tells_the_damage(index: Path, corpus: Path
     assert "is missing, and version 1 is used instead of 3. `wye repair" in err
 
 
-def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
+def test_json_is_stable_and_complete(index: Path, wye: Wye) -> None:
     options = ("--index", index, "--route", "fusion", "--top-k", "1", "--json")
     code, first, _ = wye("search", "Babbage", *options)
     assert (code, wye("search", "Babbage", *options)[1]) == (0, first)
@@ -115,7 +114,7 @@ def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
     assert reply["route"] == "fusion"
 
 
-def test_a_terminal_obeys_nothing_that_an_index_holds(index: Path, wye: Run) -> None:
+def test_a_terminal_obeys_nothing_that_an_index_holds(index: Path, wye: Wye) -> None:
     """Of an index that another program made: what Wye reads from files has none of these."""
     hostile = "\x9b31m\u202e\x1b]0;owned\x07\x7f"
     analyser = FakeAnalyser(AnalyserSettings())
@@ -129,7 +128,7 @@ def test_a_terminal_obeys_nothing_that_an_index_holds(index: Path, wye: Run) -> 
         assert not any(ord(each) in VISIBLE for each in out + err)
 
 
-def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:
+def test_explain_names_seeds_and_passages(index: Path, wye: Wye) -> None:
     arguments = ("search", "Who met Babbage?", "--index", index, "--route", "graph", "--explain")
     assert re.search(r"(?s)Seeds.*Babbage", wye(*arguments)[1])
     explanation = json.loads(wye(*arguments, "--json")[1])[0]["explanation"]
@@ -137,7 +136,7 @@ def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:
     assert explanation["passages"]
 
 
-def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
+def test_a_filter_limits_what_is_found(index: Path, wye: Wye) -> None:
     command = ("search", "Babbage", "--index", index, "-k", "99", "--json", "--route")
     assert len(json.loads(wye(*command, "dense")[1])[0]["hits"]) == 4
     filter_json = '{"type": "gt", "key": "year", "value": 1830}'
@@ -150,7 +149,7 @@ def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
 
 
 @pytest.mark.parametrize("route", ["dense", "lexical", "graph", "fusion"])
-def test_every_route_answers_and_says_if_nothing_passes(index: Path, wye: Run, route: str) -> None:
+def test_every_route_answers_and_says_if_nothing_passes(index: Path, wye: Wye, route: str) -> None:
     command = ("search", "What did Babbage build?", "--index", index, "--route", route)
     code, out, err = wye(*command)
     assert (code, "Babbage built engines." in out) == (0, True)
@@ -161,7 +160,7 @@ def test_every_route_answers_and_says_if_nothing_passes(index: Path, wye: Run, r
     assert (code, "nothing found" in out) == (0, True)
 
 
-def test_questions_from_standard_in(index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_from_standard_in(index: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "\ufeff\n", "gardens\n"]))
     command = ("search", "-", "--index", index, "--route", "lexical", "--json")
     replies = json.loads(wye(*command)[1])
@@ -193,7 +192,7 @@ def test_questions_from_standard_in(index: Path, wye: Run, monkeypatch: pytest.M
         (["index", "missing.jsonl", "--preset", "x"], "There is no preset 'x'"),
     ],
 )
-def test_mistakes_are_one_sentence(index: Path, wye: Run, arguments: list[str], says: str) -> None:
+def test_mistakes_are_one_sentence(index: Path, wye: Wye, arguments: list[str], says: str) -> None:
     code, out, err = wye(*arguments, "--index", index)
     assert code == 2
     assert says in " ".join(err.replace("│", " ").split())
@@ -215,12 +214,12 @@ def test_a_missing_extra_is_told(index: Path) -> None:
         assert f"{missing} is not installed; run `pip install -e '.[{extra}]'`" in done.stderr
 
 
-def test_no_index_given(wye: Run) -> None:
+def test_no_index_given(wye: Wye) -> None:
     code, _, err = wye("search", "x")
     assert (code, err) == (2, "Error: Which index? Give --index DIR, or set WYE_INDEX.\n")
 
 
-def test_a_missing_and_a_foreign_index(tmp_path: Path, corpus: Path, wye: Run) -> None:
+def test_a_missing_and_a_foreign_index(tmp_path: Path, corpus: Path, wye: Wye) -> None:
     for command in (["search", "x"], ["info"], ["delete", "a"]):
         code, _, err = wye(*command, "--index", tmp_path / "missing")
         assert (code, "There is no index at" in err) == (2, True)
@@ -232,7 +231,7 @@ def test_a_missing_and_a_foreign_index(tmp_path: Path, corpus: Path, wye: Run) -
 
 
 def test_an_index_of_other_models(
-    index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    index: Path, corpus: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
     for command in (["search", "x"], ["index", str(corpus)]):
@@ -240,14 +239,14 @@ def test_an_index_of_other_models(
         assert (code, "was written by another analyser" in err) == (2, True)
 
 
-def test_no_memory_is_one_sentence(index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_is_one_sentence(index: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PassageStore, "open", Mock(side_effect=MemoryError))
     code, _, err = wye("delete", "a", "--index", index)
     assert (code, "There is not enough memory for this" in err) == (2, True)
 
 
 def test_a_disk_that_refuses_is_one_sentence(
-    index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    index: Path, corpus: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, err = wye("index", corpus, "--index", corpus / "x")
     said = f"{corpus / 'x'} cannot be read or written: Not a directory. Check"
@@ -264,7 +263,7 @@ def test_a_disk_that_refuses_is_one_sentence(
 
 
 def test_an_index_that_is_being_written_is_waited_for(
-    index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    index: Path, corpus: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for command in (["index", str(corpus)], ["delete", "a"]):
         writing = ExitStack()
@@ -279,14 +278,14 @@ def test_an_index_that_is_being_written_is_waited_for(
         assert wye("search", "Ada", "--index", index, "--route", "dense")[0] == 0
 
 
-def test_an_empty_index(index: Path, wye: Run) -> None:
+def test_an_empty_index(index: Path, wye: Wye) -> None:
     wye("delete", "a", "b", "c", "d", "--index", index)
     code, _, err = wye("search", "Ada", "--index", index)
     assert (code, "is empty" in err) == (2, True)
     assert wye("info", "--index", index)[0] == 0
 
 
-def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
+def test_delete_by_id_document_and_filter(index: Path, wye: Wye) -> None:
     _, out, _ = wye("delete", "a", "b", "--index", index, "--dry-run")
     assert (out, PassageStore.open(index).count()) == ("Would delete 2 passages: a, b.\n", 4)
     code, out, err = wye("delete", "a", "nobody", "--document", "none", "--index", index)
@@ -299,7 +298,7 @@ def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
     assert PassageStore.open(index).count() == 1
 
 
-def test_info_counts(index: Path, wye: Run) -> None:
+def test_info_counts(index: Path, wye: Wye) -> None:
     _, out, _ = wye("info", "--index", index, "--json")
     counts = json.loads(out)
     assert counts["passages"] == 4
@@ -309,7 +308,7 @@ def test_info_counts(index: Path, wye: Run) -> None:
 
 
 def test_the_index_can_come_from_the_environment(
-    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    index: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WYE_INDEX", str(index))
     assert wye("search", "Ada", "--route", "dense")[0] == 0
@@ -319,7 +318,7 @@ def test_the_index_can_come_from_the_environment(
 
 
 def test_control_c_before_anything_was_committed(
-    tmp_path: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, corpus: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_early(*_: object, **__: object) -> IngestReport:
         raise KeyboardInterrupt
@@ -331,7 +330,7 @@ def test_control_c_before_anything_was_committed(
 
 def test_demo_indexes_and_asks_over_every_route(
     tmp_path: Path,
-    wye: Run,
+    wye: Wye,
     handmade_router: Callable[[Path, str, float], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -347,7 +346,7 @@ def test_demo_indexes_and_asks_over_every_route(
     assert wye("demo")[1].count("were there already") == 2
 
 
-def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_can_be_served(tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[ServeSettings] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("wye.service.commands.serve._run", lambda _, serve: served.append(serve))
@@ -359,7 +358,7 @@ def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.Monkey
     assert (code, served[-1].port) == (0, 0)
 
 
-def test_version(wye: Run) -> None:
+def test_version(wye: Wye) -> None:
     assert wye("--version") == (0, "0.2.0\n", "")
 
 
@@ -369,7 +368,7 @@ def all_commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", all_commands())
-def test_help_is_for_people(command: str, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_for_people(command: str, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fits a terminal, shows no type of Python's, and ends with an example that parses."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERMINAL_WIDTH", "80")

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from tests.backends.conftest import CorpusOf
 from wye.backends.errors import BackendError
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import assemble
@@ -15,7 +16,6 @@ from wye.backends.trigraph.seeds import SeedFinder
 from wye.backends.trigraph.settings import AssemblySettings, SeedSettings, TriGraphSettings
 from wye.backends.types import Mention, NameCoverage, Passage, Query
 
-CorpusOf = Callable[..., Corpus]
 PLAIN = SeedSettings(lower_case_word=0.25, lower_case_name=0.75, noun_phrase=0.5)
 PASSAGES = [
     Passage("a", "The Reef (film)", "[Ada Lind] filmed the {warm salt} of [Como]."),

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from tests.featurizer.conftest import Maker
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
 from wye.featurizer.constituency.decoder import Decoder, Derivation, Gates, Reader, Tensors, Words
 from wye.featurizer.constituency.parser import ConstituencySettings, open_decoder
@@ -21,7 +22,6 @@ from wye.featurizer.errors import ModelError
 from wye.featurizer.types import Float32
 
 Float64 = NDArray[np.float64]
-Maker = Callable[..., Path]
 QUESTIONS = Path(__file__).parents[1] / "questions.txt"
 GOLDEN = Path(__file__).parents[1] / "parsed_questions.jsonl"
 

@@ -12,7 +12,7 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.vector_stores import VectorStoreFile
 from starlette.testclient import TestClient
 
-from tests.live import Live
+from tests.live import FAKED, Live
 from tests.service.fakes import Serve, official
 from wye.backends.documents import HeadedDocument, document_of
 from wye.service.api.files import MOST_FILES
@@ -300,19 +300,10 @@ def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:
         part.vector_stores.files.retrieve(file.id, vector_store_id="default")
 
 
-_FAKE = """
-import wye.router.session
-from tests.hashing import FakeAnalyser
-wye.router.session.Analyser = FakeAnalyser
-from wye.service.cli import main
-main()
-"""
-
-
 @pytest.fixture
 def server(folder: Path) -> Iterator[list[Live]]:
     """Servers of one index, one after another: `server[0]` is the one that runs."""
-    made = [Live(["serve", "--index", str(folder)], program=_FAKE)]
+    made = [Live(["serve", "--index", str(folder)], program=FAKED)]
     yield made
     made[0].kill()
 
@@ -321,7 +312,7 @@ async def test_what_was_acknowledged_outlives_kill_9(server: list[Live], folder:
     first = OpenAI(base_url=f"{server[0].url}/v1", api_key="none", max_retries=0)
     file = first.files.create(file=("notes.md", NOTES), purpose="assistants")
     server[0].kill()
-    server[0] = Live(["serve", "--index", str(folder)], program=_FAKE)
+    server[0] = Live(["serve", "--index", str(folder)], program=FAKED)
     async with AsyncOpenAI(base_url=f"{server[0].url}/v1", api_key="none", max_retries=0) as ai:
         assert await ai.files.retrieve(file.id) == file
         done: VectorStoreFile = await ai.vector_stores.files.create_and_poll(

@@ -4,18 +4,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.fakes import Wye
 from tests.hashing import FakeAnalyser
 from wye.backends.store.documents import list_documents
 from wye.backends.types import Passage
 from wye.featurizer.types import PassageAnalysis
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return corpus
 
 
-def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye: Run) -> None:
+def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye: Wye) -> None:
     words = ("--metadata", "year=1900", "--metadata", "draft=true", "--metadata", "by=Jane = Doe")
     code, out, err = wye("index", folder, "--index", tmp_path / "i", *words)
     assert (code, "2 added" in out) == (0, True)
@@ -46,7 +46,7 @@ def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye
     assert re.search(stages, " ".join(out.split()))
 
 
-def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, wye: Run) -> None:
+def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, wye: Wye) -> None:
     source = tmp_path / "products.csv"
     source.write_text("name,description,price\nZephyr,A light wind jacket,9\nBora,A warm one,8\n")
     code, out, err = wye("index", source, "--index", tmp_path / "i")
@@ -61,7 +61,7 @@ def test_the_columns_of_a_table_are_told_and_a_name_is_searched(tmp_path: Path, 
     assert "Zephyr  products.csv:2" in out
 
 
-def test_a_pair_that_is_none_is_refused(folder: Path, tmp_path: Path, wye: Run) -> None:
+def test_a_pair_that_is_none_is_refused(folder: Path, tmp_path: Path, wye: Wye) -> None:
     code, _, err = wye("index", folder, "--index", tmp_path / "i", "--metadata", "year")
     assert (code, "KEY=VALUE" in err, (tmp_path / "i").exists()) == (2, True, False)
 
@@ -101,7 +101,7 @@ def test_ctrl_c_is_answered_at_once_and_says_what_is_kept(folder: Path, tmp_path
 
 
 def test_another_index_is_a_source_beside_files(
-    folder: Path, tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     (tmp_path / "b.txt").write_text("It is in Rome.")
@@ -128,7 +128,7 @@ def test_another_index_is_a_source_beside_files(
     assert (code, "2 added" in out, analysed[1:]) == (0, True, ["a.md", "sub/b.html"])
 
 
-def test_an_index_that_cannot_be_a_source(folder: Path, tmp_path: Path, wye: Run) -> None:
+def test_an_index_that_cannot_be_a_source(folder: Path, tmp_path: Path, wye: Wye) -> None:
     old, link = tmp_path / "old", tmp_path / "link"
     wye("index", folder, "--index", old)
     link.symlink_to(old)
@@ -147,7 +147,7 @@ STAFF = "id,title,text\n1,Ada,Ada runs the foundry\n2,Ben,Ben mends the looms\n"
 ROOMS = "id,title,text\n1,Attic,It holds the archive\n2,Yard,It holds a crane\n3,Hall,It is empty\n"
 
 
-def test_two_tables_are_two_sets_and_a_corrected_row_is_replaced(tmp_path: Path, wye: Run) -> None:
+def test_two_tables_are_two_sets_and_a_corrected_row_is_replaced(tmp_path: Path, wye: Wye) -> None:
     staff, rooms, old = (tmp_path / name for name in ("staff.csv", "rooms.csv", "old/rooms.csv"))
     old.parent.mkdir()
     staff.write_text(STAFF)
@@ -177,7 +177,7 @@ def test_two_tables_are_two_sets_and_a_corrected_row_is_replaced(tmp_path: Path,
 
 
 def test_documents_of_files_that_are_gone_are_counted_and_pruned(
-    folder: Path, tmp_path: Path, wye: Run
+    folder: Path, tmp_path: Path, wye: Wye
 ) -> None:
     words = ("index", folder, "--index", tmp_path / "i")
     other = tmp_path / "other" / "sub"
@@ -199,7 +199,7 @@ def test_documents_of_files_that_are_gone_are_counted_and_pruned(
     assert wye(*words, "--dry-run")[0] == 2
 
 
-def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, wye: Run) -> None:
+def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, wye: Wye) -> None:
     source = tmp_path / "corpus"
     source.mkdir()
     (source / "a.conf").write_bytes("The café is on the quay.".encode("cp1252"))
@@ -218,7 +218,7 @@ def test_options_for_reading_and_documents_that_are_not_english(tmp_path: Path, 
         assert (code, wrong[1] in err) == (2, True)
 
 
-def test_an_id_of_another_file_of_an_earlier_run_is_named(tmp_path: Path, wye: Run) -> None:
+def test_an_id_of_another_file_of_an_earlier_run_is_named(tmp_path: Path, wye: Wye) -> None:
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text('{"id": "1", "text": "A quay."}\n{"id": "2", "text": "A lock."}\n')
     second.write_text('{"id": "2", "text": "Another lock."}\n{"id": "3", "text": "A weir."}\n')

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import Wye
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
@@ -14,7 +15,6 @@ from wye.router.settings import load_settings
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
 Router = Callable[[Path, str, float], Path]
-Wye = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.usefixtures("reading_models")
 
 

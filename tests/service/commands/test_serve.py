@@ -16,6 +16,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from tests.fakes import Wye
 from tests.live import PATIENCE, Live, until
 from wye.router.model_files import save_policy
 from wye.router.policy import Policy
@@ -76,7 +77,6 @@ class Running(Live):
 
 
 Start = Callable[..., Running]
-Wye = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

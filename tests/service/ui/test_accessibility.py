@@ -1,20 +1,16 @@
 """axe-core, sizes of targets, and phones: every view, wide and narrow, light and dark."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_core_python.selenium import Axe
 
 from tests.service.fakes import Endpoint, Library
+from tests.service.ui.conftest import Page, Visit
 from wye.service.settings import GeneratorSettings
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.service.ui.conftest import Page
-
-Visit = Callable[..., "Page"]
 GRAPH = "Into which sea does the river under the bridge flow?"
 FUSION = "Which river does the bridge cross?"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
@@ -29,42 +25,42 @@ return [...document.querySelectorAll("button, a, summary, select, input, textare
 """
 
 
-def ask(page: "Page") -> None:
+def ask(page: Page) -> None:
     page.ask(FUSION)
 
 
-def unfold(page: "Page") -> None:
+def unfold(page: Page) -> None:
     page.ask(FUSION)
     page.unfold()
 
 
-def compare(page: "Page") -> None:
+def compare(page: Page) -> None:
     page.one("#question").send_keys(GRAPH)
     page.click("#compare")
     page.wait(lambda: "First by" in page.text("#verdict"))
 
 
-def documents(page: "Page") -> None:
+def documents(page: Page) -> None:
     page.click("#tab-documents")
     page.wait(lambda: page.all("[data-document]"))
 
 
-def delete(page: "Page") -> None:
+def delete(page: Page) -> None:
     documents(page)
     page.click("[data-document] button")
 
 
-def refused(page: "Page") -> None:
+def refused(page: Page) -> None:
     page.run("document.querySelector('.filter').open = true")
     page.one("#filter").send_keys("{nonsense")
     page.ask(GRAPH)
 
 
-def start(page: "Page") -> None:
+def start(page: Page) -> None:
     page.wait(lambda: page.all("#examples button"))
 
 
-def steps(page: "Page") -> None:
+def steps(page: Page) -> None:
     page.run("document.querySelector('#route').value = 'steps'")
     page.ask(GRAPH)
     page.unfold()
@@ -76,7 +72,7 @@ VIEWS = [start, ask, unfold, steps, compare, documents, delete, refused]
 @pytest.mark.parametrize("width", [1400, 390])
 @pytest.mark.parametrize("go", VIEWS)
 def test_axe_finds_nothing_and_nothing_is_too_small_or_too_wide(
-    visit: Visit, library: Library, log: "Path", go: Callable[["Page"], None], width: int
+    visit: Visit, library: Library, log: Path, go: Callable[[Page], None], width: int
 ) -> None:
     page = visit(library, request_log=log)
     page.resize(width, 900)

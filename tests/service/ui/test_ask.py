@@ -1,36 +1,30 @@
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.service.fakes import Library
+from tests.service.ui.conftest import Page, Visit
 from wye.backends.types import Passage
 from wye.router.types import Reply, Route, Thresholds
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.service.ui.conftest import Page
-
-Visit = Callable[..., "Page"]
 FUSION = "Which river does the bridge cross?"
 GRAPH = "Into which sea does the river under the bridge flow?"
 
 
-def test_it_loads_without_a_complaint(page: "Page") -> None:
+def test_it_loads_without_a_complaint(page: Page) -> None:
     assert page.text("#status") == "ready, 4 passages"
     assert page.focused == "question"
     page.wait(lambda: page.all("#examples button"))
     assert page.complaints == []
 
 
-def test_an_answer_shows_how_it_came_about(page: "Page") -> None:
+def test_an_answer_shows_how_it_came_about(page: Page) -> None:
     page.ask(FUSION)
     assert page.text("#details > summary").startswith("Detailsfusionscore 0.600 · ")
     assert page.text("#score").startswith("Score 0.600 of 1. The router takes dense up to 0.400, ")
@@ -48,7 +42,7 @@ def test_an_answer_shows_how_it_came_about(page: "Page") -> None:
     assert page.complaints == []
 
 
-def test_the_graphs_path_is_told_and_its_sentence_marked(page: "Page") -> None:
+def test_the_graphs_path_is_told_and_its_sentence_marked(page: Page) -> None:
     page.ask(GRAPH)
     assert page.text("#path") == "graph"
     assert (
@@ -62,7 +56,7 @@ def test_the_graphs_path_is_told_and_its_sentence_marked(page: "Page") -> None:
     assert "moved up because Stari Most mentions it." in page.text("#bridge")
 
 
-def test_a_conversation(page: "Page") -> None:
+def test_a_conversation(page: Page) -> None:
     page.ask(GRAPH)
     answer = page.text("#answer")
     page.one("#follow").send_keys("And who built it?", Keys.ENTER)
@@ -89,7 +83,7 @@ def test_a_row_of_a_table_is_set_apart_with_its_name(visit: Visit) -> None:
     assert f"Ines Brandt {cells}" in page.text("#answer .row")
 
 
-def test_lists_stand_side_by_side_with_what_fusion_did(page: "Page") -> None:
+def test_lists_stand_side_by_side_with_what_fusion_did(page: Page) -> None:
     page.ask(FUSION)
     page.unfold()
     first = [one.text.split("\n")[-1] for one in page.all("#arms .list li:first-child")]
@@ -98,7 +92,7 @@ def test_lists_stand_side_by_side_with_what_fusion_did(page: "Page") -> None:
     assert re.fullmatch(r"dense [\d.]+ \(rank 1\) \+ graph [\d.]+ \(rank 1\)", shares)
 
 
-def test_a_forced_route_is_compared_with_the_routers_choice(page: "Page") -> None:
+def test_a_forced_route_is_compared_with_the_routers_choice(page: Page) -> None:
     page.run("document.querySelector('#route').value = 'dense'")
     page.ask(GRAPH)
     assert page.text("#path") == "dense"
@@ -106,7 +100,7 @@ def test_a_forced_route_is_compared_with_the_routers_choice(page: "Page") -> Non
     assert page.text("#score strong") == "1.000"
 
 
-def test_what_passages_say_is_text_and_nothing_else(page: "Page") -> None:
+def test_what_passages_say_is_text_and_nothing_else(page: Page) -> None:
     page.ask("river of markup <script>document.title = 'owned'</script>")
     assert "<script>document.title = 'owned'</script>" in page.text("#passages")
     assert page.all("#result script, #result img, #passages b, #passages i") == []
@@ -133,14 +127,14 @@ def test_a_degraded_answer_says_so(visit: Visit, library: Library) -> None:
     assert "auto failed (RuntimeError); dense instead" in page.text("#degraded")
 
 
-def test_a_bad_filter_is_named(page: "Page") -> None:
+def test_a_bad_filter_is_named(page: Page) -> None:
     page.run("document.querySelector('.filter').open = true")
     page.one("#filter").send_keys('{"type": "like"}')
     page.ask(FUSION)
     assert "filter.type must be one of" in page.text("#problem")
 
 
-def test_a_filter_holds(page: "Page") -> None:
+def test_a_filter_holds(page: Page) -> None:
     page.run("document.querySelector('.filter').open = true")
     page.one("#filter").send_keys("y>=1800")
     page.ask(FUSION)
@@ -148,7 +142,7 @@ def test_a_filter_holds(page: "Page") -> None:
     assert titles == ["tower"]
 
 
-def test_a_key_is_kept_in_this_tab_only(visit: Visit, library: Library, tmp_path: "Path") -> None:
+def test_a_key_is_kept_in_this_tab_only(visit: Visit, library: Library, tmp_path: Path) -> None:
     secret, key = new_key("ada", [Scope.READ])
     append_key(tmp_path / "keys.txt", key)
     page = visit(library, keys_file=tmp_path / "keys.txt")
@@ -203,12 +197,12 @@ def test_a_passage_is_short_and_plain_and_shows_the_words_asked_for(visit: Visit
     assert (more.text, more.get_attribute("aria-expanded")) == ("less", "true")
 
 
-def test_a_short_passage_has_no_more_to_it(page: "Page") -> None:
+def test_a_short_passage_has_no_more_to_it(page: Page) -> None:
     page.ask(FUSION)
     assert not any(one.is_displayed() for one in page.all("#passages [aria-controls]"))
 
 
-def test_where_nothing_is_found_it_says_so_once(page: "Page") -> None:
+def test_where_nothing_is_found_it_says_so_once(page: Page) -> None:
     page.run("document.querySelector('.filter').open = true")
     page.one("#filter").send_keys('{"type": "eq", "key": "y", "value": -5}')
     page.ask(FUSION)
@@ -225,7 +219,7 @@ def test_a_route_that_no_score_reaches_is_told(visit: Visit, library: Library) -
     assert ranges in page.text("#score")
 
 
-def test_on_a_phone_the_answer_comes_into_view(page: "Page") -> None:
+def test_on_a_phone_the_answer_comes_into_view(page: Page) -> None:
     page.resize(390, 500)
     page.ask(FUSION)
     page.wait(

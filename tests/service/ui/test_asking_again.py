@@ -1,21 +1,16 @@
 """What can be done with a question beside asking it once: compare, link, repeat, judge."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.service.fakes import LIBRARY, Library
+from tests.service.ui.conftest import Page, Visit
 from wye.backends.types import Passage
 from wye.router.types import Route
 
-if TYPE_CHECKING:
-    from tests.service.ui.conftest import Page
-
-Visit = Callable[..., "Page"]
 GRAPH = "Into which sea does the river under the bridge flow?"
 HARD = "What's \"it\" & <b>why</b> 50% + 1 'é' $HOME `id`?"
 
@@ -25,7 +20,7 @@ def ratings(log: Path) -> list[dict[str, object]]:
     return [line for line in lines if line["kind"] == "feedback"]
 
 
-def pressed(page: "Page", kind: str) -> list[str | None]:
+def pressed(page: Page, kind: str) -> list[str | None]:
     return [one.get_attribute("aria-pressed") for one in page.all(f"[data-feedback={kind}]")]
 
 
@@ -48,14 +43,14 @@ def test_a_judgement_is_shown_and_withdrawn(visit: Visit, library: Library, log:
     page.wait(lambda: page.text("#feedback-said") == "Withdrawn.")
 
 
-def test_a_judgement_that_is_not_kept_is_not_shown_as_given(page: "Page") -> None:
+def test_a_judgement_that_is_not_kept_is_not_shown_as_given(page: Page) -> None:
     page.ask(GRAPH)
     page.click("[data-feedback=good]")
     page.wait(lambda: "WYE_SERVE__REQUEST_LOG" in page.text("#feedback-said"))
     assert pressed(page, "good") == ["false"]
 
 
-def test_all_routes_are_compared_in_one_click(page: "Page") -> None:
+def test_all_routes_are_compared_in_one_click(page: Page) -> None:
     page.one("#question").send_keys(GRAPH)
     page.click("#compare")
     page.wait(lambda: "First by" in page.text("#verdict"))
@@ -112,7 +107,7 @@ def test_a_link_carries_a_question_and_how_it_was_asked(visit: Visit, question: 
 
 
 @pytest.mark.parametrize("wrong", ["collection=else", "route=random"])
-def test_a_link_that_names_what_is_not_here_asks_nothing_instead(page: "Page", wrong: str) -> None:
+def test_a_link_that_names_what_is_not_here_asks_nothing_instead(page: Page, wrong: str) -> None:
     page.open(f"/#q=river&{wrong}")
     page.wait(lambda: page.all("#problem .problem"))
     name, value = wrong.split("=")

@@ -1,18 +1,13 @@
 """How the names of steps are told, whatever they are made of."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.service.fakes import CHAIN, LIBRARY, Library
+from tests.service.ui.conftest import Page, Visit
 from wye.router.types import Candidate, ChainStep
 
-if TYPE_CHECKING:
-    from tests.service.ui.conftest import Page
-
-Visit = Callable[..., "Page"]
 QUESTION = "Into which sea does the river under the bridge flow?"
 RIVER = ChainStep(
     "the river under the <b>bridge</b>",
@@ -31,7 +26,7 @@ HOSTILE = (
 )
 
 
-def ask(page: "Page", question: str = QUESTION) -> None:
+def ask(page: Page, question: str = QUESTION) -> None:
     page.run("document.querySelector('#route').value = 'steps'")
     page.ask(question)
 

@@ -1,35 +1,29 @@
 """The view of documents, over a real index."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
 from tests.service.fakes import Library, Shelf, stored
+from tests.service.ui.conftest import Page, Visit
 from wye.backends.sources import SUFFIXES
 from wye.backends.types import Passage
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
 from wye.service.settings import DocumentSettings
 
-if TYPE_CHECKING:
-    from tests.service.ui.conftest import Page
 
-Visit = Callable[..., "Page"]
-
-
-def shown(page: "Page") -> list[str]:
+def shown(page: Page) -> list[str]:
     read = "return [...document.querySelectorAll('[data-document]')].map((r) => r.dataset.document)"
     return [str(id_) for id_ in page.run(read)]
 
 
-def open_documents(page: "Page") -> None:
+def open_documents(page: Page) -> None:
     page.click("#tab-documents")
     page.wait(lambda: "shown" in page.text("#documents-count") and page.text("#endings"))
 
 
-def send(page: "Page", *files: Path) -> None:
+def send(page: Page, *files: Path) -> None:
     page.one("#files").send_keys("\n".join(map(str, files)))
 
 

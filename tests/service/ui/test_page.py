@@ -1,16 +1,13 @@
 """What both views share: keys, themes, narrow screens."""
 
-from typing import TYPE_CHECKING
-
 from selenium.webdriver.common.keys import Keys
 
-if TYPE_CHECKING:
-    from tests.service.ui.conftest import Page
+from tests.service.ui.conftest import Page
 
 QUESTION = "Into which sea does the river under the bridge flow?"
 
 
-def test_all_of_it_can_be_reached_with_the_keyboard(page: "Page") -> None:
+def test_all_of_it_can_be_reached_with_the_keyboard(page: Page) -> None:
     page.run("document.querySelector('#tab-ask').focus()")
     page.press(Keys.ARROW_RIGHT)
     assert page.focused == "tab-documents"
@@ -29,13 +26,13 @@ def test_all_of_it_can_be_reached_with_the_keyboard(page: "Page") -> None:
     assert page.one("#timings").is_displayed()
 
 
-def test_focus_can_be_seen(page: "Page") -> None:
+def test_focus_can_be_seen(page: Page) -> None:
     page.press(Keys.TAB)
     style = "return getComputedStyle(document.activeElement).outlineStyle"
     assert (page.focused, page.run(style)) == ("", "solid")
 
 
-def test_it_follows_the_systems_theme_until_one_is_chosen(page: "Page") -> None:
+def test_it_follows_the_systems_theme_until_one_is_chosen(page: Page) -> None:
     light = page.background
     page.prefer("dark")
     dark = page.background
