@@ -97,11 +97,8 @@ def test_every_relative_link_resolves(document: Path) -> None:
     assert [link for link in relative if link and not (document.parent / link).exists()] == []
 
 
-def test_every_setting_is_documented() -> None:
+def test_every_setting_and_feature_is_documented() -> None:
     assert read("docs/reference/settings.md") == markdown(ServiceSettings), "Run `make docs`."
-
-
-def test_every_feature_is_documented() -> None:
     assert read("docs/reference/features.md") == registry.markdown(), "Run `make docs`."
 
 

@@ -35,9 +35,6 @@ def test_what_does_not_bear_on_the_question_stays_out() -> None:
     assert best_sentences("Who?", [BRIDGE, RIVER]) == []
     assert best_sentences("zebras", [BRIDGE, RIVER]) == []
     assert best_sentences("zebras", []) == []
-
-
-def test_passages_about_something_else_are_not_quoted() -> None:
     assert best_sentences("Who designed the lighthouse of Alexandria?", [BRIDGE, RIVER]) == []
     # "sea" and "flow" are there, but nothing of what is asked about.
     assert best_sentences("Into which sea does the Amazon flow?", [RIVER]) == []

@@ -79,6 +79,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     for low, high in bad:
         with pytest.raises(PolicyError, match="0 <= low <= high <= 1"):
             Thresholds(low, high)
+    with pytest.raises(PolicyError, match="threshold of steps"):
+        Thresholds(0.1, 0.2, 1.5)
     for value in (-0.1, 1.1, float("nan")):
         with pytest.raises(PolicyError, match="from 0 to 1"):
             decide(value, Thresholds(0, 1))
@@ -122,11 +124,6 @@ def test_why_a_question_goes_in_steps() -> None:
     assert in_steps(SCORE, has_plan=True) == PLAN
     assert in_steps(SCORE, has_plan=False) == FOLLOWED
     assert in_steps(UNFAMILIAR, has_plan=True) == f"{UNFAMILIAR}; {PLAN}"
-
-
-def test_a_threshold_of_steps_that_is_none_is_refused() -> None:
-    with pytest.raises(PolicyError, match="threshold of steps"):
-        Thresholds(0.1, 0.2, 1.5)
 
 
 @pytest.mark.parametrize(
