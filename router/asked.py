@@ -109,6 +109,8 @@ def _has_value(kind: _Kind, text: str) -> bool:
 
 def lacks_date(question: str, texts: Iterable[str]) -> bool:
     """Whether a question names a day or a month, with its year, that none of texts has."""
+    if not any(map(str.isdigit, question)):
+        return False
     asked = [each.days or (*filter(_MONTH.fullmatch, each.keys),) for each in phrases(question)]
     known = {key.lstrip(WITHIN) for t in texts if any(asked) for key in notations(t)}
     return any(dates and not known.intersection(dates) for dates in asked)
