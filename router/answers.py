@@ -349,8 +349,7 @@ _DATE = re.compile(
 _TOKEN = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*\.?|[^\w\s]")  # noqa: RUF001
 _JOINTS = words("of de la le du van von der den and & bin ibn al el da di do dos das y e")
 _INITIAL = re.compile(r"(?:[A-Z]\.)+|[A-Z]|(?:Dr|Mr|Mrs|Ms|St|Jr|Sr|Lt|Col|Gen|Capt)\.")
-_LONGEST = 8
-"""Most words of a name."""
+_LONGEST = 8  # most words of a name
 
 
 class _Token(NamedTuple):

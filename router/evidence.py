@@ -23,14 +23,11 @@ from wye.featurizer import registry as featurizer
 from wye.featurizer.registry import FEATURE_NAMES, TREE_FEATURES
 from wye.router.types import ArmResults, Route
 
-SIGNALS_VERSION = 3
-"""Incremented when the value of some signal changes."""
+SIGNALS_VERSION = 3  # incremented when the value of some signal changes
 FIRST_PASSAGES = 5
 """First passages of the text arms whose text is looked at: as many as a reader is given."""
-FIRST_SCORES = 10
-"""First hits of a list whose scores are looked at; deeper ones add nothing."""
-LEAST_SHARE = 1e-6
-"""Smaller shares of the best passage's mass count as this."""
+FIRST_SCORES = 10  # first hits of a list whose scores are looked at; deeper ones add nothing
+LEAST_SHARE = 1e-6  # smaller shares of the best passage's mass count as this
 
 _DENSE_SPREAD = 0.05
 _LEXICAL_SPREAD = 0.1
@@ -160,17 +157,13 @@ MEANINGS: Mapping[str, str] = {**_SEEDS, **_TITLES, **_DENSE, **TEXT_MEANINGS}
 """Signal of `CHEAP_SIGNALS` -> what it means."""
 
 TEXT_SIGNALS = tuple(TEXT_MEANINGS)
-NAME_SIGNALS = frozenset(_NAMES)
-"""Signals of the names in the question."""
-QUESTION_SIGNALS = frozenset(_QUESTION)
-"""Signals of the question's words alone."""
+NAME_SIGNALS = frozenset(_NAMES)  # signals of the names in the question
+QUESTION_SIGNALS = frozenset(_QUESTION)  # signals of the question's words alone
 SEED_SIGNALS = (*_SEEDS, *_TITLES)
 DENSE_SIGNALS = tuple(_DENSE)
 GRAPH_SIGNALS = ("graph_margin_5", "graph_lexical_share")
-CHEAP_SIGNALS = tuple(MEANINGS)
-"""These need no walk of the graph."""
-PARSELESS_SIGNALS = DENSE_SIGNALS + TEXT_SIGNALS
-"""These need no parse."""
+CHEAP_SIGNALS = tuple(MEANINGS)  # these need no walk of the graph
+PARSELESS_SIGNALS = DENSE_SIGNALS + TEXT_SIGNALS  # these need no parse
 NAMES_SIGNAL, SIDES_SIGNAL = "names_title_5", "question_and"
 """Signals that `share_at_hand` uses: the share of the question's names that are titles of the first
 five passages, and how often it says "and" or "or"."""

@@ -38,8 +38,7 @@ from wye.router.evidence import log_share
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
 from wye.router.wording import has_form, having, is_only_codes, read_wording
 
-FIRST = 5
-"""How many of the first passages are searched for an answer."""
+FIRST = 5  # how many of the first passages are searched for an answer
 ASKING_WORDS = frozenset(
     """about again all any anybody anyone away back before being both call called came can come
     could current currently describe done each either else ever every everyone explain find get
@@ -55,8 +54,7 @@ _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
 """What a text with the header of a mail says of whoever it is from."""
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
-FEW = "few"
-"""Name of the curves for fused lists that were not cut off, as in a small corpus."""
+FEW = "few"  # name of the curves for fused lists that were not cut off, as in a small corpus
 PASSAGE_EVIDENCE = (
     *("score", "rank", "coverage", "added"),
     *("left", "title", "cosine", "named", "hop"),
@@ -82,17 +80,11 @@ Shares are weighted by how rare words are."""
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What one kind of evidence adds to a logit: linear between knots, constant beyond them.
+    """What one kind of evidence adds to a logit: linear between knots, constant beyond them."""
 
-    Attributes:
-        knots: Rising, (m,).
-        values: Never falling, (m,).
-        unknown: What is added where the evidence is missing (NaN).
-    """
-
-    knots: Float64
-    values: Float64
-    unknown: float
+    knots: Float64  # rising, (m,)
+    values: Float64  # never falling, (m,)
+    unknown: float  # what is added where the evidence is missing (NaN)
 
     def __post_init__(self) -> None:
         if self.knots.ndim != 1 or not len(self.knots) or self.knots.shape != self.values.shape:
@@ -103,14 +95,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurveSum:
-    """A logit that is a sum of curves.
-
-    Attributes:
-        curves: Name of the evidence -> its curve, in the order of the columns.
-    """
+    """A logit that is a sum of curves."""
 
     bias: float
-    curves: Mapping[str, Curve]
+    curves: Mapping[str, Curve]  # name of the evidence -> its curve, in the order of the columns
 
     def __call__(self, evidence: Float64) -> Float64:
         """(n, d) evidence to (n,) probabilities."""
@@ -142,15 +130,12 @@ class RelevanceModel:
     Attributes:
         depth: Hits of each list that were fused. A fused score says how far a passage is above the
             last of them, so it depends on this.
-        made_with: Digest of what the scores depend on; see `relevance_files.fingerprint`.
-        passages: Route, or `FEW` -> curves for the relevance of a passage.
-        answers: Route, or `FEW` -> curves for the answerability of a question.
     """
 
     depth: int
-    made_with: str
-    passages: Mapping[str, CurveSum]
-    answers: Mapping[str, CurveSum]
+    made_with: str  # digest of what the scores depend on; see `relevance_files.fingerprint`
+    passages: Mapping[str, CurveSum]  # route, or `FEW` -> curves for the relevance of a passage
+    answers: Mapping[str, CurveSum]  # route, or `FEW` -> curves for the answerability of a question
 
     def judge(self, rankings: Sequence["RouteRanking"]) -> list[Judgement]:
         """Probabilities of rankings, each with the same bits alone and with others.
@@ -186,25 +171,21 @@ class RouteRanking:
     """A ranking to be judged.
 
     Attributes:
-        route: The route that made it.
-        texts: Title and text of each hit.
-        dense: The dense list, if it was fused with others.
         sentences: The highest cosine of a sentence of each of the first hits; empty if not known.
         weights: Inverse document frequencies of the question's terms; without one, terms count the
             same.
-        names: Names that steps put into the question.
         hops: Id of a passage that a name of another leads to -> probability that it is evidence.
         says: Of a name and the text of its row, `asked.says_by_label`; None if that cannot tell.
     """
 
     question: str
-    route: Route
+    route: Route  # the route that made it
     ranking: Ranking
-    texts: Sequence[tuple[str, str]]
-    dense: Ranking | None = None
+    texts: Sequence[tuple[str, str]]  # title and text of each hit
+    dense: Ranking | None = None  # the dense list, if it was fused with others
     sentences: Sequence[float] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  # names that steps put into the question
     hops: Mapping[str, float] = field(default_factory=dict)
     says: Callable[[str, str], bool] | None = None
 

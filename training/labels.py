@@ -19,14 +19,11 @@ from wye.training.errors import FitError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.measures import ALL_EVIDENCE, MEASURES, QUALITY
 
-ENOUGH = 50
-"""With fewer questions on which the arms disagree, a router hardly generalises."""
+ENOUGH = 50  # with fewer questions on which the arms disagree, a router hardly generalises
 HELPS = "graph-helps"
 """Success: the better of fusion and steps ranks higher, and completes the evidence."""
-ALL_GOLD = "all-gold@5"
-"""Success, as published: all relevant passages are among the first five."""
-MARGIN = 1e-6
-"""Smaller differences in nDCG@10 count as none."""
+ALL_GOLD = "all-gold@5"  # success, as published: all relevant passages are among the first five
+MARGIN = 1e-6  # smaller differences in nDCG@10 count as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +34,12 @@ class Disagreement:
 
     Attributes:
         labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
-        stakes: (n,) each question's weight; 0 where nothing is learned.
-        better: (n,) 1 where the graph is better, 0 where the simple arm is, -1 where both are
-            worth the same.
+        better: (n,) 1 where the graph is better, 0 where the simple arm is, -1 where both are worth
+            the same.
     """
 
     labels: Float64
-    stakes: Float64
+    stakes: Float64  # (n,) each question's weight; 0 where nothing is learned
     better: Int64
 
     def only(self, rows: Mask) -> "Disagreement":

@@ -33,8 +33,7 @@ from wye.training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
 """Codes of routes, in the order in which a rising score takes them; also columns of outcomes."""
-_MOST_LOGIT = 30.0
-"""Larger logits are clipped, since their scores would round to 0 or 1 in float64."""
+_MOST_LOGIT = 30.0  # larger logits are clipped, since their scores would round to 0 or 1 in float64
 Table = NDArray[np.bool_]
 
 CUTS, FRONT_CUTS = 1000, 400
@@ -56,16 +55,13 @@ class RouteOutcomes:
     """The outcome of every route for every question, so any thresholds can be evaluated exactly.
 
     Attributes:
-        scores: (n,) the router's scores, above 0 and below 1.
-        quality: (n, 3) quality of the simple, fusion and graph route's answer; any measure.
-        latency_ms: (n, 3) their latency in milliseconds.
         unseen_dataset: (n,) the number, from 1, of a question's dataset if the router that gave the
             score was not trained on that; else 0. None if all are 0.
     """
 
-    scores: Float64
-    quality: Float64
-    latency_ms: Float64
+    scores: Float64  # (n,) the router's scores, above 0 and below 1
+    quality: Float64  # (n, 3) quality of the simple, fusion and graph route's answer; any measure
+    latency_ms: Float64  # (n, 3) their latency in milliseconds
     unseen_dataset: Int64 | None = None
 
     def __len__(self) -> int:
@@ -78,7 +74,6 @@ class ThresholdObjective:
 
     Attributes:
         latency_weight: Quality given up for one millisecond less mean latency, λ; 0 or more.
-        max_mean_ms: Highest mean latency.
         max_graph_share: Highest share of questions for which the graph arm runs, which includes
             fusion.
         least_share: Share of the questions that each of the three routes must have at least.
@@ -87,7 +82,7 @@ class ThresholdObjective:
     """
 
     latency_weight: float = 0.0
-    max_mean_ms: float | None = None
+    max_mean_ms: float | None = None  # highest mean latency
     max_graph_share: float | None = None
     max_loss: float | None = None
     least_share: float = 0.0
@@ -95,17 +90,12 @@ class ThresholdObjective:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of thresholds on a replay.
-
-    Attributes:
-        p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
-        shares: Shares of the simple, fusion and graph route; the rest is steps.
-    """
+    """The outcome of thresholds on a replay."""
 
     quality: float
     mean_ms: float
-    p95_ms: float
-    shares: tuple[float, ...]
+    p95_ms: float  # smallest latency that at least 95 % of the questions do not exceed
+    shares: tuple[float, ...]  # shares of the simple, fusion and graph route; the rest is steps
 
     def objective(self, goal: ThresholdObjective) -> float:
         """Quality - λ · mean latency."""
@@ -130,17 +120,11 @@ def outcome_of(quality: Float64, latency_ms: Float64, codes: Int64) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where a threshold can lie: below, between or above the scores of the questions.
+    """Where a threshold can lie: below, between or above the scores of the questions."""
 
-    Attributes:
-        scores: (m,) distinct scores, rising.
-        positions: (c,) number of them below each cut, rising, from 0 to m.
-        level: (n,) index of each question's score among them.
-    """
-
-    scores: Float64
-    positions: Int64
-    level: Int64
+    scores: Float64  # (m,) distinct scores, rising
+    positions: Int64  # (c,) number of them below each cut, rising, from 0 to m
+    level: Int64  # (n,) index of each question's score among them
 
     @classmethod
     def of(cls, scores: Float64, most: int = CUTS) -> "Cuts":
@@ -214,13 +198,12 @@ class Solution:
     Attributes:
         thresholds: The cheapest of the pairs that these questions cannot tell from the best one.
         best: The pair with the highest objective on these questions: quality less weighted latency.
-        plateau: Share of the allowed pairs that these questions cannot tell from the best.
     """
 
     thresholds: Thresholds
     outcome: Outcome
     best: Thresholds
-    plateau: float
+    plateau: float  # share of the allowed pairs that these questions cannot tell from the best
 
 
 def solve(

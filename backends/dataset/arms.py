@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 LEAST = 40
 """Passages that each index proposes, at least; a fifth more than are ranked is as good as twice."""
-DEPTH = 100
-"""To this depth a graph's text hits are ranked, and the lists that are fused."""
-MOST_WITH = 2_000
-"""Most passages with a word that are looked at."""
+DEPTH = 100  # to this depth a graph's text hits are ranked, and the lists that are fused
+MOST_WITH = 2_000  # most passages with a word that are looked at
 POOL = ThreadPoolExecutor(8, "wye-lance")
 """Threads that wait for Lance, so that searches that do not need each other go side by side."""
 
@@ -52,15 +50,10 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """The passages that take part in a search, in place of a mask over all of them.
+    """The passages that take part in a search, in place of a mask over all of them."""
 
-    Attributes:
-        predicate: Lance's condition on their labels; None for all.
-        ids: The only ones that may be ranked; None for all.
-    """
-
-    predicate: str | None = None
-    ids: tuple[str, ...] | None = None
+    predicate: str | None = None  # Lance's condition on their labels; None for all
+    ids: tuple[str, ...] | None = None  # the only ones that may be ranked; None for all
 
 
 def narrowed(allowed: object) -> Narrowed:

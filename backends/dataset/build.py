@@ -47,8 +47,7 @@ from wye.backends.types import Progress, Silent
 
 _FORMAT = 5
 """Changes with what the columns hold, so that those of an earlier release are made again."""
-LEAST_TRAINED = 256
-"""Fewer vectors are scanned by Lance, without an index."""
+LEAST_TRAINED = 256  # fewer vectors are scanned by Lance, without an index
 _ROWS_PER_LIST = 512
 _MOST_LISTS = 4_096
 """Training takes time by the square of their number, as k-means on a sample for each does."""

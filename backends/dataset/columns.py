@@ -93,21 +93,13 @@ def tokens_of(text: str, settings: LexicalSettings) -> str:
 
 
 class Name(NamedTuple):
-    """A name that a passage mentions or has as its title.
+    """A name that a passage mentions or has as its title."""
 
-    Attributes:
-        key: Its key; see `text.entity_key`.
-        shown: Its most frequent spelling.
-        passages: How many passages mention it.
-        titles: How many of these have it as their title.
-        is_phrase: Whether it is only known as a noun phrase.
-    """
-
-    key: str
-    shown: str
-    passages: int
-    titles: int
-    is_phrase: bool = False
+    key: str  # its key; see `text.entity_key`
+    shown: str  # its most frequent spelling
+    passages: int  # how many passages mention it
+    titles: int  # how many of these have it as their title
+    is_phrase: bool = False  # whether it is only known as a noun phrase
 
 
 @dataclass(frozen=True)
@@ -115,12 +107,8 @@ class NewRow:
     """A row to be stored; `Row` is what is read of it.
 
     Attributes:
-        tokens: See `tokens_of`.
-        names: The names in it, by the hash of their keys.
         mentions: Sentence and name of each mention, as positions, ascending and distinct.
-        titles: Positions of the names of its title.
         tagged: For each sentence the named entities as they are written there.
-        vectors: (1 + s, d) vector of the passage, then those of its sentences.
     """
 
     id: str
@@ -129,12 +117,12 @@ class NewRow:
     title: str
     text: str
     metadata: Metadata
-    tokens: str
-    names: Sequence[Name]
+    tokens: str  # see `tokens_of`
+    names: Sequence[Name]  # the names in it, by the hash of their keys
     mentions: Sequence[tuple[int, int]]
-    titles: Sequence[int]
+    titles: Sequence[int]  # positions of the names of its title
     tagged: Sequence[Sequence[str]]
-    vectors: Float16
+    vectors: Float16  # (1 + s, d) vector of the passage, then those of its sentences
 
     def keys(self) -> str:
         """The words for the column of keys."""

@@ -41,24 +41,21 @@ class Counts:
     """How often names, words and labels occur in some rows.
 
     Attributes:
-        proper: Names that are not only known as noun phrases.
         shown: Name and a spelling -> how often it is tagged so; 0 for one of a title.
         phrases: Noun phrase -> how many passages have it.
-        tagged: Number of mentions of named entities.
-        untagged: Number of mentions of noun phrases.
     """
 
     passages: int = 0
     terms: int = 0
     names: Counter[str] = field(default_factory=Counter)
     titles: Counter[str] = field(default_factory=Counter)
-    proper: set[str] = field(default_factory=set)
+    proper: set[str] = field(default_factory=set)  # names that are not only known as noun phrases
     shown: Counter[Pair] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     phrases: Counter[str] = field(default_factory=Counter)
-    tagged: int = 0
-    untagged: int = 0
+    tagged: int = 0  # number of mentions of named entities
+    untagged: int = 0  # number of mentions of noun phrases
 
     @classmethod
     def of(cls, rows: Iterable[NewRow]) -> "Counts":

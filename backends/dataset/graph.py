@@ -37,8 +37,7 @@ from wye.backends.trigraph.settings import TriGraphSettings
 from wye.backends.trigraph.walk import Promoted
 from wye.backends.types import Int64, Mask, NameCoverage, Query, RankedHit, Ranking, Scores, bits
 
-COUNTED = 2_000
-"""Under a filter a name's passages are counted up to here."""
+COUNTED = 2_000  # under a filter a name's passages are counted up to here
 
 
 class NamesInWords(NameTrie):

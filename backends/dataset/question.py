@@ -21,12 +21,10 @@ from wye.backends.types import Float32, Int32, Int64, Mask, Query, WordCoverage
 if TYPE_CHECKING:
     from wye.backends.dataset.graph import DatasetGraph
 
-_KEYED = 300
-"""Rows with some of the names that are looked at, to choose the best of them."""
+_KEYED = 300  # rows with some of the names that are looked at, to choose the best of them
 MOST_KEYS = 200
 """Names whose passages are looked for at a time; each that is found takes three reads."""
-_NAMES = 16
-"""Names of the first passages whose mentions are looked for."""
+_NAMES = 16  # names of the first passages whose mentions are looked for
 
 
 class InDataset:

@@ -22,8 +22,7 @@ from wye.backends.types import Float32, Passage
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_PROBES = 40
-"""Lists of the vector index that are compared with a question."""
+_PROBES = 40  # lists of the vector index that are compared with a question
 CACHED_ROWS = 2_000
 """Rows that are kept in memory, 8 kB each, and up to 16 with what was read of their words."""
 _CACHED_WORDS = 20_000

@@ -26,10 +26,8 @@ from wye.backends.trigraph.names import MAX_WORDS
 from wye.backends.types import Int64
 
 WORDS = "words.lance"
-_AT_ONCE = 5_000
-"""Hashes that are looked up in one query."""
-_MOST_SMALL = 16
-"""So many fragments of fewer rows than `ROWS_PER_FRAGMENT` are merged."""
+_AT_ONCE = 5_000  # hashes that are looked up in one query
+_MOST_SMALL = 16  # so many fragments of fewer rows than `ROWS_PER_FRAGMENT` are merged
 NAME, TERM, LABEL, ABOUT = "name", "term", "label", "about"
 PHRASE, LINKED = 1, 2
 """Bits: a name is only known as a noun phrase; it is found in questions word for word."""
@@ -37,52 +35,32 @@ _SCHEMA = pa.schema(
     [pa.field("hash", pa.int64()), pa.field("kind", pa.string()), pa.field("word", pa.string())]
 )
 
-Pair = tuple[str, str]
-"""Kind, and the text that is looked up."""
+Pair = tuple[str, str]  # kind, and the text that is looked up
 _ABOUT = (ABOUT, "")
-PARTS = 256
-"""In so many parts a table is written; memory holds one."""
+PARTS = 256  # in so many parts a table is written; memory holds one
 
 
 class Word(NamedTuple):
-    """A name, a word or a label.
+    """A name, a word or a label."""
 
-    Attributes:
-        text: A name's key, a term, or key and value of a label as JSON.
-        passages: How many passages have it.
-        titles: Of a name, how many passages have it as their title.
-        bits: `PHRASE`, `LINKED`.
-        shown: Of a name, its most frequent spelling; "" if only its key is known.
-    """
-
-    text: str
-    passages: int
-    titles: int = 0
-    bits: int = 0
-    shown: str = ""
+    text: str  # a name's key, a term, or key and value of a label as JSON
+    passages: int  # how many passages have it
+    titles: int = 0  # of a name, how many passages have it as their title
+    bits: int = 0  # `PHRASE`, `LINKED`
+    shown: str = ""  # of a name, its most frequent spelling; "" if only its key is known
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What holds for all passages together.
+    """What holds for all passages together."""
 
-    Attributes:
-        passages: Their number.
-        terms: Number of their terms, without notations.
-        has_phrases: Whether noun phrases are names.
-        settings: Digest of the settings that the columns depend on; see `build.pins`.
-        lexical: The fields of `LexicalSettings`.
-        assembly: The fields of `AssemblySettings`.
-        version: The first version of the passages that has these counts.
-    """
-
-    passages: int
-    terms: int
-    has_phrases: bool
-    settings: str
-    lexical: Mapping[str, Any]
-    assembly: Mapping[str, Any]
-    version: int = 0
+    passages: int  # their number
+    terms: int  # number of their terms, without notations
+    has_phrases: bool  # whether noun phrases are names
+    settings: str  # digest of the settings that the columns depend on; see `build.pins`
+    lexical: Mapping[str, Any]  # the fields of `LexicalSettings`
+    assembly: Mapping[str, Any]  # the fields of `AssemblySettings`
+    version: int = 0  # the first version of the passages that has these counts
 
 
 def entry_of_name(

@@ -27,8 +27,7 @@ class BadFileError(Exception):
     """The file, or one record of it, cannot be read; says why."""
 
 
-DEEPEST = 64
-"""Levels of objects within objects that are read."""
+DEEPEST = 64  # levels of objects within objects that are read
 PARAGRAPH = "\n\n"
 _BROKEN = re.compile(r"(\w+)-\n[ \t]*(\w+)")
 _WORD = re.compile(r"\w+")
@@ -64,18 +63,14 @@ class Limits:
     """Limits for reading one file.
 
     Attributes:
-        pages: Pages of a PDF file.
-        characters: Characters of one document.
         unpacked_bytes: Bytes of a decompressed DOCX file, and of all output for a file.
-        seconds: Processor time.
-        memory_bytes: Address space.
     """
 
-    pages: int = 2_000
-    characters: int = 5_000_000
+    pages: int = 2_000  # pages of a PDF file
+    characters: int = 5_000_000  # characters of one document
     unpacked_bytes: int = 256 << 20
-    seconds: int = 30
-    memory_bytes: int = 1 << 30
+    seconds: int = 30  # processor time
+    memory_bytes: int = 1 << 30  # address space
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +78,13 @@ class Options:
     """What is known of files in advance; by default it is found out.
 
     Attributes:
-        encoding: Of texts that are not Unicode.
         text_columns: Columns of a table that are the text, apart from which nothing is.
-        title_column: Column of a table that is the title.
         has_header: Whether the first row of a table names its columns; None to find out.
     """
 
-    encoding: str = ""
+    encoding: str = ""  # of texts that are not Unicode
     text_columns: Sequence[str] = ()
-    title_column: str = ""
+    title_column: str = ""  # column of a table that is the title
     has_header: bool | None = None
 
 
@@ -103,22 +96,17 @@ class Draft:
     """One document as it is in a file, before it is checked and cleaned.
 
     Attributes:
-        title: Empty if the file has none.
-        metadata: As in the file, not checked yet.
-        id: Of a row, unique in its file; empty if the file has no ids.
-        line: 1-based line in a file of several documents; 0 for a file of one.
-        error: Why this is no document; empty if it is one.
         note: How the file was understood, where it could be meant otherwise; on the first of it.
         has_pages: Whether each section under a heading of the highest level, such as a slide, is a
             passage of its own.
     """
 
-    title: str = ""
+    title: str = ""  # empty if the file has none
     blocks: Sequence[Block] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    id: str = ""
-    line: int = 0
-    error: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # as in the file, not checked yet
+    id: str = ""  # of a row, unique in its file; empty if the file has no ids
+    line: int = 0  # 1-based line in a file of several documents; 0 for a file of one
+    error: str = ""  # why this is no document; empty if it is one
     note: str = ""
     has_pages: bool = False
 

@@ -87,12 +87,10 @@ READERS: Mapping[str, tuple[Reader, str]] = {
 }
 """Extension -> reader, and the library that it loads, which takes long."""
 
-MOST_FILES = 64
-"""Files of a request."""
+MOST_FILES = 64  # files of a request
 
 _LONGEST_REQUEST = 1 << 16
-_BLOCKS = 4_096
-"""Blocks of a line: whoever reads it does nothing else while it is parsed."""
+_BLOCKS = 4_096  # blocks of a line: whoever reads it does nothing else while it is parsed
 
 
 def read(

@@ -21,14 +21,10 @@ from wye.backends.types import Passage
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line, or a whole file, that gave no passage.
-
-    Attributes:
-        line: 1-based; None for a whole file.
-    """
+    """A line, or a whole file, that gave no passage."""
 
     file: str
-    line: int | None
+    line: int | None  # 1-based; None for a whole file
     reason: str
 
     def __str__(self) -> str:
@@ -193,8 +189,7 @@ _ROWS_AT_ONCE = 10_000
 """Rows of a table of JSON that are in memory, and by which its columns are told apart."""
 _MOST_COLUMNS = 256
 _LONGEST_NAME = 1_024
-_MOST_CELLS = 1 << 22
-"""Cells of rows whose columns are told apart together, empty ones too."""
+_MOST_CELLS = 1 << 22  # cells of rows whose columns are told apart together, empty ones too
 
 
 def _parsed(lines: Iterable[bytes], on_bad: OnBad) -> Iterator[tuple[int, object]]:

@@ -23,8 +23,7 @@ from wye.backends.readers.drafts import (
     scalar,
 )
 
-Row = tuple[int, list[str]]
-"""Number of a row in its file, from 1, and its cells."""
+Row = tuple[int, list[str]]  # number of a row in its file, from 1, and its cells
 Sheet = tuple[str, Sequence[Row], Mapping[int, Sequence[str]]]
 """Name of a sheet that is shown, its rows that are not empty, and comments by their row."""
 

@@ -14,29 +14,19 @@ from wye.training.errors import FitError
 Labels = Float64 | Int64
 
 BINS = 15
-PIECES = 4
-"""Pieces of a curve, each with about as many examples."""
-RIDGE = 1e-3
-"""Penalty on the rise of each piece, so that rare evidence gets no extreme weight."""
-TAILS = 0.002
-"""Share of the examples beyond each end of a curve, where it is flat."""
+PIECES = 4  # pieces of a curve, each with about as many examples
+RIDGE = 1e-3  # penalty on the rise of each piece, so that rare evidence gets no extreme weight
+TAILS = 0.002  # share of the examples beyond each end of a curve, where it is flat
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How well scores match outcomes, over b bins of equal weight that are not empty.
+    """How well scores match outcomes, over b bins of equal weight that are not empty."""
 
-    Attributes:
-        score: (b,) mean score of each bin, rising.
-        outcome: (b,) mean label in each.
-        count: (b,) number of questions in each, or the sum of their weights.
-        ece: Expected calibration error: mean |outcome - score| over questions.
-    """
-
-    score: Float64
-    outcome: Float64
-    count: Int64 | Float64
-    ece: float
+    score: Float64  # (b,) mean score of each bin, rising
+    outcome: Float64  # (b,) mean label in each
+    count: Int64 | Float64  # (b,) number of questions in each, or the sum of their weights
+    ece: float  # expected calibration error: mean |outcome - score| over questions
 
 
 def losses(logits: Float64, labels: Labels) -> Float64:

@@ -32,8 +32,7 @@ STEPS = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
 LEFT_OUT = 100
 """A threshold of steps below 1 must leave out at least this many questions with a plan, if it must
 hold elsewhere too: what fewer show does not generalise."""
-UNFAMILIAR = 0.01
-"""Share of the questions that count as unlike all others."""
+UNFAMILIAR = 0.01  # share of the questions that count as unlike all others
 LEAST_SHARE = 0.1
 """Share of the questions that each of EA-GraphRAG's three routes must have at least."""
 PUBLISHED = RouterRecipe(among=FEATURE_NAMES, hidden=(256, 128, 64), pieces=0, taught=0.0)
@@ -45,16 +44,13 @@ class Choices:
     """The options of a training run.
 
     Attributes:
-        success: What counts as success on a question; see `wye.training.labels`.
-        recipe: The scorer's hyper-parameters.
-        simple: The simple route; None for the one with the best thresholds.
         goal: Weights of latency, and bounds on latency and on the graph's share.
         elsewhere: Whether the thresholds must also hold for questions unlike the training ones.
     """
 
-    success: str = HELPS
-    recipe: RouterRecipe = field(default_factory=RouterRecipe)
-    simple: Route | None = None
+    success: str = HELPS  # what counts as success on a question; see `wye.training.labels`
+    recipe: RouterRecipe = field(default_factory=RouterRecipe)  # the scorer's hyper-parameters
+    simple: Route | None = None  # the simple route; None for the one with the best thresholds
     goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     elsewhere: bool = True
 
@@ -83,24 +79,20 @@ class Fitted:
     """A trained router, with the evidence for each choice.
 
     Attributes:
-        questions: The n questions of train and dev.
-        disagreement: Their labels.
-        crossfit: Their scores by scorers that did not learn from them.
         unseen: (n,) logits of the questions by scorers that did not learn from their dataset; NaN
             where the others teach nothing. None if thresholds need not hold elsewhere.
-        solutions: Simple route -> its thresholds.
         outcomes: Outcomes of the questions with cross-fitted scores, for the simple route that was
             taken; those with `unseen` follow.
     """
 
     choices: Choices
-    questions: EvaluationSet
-    disagreement: Disagreement
+    questions: EvaluationSet  # the n questions of train and dev
+    disagreement: Disagreement  # their labels
     scorer: Scorer
-    crossfit: CrossFit
+    crossfit: CrossFit  # their scores by scorers that did not learn from them
     unseen: Float64 | None
     policy: Policy
-    solutions: dict[Route, Solution]
+    solutions: dict[Route, Solution]  # simple route -> its thresholds
     outcomes: RouteOutcomes
 
     @property

@@ -22,56 +22,43 @@ class RouterRecipe:
     """Hyper-parameters of a router, which its manifest records; EA-GraphRAG's where it states them.
 
     Attributes:
-        among: Names of the features that may be kept; None for all.
-        features: Most features to keep, by mutual information.
-        clip: Largest absolute z-score; larger ones are clipped.
         seeds: One network is trained for each, and their logits are averaged.
-        hidden: Widths of the network's hidden layers. A residual connection needs equal widths;
-            EA-GraphRAG's 256, 128 and 64 have none.
+        hidden: Widths of the network's hidden layers. A residual connection needs equal widths; EA-
+            GraphRAG's 256, 128 and 64 have none.
         pieces: Pieces of the encoding of each feature; 0 for z-scores themselves, as published.
-        smoothing: Labels y become (1 - smoothing) y + smoothing / 2.
         taught: Share of the trees' scores in what a network learns; 0 for labels alone. The trees
             that score a question did not learn from it.
-        learning_rate: AdamW's first learning rate; it falls to 0 along a cosine.
-        clip_norm: Largest norm of a gradient; larger ones are scaled down.
-        tried: Share of the features that each split of a tree chooses among.
         unfamiliar: Share of the questions that count as unlike all others; with 0, none does.
     """
 
-    among: tuple[str, ...] | None = None
-    features: int = 85
-    clip: float = 5.0
+    among: tuple[str, ...] | None = None  # names of the features that may be kept; None for all
+    features: int = 85  # most features to keep, by mutual information
+    clip: float = 5.0  # largest absolute z-score; larger ones are clipped
     seeds: tuple[int, ...] = (0, 1, 2)
     hidden: tuple[int, ...] = (64, 64)
     pieces: int = 8
     dropout: float = 0.3
-    smoothing: float = 0.1
+    smoothing: float = 0.1  # labels y become (1 - smoothing) y + smoothing / 2
     taught: float = 0.5
-    learning_rate: float = 2e-3
+    learning_rate: float = 2e-3  # AdamW's first learning rate; it falls to 0 along a cosine
     weight_decay: float = 1e-3
-    clip_norm: float = 1.0
+    clip_norm: float = 1.0  # largest norm of a gradient; larger ones are scaled down
     batch: int = 128
     epochs: int = 30
     trees: int = 100
     leaves: int = 128
     leaf: int = 5
-    tried: float = 0.6
+    tried: float = 0.6  # share of the features that each split of a tree chooses among
     unfamiliar: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LearningData:
-    """What a member learns from.
+    """What a member learns from."""
 
-    Attributes:
-        inputs: (n, d) z-scores.
-        targets: (n,) from 0 to 1.
-        weights: (n,) weights in the loss, 1 on average.
-    """
-
-    inputs: Float64
-    targets: Float64
-    weights: Float64
+    inputs: Float64  # (n, d) z-scores
+    targets: Float64  # (n,) from 0 to 1
+    weights: Float64  # (n,) weights in the loss, 1 on average
 
 
 class AttentionMlpModule(nn.Module):

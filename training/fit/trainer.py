@@ -27,10 +27,8 @@ from wye.training.fit.scorers import (
 )
 
 FOLDS = 5
-MANY = 1000
-"""From so many questions on, starting processes takes less time than they save."""
-LEVELS = 20
-"""Integer features with at most so many values count as discrete in mutual information."""
+MANY = 1000  # from so many questions on, starting processes takes less time than they save
+LEVELS = 20  # integer features with at most so many values count as discrete in mutual information
 RIDGE = 0.1
 """Added to each variance of z-scores, so that directions absent in training do not dominate."""
 
@@ -40,18 +38,15 @@ class Pool:
     """Questions of the training splits, including those on which both arms agree.
 
     Attributes:
-        features: (n, width) float64, all features of the build, finite.
         labels: (n,) from 0, where the simple arm is enough, to 1; -1 where nothing is learned.
-        groups: (n,) name of each question's dataset.
-        stakes: (n,) each question's weight.
         keys: (n,) equal for one question asked of two indexes; such rows are never split between
             training and validation.
     """
 
-    features: Float64
+    features: Float64  # (n, width) float64, all features of the build, finite
     labels: Float64
-    groups: NDArray[np.str_]
-    stakes: Float64
+    groups: NDArray[np.str_]  # (n,) name of each question's dataset
+    stakes: Float64  # (n,) each question's weight
     keys: NDArray[np.str_]
 
     def __len__(self) -> int:
@@ -125,16 +120,11 @@ def _countable(features: Float64) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What the members of one scorer learn from.
+    """What the members of one scorer learn from."""
 
-    Attributes:
-        columns: (d,) the selected features.
-        labels: The data before trees taught anything.
-    """
-
-    columns: Int64
+    columns: Int64  # (d,) the selected features
     standard: Standard
-    labels: LearningData
+    labels: LearningData  # the data before trees taught anything
     data: LearningData
 
     def inputs(self, features: Float64) -> Float64:
@@ -228,13 +218,11 @@ class CrossFit:
     """Scores of questions by scorers that did not learn from them.
 
     Attributes:
-        logits: (n,) calibrated.
-        temperature: Temperature and bias of the calibration, for all folds.
         trees: (n,) logits of the teacher alone, calibrated likewise; None without one.
     """
 
-    logits: Float64
-    temperature: float
+    logits: Float64  # (n,) calibrated
+    temperature: float  # temperature and bias of the calibration, for all folds
     bias: float
     trees: Float64 | None = None
 
