@@ -158,25 +158,24 @@ def _run(task: Callable[[Any], Any], item: object) -> object:
 
 def _build_indices(dataset: lance.LanceDataset) -> None:
     """As `build_indices`, by lance-ray, with a part of each index on each processor."""
-    workers = len(_processors())
     for column, kind, options in SCALAR_INDICES:
         if kind == "LABEL_LIST":  # lance-ray 0.5 cannot; labels of filters are few
             dataset.create_scalar_index(column, kind, **options)
             continue
-        every = {**options, "column": column, "index_type": kind, "num_workers": workers}
+        every = {**options, "column": column, "index_type": kind}
         _on_living_nodes(lance_ray.create_scalar_index, dataset.uri, **every)
     if lists := vector_lists(dataset):
-        options = {"metric": "dot", "num_partitions": lists, "num_workers": workers}
+        options = {"metric": "dot", "num_partitions": lists}
         _on_living_nodes(lance_ray.create_index, dataset.uri, "vector", VECTOR_INDEX, **options)
 
 
 def _on_living_nodes(create: Callable[..., object], *args: str, **options: object) -> None:
     """Call a function of lance-ray, again if Ray placed its pool on a node that was just dying."""
     try:
-        create(*args, **options)
+        create(*args, **options, num_workers=len(_processors()))
     except RayError as error:
         LOG.warning("An index is built again, since Ray failed: %s", error)
-        create(*args, **options)
+        create(*args, **options, num_workers=len(_processors()))  # fewer, where a node is gone
 
 
 @contextmanager
