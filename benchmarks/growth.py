@@ -246,6 +246,7 @@ def opened(folder: Path, questions: Sequence[str], others: Sequence[str]) -> dic
         start = time.perf_counter()
         session.gateway.search(questions[:1], Ask(Route.AUTO, k=10))
         figures["first auto answer, s"] = time.perf_counter() - start
+        figures["memory of its own by then, MB"] = own_memory(process) - before
         for route in (Route.DENSE, Route.GRAPH, Route.FUSION, Route.AUTO):
             figures |= _milliseconds(session, route, questions[1:], route, None)
         figures |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
