@@ -20,14 +20,13 @@ import pyarrow as pa
 from wye.backends.arrays import located
 from wye.backends.dataset.columns import hashed, spelling
 from wye.backends.store.index import KEEP_VERSIONS, PassageStore, any_of
-from wye.backends.store.versions import ROWS_PER_FRAGMENT, take_in
+from wye.backends.store.versions import MOST_SCANNED, ROWS_PER_FRAGMENT, take_in
 from wye.backends.text import is_informative
 from wye.backends.trigraph.names import MAX_WORDS
 from wye.backends.types import Int64
 
 WORDS = "words.lance"
 _AT_ONCE = 5_000  # hashes that are looked up in one query
-_MOST_SMALL = 16  # so many fragments of fewer rows than `ROWS_PER_FRAGMENT` are merged
 NAME, TERM, LABEL, ABOUT = "name", "term", "label", "about"
 PHRASE, LINKED = 1, 2
 """Bits: a name is only known as a noun phrase; it is found in questions word for word."""
@@ -168,7 +167,7 @@ class WordTable:
         merge.when_matched_update_all().when_not_matched_insert_all().execute(_table(more, about))
         newest = lance.dataset(self._dataset.uri, session=self._dataset.session())
         small = [e for e in newest.get_fragments() if e.metadata.num_rows < ROWS_PER_FRAGMENT]
-        if len(small) > _MOST_SMALL:
+        if len(small) >= MOST_SCANNED:
             newest.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
             take_in(newest)
             before = datetime.now() - KEEP_VERSIONS  # in local time, as Lance's are

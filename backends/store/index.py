@@ -30,6 +30,7 @@ from wye.backends.store.schema import (
     passage_schema,
 )
 from wye.backends.store.versions import (
+    MOST_SCANNED,
     PASSAGES,
     ROWS_PER_FRAGMENT,
     TIERS,
@@ -395,12 +396,16 @@ class Writer:
     def merge_small(self, fragments: int) -> None:
         """Merge one group of fragments, if there are so many of about one size.
 
-        Rows that Lance would have to scan are indexed, if they are many.
+        Lance scans what it has not indexed, at a price for each fragment more than for each row. So
+        where it searches, the smallest are merged sooner, and many rows are indexed.
         """
-        crowds = fragments_by_size(self.dataset)
-        if rows := max((rows for rows, count in crowds.items() if count >= fragments), default=0):
-            self.compact(rows=rows, groups=1)
-        else:
+        crowds, searches = fragments_by_size(self.dataset), bool(self.dataset.describe_indices())
+        crowded = {rows for rows, count in crowds.items() if count >= fragments}
+        if searches and crowds[TIERS[0]] >= MOST_SCANNED:
+            crowded.add(TIERS[0])
+        if crowded:
+            self.compact(rows=max(crowded), groups=1)
+        if searches:
             self.take_in(TIERS[0])
 
     def take_in(self, least: int = 0) -> None:
@@ -431,7 +436,6 @@ class Writer:
                 self.flush([new for each in done for new in each.new_fragments])
                 with uninterrupted():
                     Compaction.commit(self.dataset, done)
-                    take_in(self.dataset)  # they need not be scanned beside then
             self.record()  # before versions are dropped
             drop_superseded(passages, self.dataset, keep)
         digests = self._record.digests.items()

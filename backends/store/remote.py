@@ -26,7 +26,6 @@ from wye.backends.store.versions import (
     Record,
     open_dataset,
     reason_of,
-    take_in,
 )
 
 REFUSED = "the store refuses these credentials, or their rights"
@@ -141,7 +140,6 @@ class RemoteWriter(Writer):
         del groups
         with self.guard():
             self.dataset.optimize.compact_files(target_rows_per_fragment=rows)
-            take_in(self.dataset)
             self.dataset.cleanup_old_versions(keep)
         self.adopt()
 

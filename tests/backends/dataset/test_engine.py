@@ -386,6 +386,7 @@ def test_merged_fragments_are_indexed_with_few_others(
     before = [ids(opened(folder), question, Route.FUSION) for question in QUESTIONS[:5]]
     with PassageStore.open(folder).writer() as writer:
         writer.compact()
+        writer.take_in()
     later = opened(folder)
     assert len(later.index.snapshot().get_fragments()) == 2  # Lance merges what is not indexed yet
     assert [ids(later, question, Route.FUSION) for question in QUESTIONS[:5]] == before
@@ -398,7 +399,8 @@ def test_merged_fragments_are_indexed_with_few_others(
 def test_many_written_rows_are_indexed_without_a_merge(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "TIERS", (2,))
+    for module in (wye.backends.store.index, wye.backends.store.versions):
+        monkeypatch.setattr(module, "TIERS", (2, 8))
     session = opened(folder)
     for names, waiting in ("a", {1}), ("bc", {0}), ("d", {1}):
         session.ingest(Passage(name, NEW.title, NEW.text) for name in names)
