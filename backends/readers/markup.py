@@ -2,15 +2,17 @@
 
 import datetime
 import json
+import quopri
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from html import unescape
 from itertools import chain
 from typing import Any, BinaryIO
 
-from wye.backends.readers.decode import decoded, encoding_of_mark
+from wye.backends.readers.decode import decoded, encoding_of_mark, known_encoding
 from wye.backends.readers.drafts import (
     DEFAULT,
     HEADER,
@@ -356,17 +358,30 @@ _UNSAID = {*("UID", "DTSTAMP", "SEQUENCE", "PRODID", "VERSION", "REV", "N", "PHO
 _LABELS = {"DTSTART": "start", "DTEND": "end", "TEL": "phone"}
 _STAMP = re.compile(r"([12]\d{3})-?([01]\d)-?([0-3]\d)(?:T(\d\d):?(\d\d).*)?")
 _FOLD, _SLASHED = re.compile(r"\r?\n[ \t]"), re.compile(r"\\([nN])|\\(.)")
+_QUOTED = re.compile(
+    r"^([^:\n]{0,99};(?:ENCODING=)?QUOTED-PRINTABLE\b[^:\n]{0,99}:)((?:.*=\r?\n)*.*)", re.I | re.M
+)
+_STATED = re.compile(r";CHARSET=([\w-]+)", re.I)
+
+
+def _unquoted(line: re.Match[str]) -> str:
+    """A line in quoted-printable as text, by the encoding that it states."""
+    with suppress(LookupError, BadFileError):
+        encoding = known_encoding("".join(_STATED.findall(line[1])[:1]))
+        return line[1] + one_line(decoded(quopri.decodestring(line[2].encode()), encoding)[0])
+    return line[0]
 
 
 def cards(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[Draft]:
     """The entries of a calendar or an address book, each as a row of what it says.
 
-    Source: RFC 5545 and RFC 6350, of which lines may be broken within a word.
+    Source: RFC 5545 and RFC 6350, of which lines may be broken within a word, and vCard 2.1, of
+    which lines may be in quoted-printable.
     """
     text, note = decoded(file.read(), options.encoding)
     cells: list[tuple[str, str]] = []
     number, inside = 0, [""]
-    for line in [*_FOLD.sub("", text).splitlines(), "END:"]:
+    for line in [*_FOLD.sub("", _QUOTED.sub(_unquoted, text)).splitlines(), "END:"]:
         head, _, value = line.partition(":")
         name = head.partition(";")[0].rpartition(".")[2].strip().upper()
         if name == "BEGIN":

@@ -258,3 +258,19 @@ def test_people_of_an_address_book_are_rows() -> None:
     )
     with pytest.raises(BadFileError, match="has no event and no card"):
         list(cards(io.BytesIO(b"BEGIN:VCALENDAR\nEND:VCALENDAR\n"), LIMITS))
+
+
+def test_lines_in_quoted_printable_are_decoded_by_the_encoding_that_they_state() -> None:
+    """Old telephones write address books so; a line may be broken, and an encoding unknown."""
+    lines = (
+        "FN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:J=FCrgen Str=F6m",
+        "ADR;HOME;QUOTED-PRINTABLE;CHARSET=UTF-8:=C3=98ster=\r\ngade 4=0D=0A1264 K=C3=B8benhavn",
+        "NOTE;ENCODING=QUOTED-PRINTABLE;CHARSET=no-such:a=3Db",
+        "TITLE:1=2",
+    )
+    card = "\r\n".join(("BEGIN:VCARD", *lines, "END:VCARD"))
+    [draft] = cards(io.BytesIO(card.encode()), LIMITS)
+    assert draft.title == "Jürgen Ström"
+    assert draft.blocks == [
+        (0, "adr: Østergade 4 1264 København; note: a=3Db; title: 1=2"),
+    ]
