@@ -208,6 +208,23 @@ def test_equal_settings_are_loaded_once_and_closed_once(monkeypatch: pytest.Monk
     assert [vars(each)["closed"] for each in (first, other)] == [1, 1]
 
 
+def test_a_session_closes_the_models_that_it_made_and_no_others(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[ModelCache] = []
+
+    def close(cache: ModelCache) -> None:
+        closed.append(cache)
+
+    monkeypatch.setattr(ModelCache, "close", close)
+    shared = ModelCache()
+    own = Session.create(load_settings(), tmp_path / "new"), Session.open(load_settings(), folder)
+    for session in (*own, Session.open(load_settings(), folder, shared)):
+        session.close()
+    assert [session._cache for session in own] == closed
+    assert shared not in closed
+
+
 def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(settings: AnalyserSettings) -> Analyser:
         raise OSError("the disk is gone")

@@ -1,11 +1,8 @@
 """A dataset that Lance searches against the same passages in memory, without models."""
 
-import json
 import shutil
 from collections.abc import Callable
-from errno import ENOSPC
 from pathlib import Path
-from string import ascii_lowercase
 from time import monotonic, sleep
 
 import lance
@@ -13,79 +10,40 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-import wye.backends.store.index
-import wye.backends.store.versions
-from tests.hashing import FakeAnalyser
+from tests.backends.dataset.sessions import (
+    FUSED,
+    NEW,
+    QUESTIONS,
+    all_ids,
+    counts,
+    ids,
+    opened,
+    reply_to,
+)
 from tests.live import inside
 from wye.backends.dataset.build import count
 from wye.backends.dataset.version import DatasetVersion
-from wye.backends.dataset.words import TERM, WORDS, WordTable
 from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError
-from wye.backends.inventory import coverage, take_inventory
-from wye.backends.store.documents import Removal, list_documents, remove
+from wye.backends.store.documents import list_documents
 from wye.backends.store.index import PassageStore
-from wye.backends.store.versions import ROWS_PER_FRAGMENT
 from wye.backends.types import Metadata, Passage, Query
 from wye.router.dataset import DatasetSnapshot
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import ARMS, Ask, Reply, Route
+from wye.router.types import ARMS, Ask, Route
 from wye.service.app import build
 from wye.service.cli import run
 from wye.service.settings import ServeSettings, ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-DEMO = Path(__file__).parents[3] / "service" / "demo"
-NEW = Passage("zeppelin", "Zeppelin Nordstern", "Zeppelin Nordstern met the Brooklyn Bridge.")
 UNKNOWN = np.zeros(0, np.float32)
-FUSED = (Route.HYBRID, Route.FUSION, Route.STEPS)
-
-
-def lines(name: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (DEMO / name).read_text("utf-8").splitlines()]
-
-
-QUESTIONS = [str(line["text"]) for line in lines("queries.jsonl")][:40]
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dataset") / "index"
-    passages = [
-        Passage(str(row["_id"]), str(row["title"]), str(row["text"]), row["metadata"])  # type: ignore[arg-type]
-        for row in lines("corpus.jsonl")
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.router.session.Analyser", FakeAnalyser)
-        with Session.create(load_settings(), folder) as target:
-            target.ingest(passages)
-            target.build_indices()
-    return folder
-
-
-@pytest.fixture
-def folder(prepared: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(prepared, tmp_path / "index"))
-
-
-def opened(folder: Path, engine: str = "dataset") -> Session:
-    return Session.open(load_settings(engine=engine), folder)
-
-
-def asked(session: Session, question: str, route: Route, **ask: object) -> Reply:
-    (reply,) = session.gateway.search([question], Ask(route, 5, **ask))  # type: ignore[arg-type]
-    return reply
-
-
-def ids(session: Session, question: str, route: Route, **ask: object) -> list[str]:
-    return asked(session, question, route, **ask).ranking.ids()
 
 
 def test_text_arms_rank_and_score_as_in_memory(prepared: Path) -> None:
     memory, dataset = opened(prepared, "memory"), opened(prepared)
     for question in QUESTIONS:
         for arm, error in ((Route.DENSE, 5e-4), (Route.LEXICAL, 1e-6)):
-            one, other = (asked(session, question, arm).ranking for session in (memory, dataset))
+            one, other = (reply_to(session, question, arm).ranking for session in (memory, dataset))
             assert other.scores == pytest.approx(one.scores, abs=error)
             if arm == Route.LEXICAL:
                 assert one.ids() == other.ids()
@@ -178,10 +136,6 @@ def test_what_a_filter_hides_is_not_returned_nor_counted(prepared: Path) -> None
         assert seeds[0] == seeds[1]
 
 
-def all_ids(folder: Path) -> list[str]:
-    return [*PassageStore.open(folder).snapshot().to_table(["id"])["id"].to_pylist()]
-
-
 @pytest.mark.parametrize(
     "filter_",
     [
@@ -234,97 +188,10 @@ def test_a_key_that_no_passage_has_is_refused(prepared: Path) -> None:
         ids(opened(prepared), "bridge", Route.DENSE, filter={"type": "eq", "key": "x", "value": 1})
 
 
-def test_a_written_passage_is_found_by_every_arm_and_links_what_is_known(folder: Path) -> None:
-    reader, writer = opened(folder), opened(folder)
-    writer.ingest([NEW])
-    later = reader.reload()
-    assert later is not None
-    for route in (Route.LEXICAL, Route.GRAPH):
-        assert "zeppelin" in ids(later, "Where is the Zeppelin Nordstern?", route)
-    (near,) = later.gateway.search(["Zeppelin"], Ask(Route.DENSE, 200))
-    assert "zeppelin" in near.ranking.ids()
-    batch = later.snapshot.graph.batch([Query("Zeppelin Nordstern", UNKNOWN)])
-    assert [(seed.mention, seed.passages, seed.titles) for seed in batch.seeds([0])[0]] == [
-        ("Zeppelin Nordstern", 1, 1)
-    ]
-    version = later.snapshot._version  # type: ignore[attr-defined]
-    (row,) = version.rows(version.addresses(["zeppelin"]).values())
-    assert "brooklyn bridge" in [name.key for name in row.names]
-    waits = take_inventory(folder)["indices of Lance, rows to take in"]
-    assert waits["tokens_idx"] == 1  # type: ignore[index]
-    writer.build_indices()
-    waits = take_inventory(folder)["indices of Lance, rows to take in"]
-    assert set(waits.values()) == {0}  # type: ignore[attr-defined]
-    assert "zeppelin" in ids(opened(folder), "Zeppelin Nordstern", Route.LEXICAL)
-
-
-def test_a_deleted_passage_is_in_no_reply_and_leads_nowhere(folder: Path) -> None:
-    session = opened(folder)
-    (first,) = ids(session, QUESTIONS[1], Route.FUSION)[:1]
-    remove(folder, Removal((first,)))
-    later = session.reload()
-    assert later is not None
-    for route in (*ARMS, *FUSED):
-        assert first not in ids(later, QUESTIONS[1], route)
-
-
-def counts(folder: Path) -> dict[str, int]:
-    """Number of passages of each term and label, and the numbers of all passages and terms."""
-    table = WordTable.of(PassageStore.open(folder))
-    about = table.about
-    rows = table._dataset.to_table(["kind", "word"]).to_pylist()
-    words = [json.loads(row["word"]) for row in rows if row["kind"] in ("term", "label")]
-    known = {text: passages for text, passages, *_ in words if passages}
-    return {**known, "all passages": about.passages, "all terms": about.terms}
-
-
-def test_what_is_replaced_or_deleted_is_neither_found_nor_counted(folder: Path) -> None:
-    session = opened(folder)
-    session.ingest([NEW])
-    replaced = all_ids(folder)[:3]
-    session.ingest([Passage(id_, "Quagga", f"A quagga was zebra {id_}.") for id_ in replaced])
-    remove(folder, Removal(("zeppelin", *all_ids(folder)[10:20])))
-    later = opened(folder)
-    assert {*ids(later, "quagga zebra", Route.LEXICAL)} == {*replaced}
-    assert {passage.title for passage in later.snapshot.passages(replaced).values()} == {"Quagga"}
-    incremental = counts(folder)
-    session.build_indices(again=True)
-    assert incremental == counts(folder)
-    for engine in ("memory", "dataset"):
-        assert {*ids(opened(folder, engine), "quagga zebra", Route.LEXICAL)} == {*replaced}
-    PassageStore.open(folder).check_content()
-
-
-def test_a_commit_that_fails_counts_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = counts(folder)
-
-    def full(*_: object) -> None:
-        raise OSError(ENOSPC, "no space")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("wye.backends.store.index.flush_files", full)
-        for _ in range(3):
-            with pytest.raises(OSError, match="no space"):
-                opened(folder).ingest([NEW])
-            with pytest.raises(OSError, match="no space"):
-                remove(folder, Removal(tuple(all_ids(folder)[:100])))
-    assert counts(folder) == before
-    opened(folder).ingest([NEW])
-    remove(folder, Removal((NEW.id,)))
-    assert counts(folder) == before
-
-
-def test_a_version_does_not_change_under_its_reader(folder: Path) -> None:
-    reader = opened(folder)
-    before = [ids(reader, question, Route.FUSION) for question in QUESTIONS[:5]]
-    opened(folder).ingest([NEW])
-    assert [ids(reader, question, Route.FUSION) for question in QUESTIONS[:5]] == before
-
-
 def test_steps_and_the_graph_are_explained(prepared: Path) -> None:
     session = opened(prepared)
     for question in QUESTIONS[:8]:
-        reply = asked(session, question, Route.STEPS, explain=True)
+        reply = reply_to(session, question, Route.STEPS, explain=True)
         named = [name for step in reply.chain for name in step.candidates if name.row >= 0]
         assert all(name.name in name.sentence for name in named)
         assert reply.explanation is not None
@@ -364,61 +231,6 @@ def test_a_lost_table_of_words_is_damage(folder: Path) -> None:
     with pytest.raises(BackendError, match="is damaged"):
         _ = opened(folder).snapshot
     assert lance.dataset(folder / "passages.lance").count_rows() == 199
-
-
-def test_a_changed_file_of_an_index_is_found_and_made_again(folder: Path) -> None:
-    (path, *_) = sorted((folder / "passages.lance" / "_indices").glob("*/part_0_docs.lance"))
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(BackendError, match="no passage is lost"):
-        PassageStore.open(folder).check_content()
-    opened(folder, "memory").build_indices(again=True)
-    PassageStore.open(folder).check_content()
-
-
-@pytest.mark.parametrize(("rows", "segments"), [(ROWS_PER_FRAGMENT, 1), (3, 2)])
-def test_merged_fragments_are_indexed_with_few_others(
-    folder: Path, rows: int, segments: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wye.backends.store.versions, "ROWS_PER_FRAGMENT", rows)
-    session = opened(folder)
-    for number in range(3):
-        session.ingest([Passage(f"new-{number}", f"Quagga {number}", f"Quagga {number} ran.")])
-    before = [ids(opened(folder), question, Route.FUSION) for question in QUESTIONS[:5]]
-    with PassageStore.open(folder).writer() as writer:
-        writer.compact()
-        writer.take_in()
-    later = opened(folder)
-    assert len(later.index.snapshot().get_fragments()) == 2  # Lance merges what is not indexed yet
-    assert [ids(later, question, Route.FUSION) for question in QUESTIONS[:5]] == before
-    assert {*ids(later, "quagga", Route.LEXICAL)} == {"new-0", "new-1", "new-2"}
-    assert not any(coverage(later.index.snapshot()).values())
-    assert {len(one.segments) for one in later.index.snapshot().describe_indices()} == {segments}
-    PassageStore.open(folder).check_content()
-
-
-def test_many_written_rows_are_indexed_without_a_merge(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (wye.backends.store.index, wye.backends.store.versions):
-        monkeypatch.setattr(module, "TIERS", (2, 8))
-    session = opened(folder)
-    for names, waiting in ("a", {1}), ("bc", {0}), ("d", {1}):
-        session.ingest(Passage(name, NEW.title, NEW.text) for name in names)
-        assert {*coverage(opened(folder).index.snapshot()).values()} == waiting
-    assert {*"abcd"} <= {*ids(opened(folder), "Zeppelin Nordstern", Route.LEXICAL)}
-    PassageStore.open(folder).check_content()
-
-
-def test_the_words_of_many_writes_are_merged_and_indexed(folder: Path) -> None:
-    session = opened(folder)
-    names = [f"zq{letter}x" for letter in ascii_lowercase[:20]]
-    for name in names:
-        session.ingest([Passage(name, name, f"Zeppelin {name} flew.")])
-    words = lance.dataset(str(folder / WORDS))
-    assert len(words.get_fragments()) < 20
-    assert all(rows < 16 * 8 for rows in coverage(words).values())
-    known = WordTable.of(opened(folder).index).find([(TERM, name) for name in names])
-    assert {pair[1]: word.passages for pair, word in known.items()} == dict.fromkeys(names, 1)
 
 
 def test_two_servers_on_one_dataset_see_a_write_and_a_deletion(folder: Path) -> None:
