@@ -121,9 +121,10 @@ class _Search:
 
 
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
-INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"  # what of a collection can be at fault
+SUBJECTS = INDEX, THRESHOLDS, BASE = "index", "thresholds", "base"  # what can be at fault
 
 
+@dataclass(eq=False)
 class Collection:
     """A named index, with the version of it that is searched now; it follows the newest one.
 
@@ -131,25 +132,21 @@ class Collection:
     the thread of the models, `renew` in another one.
 
     Attributes:
-        unavailable: Routes that the installation lacks, and why.
         faults: Errors of `INDEX`, of `THRESHOLDS` and of `BASE`; "" for none.
         read_fault: Why the version that is searched can no longer be read; "" while it can.
     """
 
-    def __init__(
-        self, name: str, open_: Callable[[], Session], clock: Callable[[], float] = monotonic
-    ) -> None:
-        self.name = name
-        self.faults = {INDEX: "", THRESHOLDS: "", BASE: ""}
-        self.read_fault = ""
-        self.unavailable: dict[Route, str] = {}
-        self._session: Session | None = None
-        self._open = open_
-        self._deriving: BaseProcess | None = None
-        self._changed_at = monotonic()  # when the version last changed
-        self._changes = 0  # of the base, when `_deriving` was started
-        self._clock = clock
-        self._paces: defaultdict[Route, Pace] = defaultdict(Pace)
+    name: str
+    opener: Callable[[], Session]
+    clock: Callable[[], float] = monotonic
+    faults: dict[str, str] = field(default_factory=lambda: dict.fromkeys(SUBJECTS, ""))
+    read_fault: str = ""
+    unavailable: dict[Route, str] = field(default_factory=dict)  # routes that it lacks, and why
+    _session: Session | None = None
+    _deriving: BaseProcess | None = None
+    _changed_at: float = field(default_factory=monotonic)  # when the version last changed
+    _changes: int = 0  # of the base, when `_deriving` was started
+    _paces: defaultdict[Route, Pace] = field(default_factory=lambda: defaultdict(Pace))
 
     @property
     def is_ready(self) -> bool:
@@ -208,7 +205,7 @@ class Collection:
         try:
             import scipy.sparse  # noqa: F401, PLC0415 - takes .1 s, of which the first write would wait
 
-            session = self._open()
+            session = self.opener()
             session.build()
             for route in USUAL:
                 self._warm_up(session, route)
@@ -341,7 +338,7 @@ class Collection:
         pace = self._paces.get(needed)
         if pace is None or params.route == Route.DENSE:
             return [], ""
-        now = self._clock()
+        now = self.clock()
         expected = pace.seconds(now) * len(entries)
         return [entry for entry in entries if entry.deadline - now < expected], (
             f"degraded: {needed} takes about {1000 * expected:.0f} ms at the moment, more "
@@ -353,7 +350,7 @@ class Collection:
         params, limit = search.params, None
         if search.route == Route.STEPS:
             # Half of the time left, so that a step that is under way ends before the deadline.
-            limit = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
+            limit = 500 * max(min(entry.deadline for entry in entries) - self.clock(), 0.0)
         # A batch of the route `steps` is small enough to finish at once, and a question that is
         # alone delays no other.
         at_once = search.route != Route.AUTO or len(entries) == 1
@@ -401,7 +398,7 @@ class Collection:
     def _learn(self, search: _Search) -> None:
         """Learn how long a question takes, once the whole batch is answered."""
         if not search.rest:
-            self._paces[search.route].learn(search.seconds / search.size, self._clock())
+            self._paces[search.route].learn(search.seconds / search.size, self.clock())
 
     def _search_apart(
         self, search: _Search, entries: Sequence[Question], error: Exception

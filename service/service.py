@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from time import monotonic, perf_counter, time
 from typing import Annotated, Any
@@ -75,7 +76,7 @@ class Service:
             begin=lambda params, entries: collections[params.collection].begin(params, entries),
         )
         self.refresher = Refresher(
-            settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
+            collections, self.batcher, ring, metrics, serve.refresh_seconds, loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.reader = FileReader(documents)
@@ -84,17 +85,8 @@ class Service:
         self.reranks = Room(RERANKS, reranks, retry_after=1)
         decisions = limit.format(serve.queue, "questions wait for a decision")
         self.decisions = Room(serve.queue, decisions, retry_after=1)
-        self.writers = {
-            name: CollectionWriter(
-                collection,
-                settings,
-                models=self.batcher,
-                written=self.refresher.written,
-                threads=self._threads,
-                metrics=metrics,
-            )
-            for name, collection in collections.items()
-        }
+        parts = settings, self.batcher, self.refresher.is_written.set, self._threads, metrics
+        self.writers = {name: CollectionWriter(each, *parts) for name, each in collections.items()}
         self.jobs = JobRunner(self.writers, documents, metrics)
         self._ledger = open_ledger(settings, ring.keys) if arms else None
         by_scores = settings.fusion.method != "rrf"
@@ -290,30 +282,20 @@ class Service:
         return not fault
 
 
+@dataclass(eq=False)
 class Refresher:
     """Loads the collections, then moves them to new versions and thresholds as these appear."""
 
-    def __init__(
-        self,
-        settings: ServiceSettings,
-        collections: Mapping[str, Collection],
-        models: Batcher[Any, Any, Any],
-        *,
-        ring: KeyRing,
-        metrics: Metrics,
-        loaded: Callable[[], None],
-    ) -> None:
-        """Keep the parts; `loaded` is called in the models' thread when all are loaded."""
-        self._serve = settings.serve
-        self._collections = collections
-        self._models = models
-        self._ring = ring
-        self._logged_errors: dict[str, str] = {}
-        self._metrics = metrics
-        self._loaded = loaded
-        self._is_written = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
-        self._task: asyncio.Task[None] | None = None
+    collections: Mapping[str, Collection]
+    models: Batcher[Any, Any, Any]
+    ring: KeyRing
+    metrics: Metrics
+    seconds: float  # within so many, a newer version is searched
+    loaded: Callable[[], None]  # called in the models' thread when all are loaded
+    is_written: asyncio.Event = field(default_factory=asyncio.Event)  # by this process, just now
+    _logged_errors: dict[str, str] = field(default_factory=dict)
+    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "wye-look"))
+    _task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin to load, and return."""
@@ -325,10 +307,6 @@ class Refresher:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown()
-
-    def written(self) -> None:
-        """Look for a new version soon, because this process has written one."""
-        self._is_written.set()
 
     async def catch_up(self, collection: Collection, version: int, *, within: float = 0) -> None:
         """Wait until this process searches a version; later questions see it, or a newer one.
@@ -355,40 +333,40 @@ class Refresher:
 
     async def _load(self) -> None:
         """Load each collection that is not loaded yet, in the models' thread."""
-        collections = [each for each in self._collections.values() if not each.is_ready]
+        collections = [each for each in self.collections.values() if not each.is_ready]
         for collection in collections:
             try:
-                await self._models.call(collection.load)
+                await self.models.call(collection.load)
             except Exception as error:  # noqa: BLE001 - /ready tells; the others are still loaded
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
         if collections and all(each.is_ready for each in collections):
-            await self._models.call(self._loaded)
+            await self.models.call(self.loaded)
 
     async def _load_and_follow(self) -> None:
         """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
         await self._load()
         while True:
             started = perf_counter()
-            self._is_written.clear()
-            for collection in self._collections.values():
+            self.is_written.clear()
+            for collection in self.collections.values():
                 await self._renew(collection)
-            if self._ring.path is not None:
+            if self.ring.path is not None:
                 with self._logged("keys"):
-                    self._ring.reload()
-                    if self._ring.fault:
-                        raise ServiceError(self._ring.fault)
+                    self.ring.reload()
+                    if self.ring.fault:
+                        raise ServiceError(self.ring.fault)
             # Renewing takes at most half of the time even if the index is written all the time,
             # and at most a fifth as long as the pause stays within its usual length. That is half
             # of `refresh_seconds`, so that a commit is searched in that time, opening included.
             seconds = perf_counter() - started
-            usual = self._serve.refresh_seconds / 2
+            usual = self.seconds / 2
             pause = max(seconds, min(4 * seconds, usual))
             await asyncio.sleep(pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout(usual - pause):
-                    await self._is_written.wait()
+                    await self.is_written.wait()
 
     async def _renew(self, collection: Collection) -> None:
         """Move a collection to the newest version and thresholds, if there are newer ones."""
@@ -413,8 +391,8 @@ class Refresher:
         """Tell the metrics which version is searched."""
         if collection.is_ready:
             session = collection.session
-            self._metrics.index_version.labels(collection.name).set(session.version)
-            self._metrics.index_passages.labels(collection.name).set(session.count)
+            self.metrics.index_version.labels(collection.name).set(session.version)
+            self.metrics.index_passages.labels(collection.name).set(session.count)
 
 
 async def service_of(request: Request) -> Service:

@@ -14,7 +14,8 @@ from collections.abc import (
 )
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from time import monotonic, perf_counter, time
 from typing import Any, TypeVar
@@ -85,44 +86,32 @@ class WriteResult:
     report: IngestReport
 
 
+@dataclass(eq=False)
 class CollectionWriter:
     """Makes all changes of this process to one index."""
 
-    def __init__(
-        self,
-        collection: Collection,
-        settings: ServiceSettings,
-        *,
-        models: Batcher[Any, Any, Any],
-        written: Callable[[], None],
-        threads: Executor,
-        metrics: Metrics,
-    ) -> None:
-        """Keep the parts; the collection need not be loaded. `written` is called after commits."""
-        self.collection = collection
-        self._settings = settings.documents
-        self._entity_vectors = settings.ingest.entity_vectors
-        self._models = models
-        self._written = written
-        self._threads = threads
-        self._metrics = metrics
-        self._turn = asyncio.Lock()
-        self._changes = Room(
-            self._settings.changes,
-            f"{self._settings.changes} changes wait for '{collection.name}', which is the limit. "
-            "Try again, or send many documents in one request.",
-            retry_after=1,
-        )
-        self._stopping = threading.Event()
-        self._jobs: JobStore | None = None
-        metrics.unfinished(collection.name, ())  # so that they are listed
+    collection: Collection  # need not be loaded
+    settings: ServiceSettings
+    models: Batcher[Any, Any, Any]
+    written: Callable[[], None]  # called after commits
+    threads: Executor
+    metrics: Metrics
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _stopping: threading.Event = field(default_factory=threading.Event)
 
-    @property
+    def __post_init__(self) -> None:
+        self._limits = limits = self.settings.documents
+        full = (
+            f"{limits.changes} changes wait for '{self.collection.name}', which is the limit. Try "
+            "again, or send many documents in one request."
+        )
+        self._changes = Room(limits.changes, full, retry_after=1)
+        self.metrics.unfinished(self.collection.name, ())  # so that they are listed
+
+    @cached_property
     def jobs(self) -> JobStore:
         """The jobs of the collection; a `Problem` 503 while it is not loaded."""
-        if self._jobs is None:
-            self._jobs = JobStore(self.collection.session.folder, self.collection.name)
-        return self._jobs
+        return JobStore(self.collection.session.folder, self.collection.name)
 
     async def store(
         self, passages: Iterator[Passage], departure: Callable[[], Awaitable[object]]
@@ -137,7 +126,7 @@ class CollectionWriter:
                 of them, 499 if the client left, 503 if too many changes or jobs wait.
             IndexLockedError: Another process did not stop writing in time.
         """
-        limit = self._settings.direct_passages
+        limit = self._limits.direct_passages
         first = await self.off_loop(lambda: list(islice(passages, limit + 1)))
         if not first:
             sentence = "There is no document in the request; send at least one."
@@ -153,9 +142,9 @@ class CollectionWriter:
                 first,
                 analyser,
                 lambda: self._refuse_documents_of_jobs(documents),
-                self._settings.wait_seconds,
+                self._limits.wait_seconds,
             )
-        self._metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
+        self.metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
         return WriteResult(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
@@ -174,8 +163,8 @@ class CollectionWriter:
             return remove(self.collection.session.folder, removal)
 
         async with self._change("delete"):
-            ids, version = await self._in_turn(work, self._settings.wait_seconds)
-        self._metrics.passages.labels(self.collection.name, "deleted").inc(len(ids))
+            ids, version = await self._in_turn(work, self._limits.wait_seconds)
+        self.metrics.passages.labels(self.collection.name, "deleted").inc(len(ids))
         return ids, version
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
@@ -193,7 +182,7 @@ class CollectionWriter:
         session = self.collection.session
         pins = session.analyser.fingerprint
         index = await self.off_loop(lambda: PassageStore.open(session.folder, pins))
-        analyser = InterleavedAnalyser(session.analyser, self._models, is_stopped=is_stopped)
+        analyser = InterleavedAnalyser(session.analyser, self.models, is_stopped=is_stopped)
         stored = await self.off_loop(lambda: session.snapshot.passages([p.id for p in passages]))
         texts = {id_: (passage.title, passage.text) for id_, passage in stored.items()}
         new = [each for each in passages if texts.get(each.id) != (each.title, each.text)]
@@ -223,13 +212,13 @@ class CollectionWriter:
                 passages,
                 analyser,
                 batch_passages=len(passages),
-                entity_vectors=self._entity_vectors,
+                entity_vectors=self.settings.ingest.entity_vectors,
             )
 
         report = await self._in_turn(work, patience)
         for change in ("added", "updated", "unchanged", "removed"):
             count = getattr(report, change)
-            self._metrics.passages.labels(self.collection.name, change).inc(count)
+            self.metrics.passages.labels(self.collection.name, change).inc(count)
         return report
 
     def reason_of(self, error: Exception) -> str:
@@ -238,7 +227,7 @@ class CollectionWriter:
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run blocking work, such as on the disk, in another thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     def stop(self) -> None:
         """End the present work at its next slice."""
@@ -247,11 +236,11 @@ class CollectionWriter:
     async def _submit(self, passages: Iterable[Passage]) -> Job:
 
         def work() -> Job:
-            if len(self.jobs.unfinished()) >= self._settings.jobs:
+            if len(self.jobs.unfinished()) >= self._limits.jobs:
                 raise Problem(
                     503,
                     "too-many-jobs",
-                    f"{self._settings.jobs} jobs wait for '{self.collection.name}', which is the "
+                    f"{self._limits.jobs} jobs wait for '{self.collection.name}', which is the "
                     "limit. Try again when some have ended; /v1/jobs lists them.",
                     retry_after=10,
                 )
@@ -261,7 +250,7 @@ class CollectionWriter:
             job = await self.off_loop(work)
         except OSError as error:
             raise self._unwritable(error) from error
-        self._metrics.documents.labels(self.collection.name, "job").inc(job.documents)
+        self.metrics.documents.labels(self.collection.name, "job").inc(job.documents)
         return job
 
     @asynccontextmanager
@@ -271,7 +260,7 @@ class CollectionWriter:
         try:
             with self._changes.reserve():
                 yield
-                self._metrics.change_seconds.labels(name, kind).observe(perf_counter() - started)
+                self.metrics.change_seconds.labels(name, kind).observe(perf_counter() - started)
         except OSError as error:
             raise self._unwritable(error) from error
         except StoppedError:
@@ -289,7 +278,7 @@ class CollectionWriter:
                     if monotonic() >= until:
                         raise
                 await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
-            self._written()
+            self.written()
             await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
             return result
 
@@ -317,6 +306,7 @@ class CollectionWriter:
         return not_writable(f"The index of '{self.collection.name}' cannot be written here", error)
 
 
+@dataclass(eq=False)
 class InterleavedAnalyser:
     """An analyser that works in slices between two batches of questions.
 
@@ -325,27 +315,23 @@ class InterleavedAnalyser:
     two slices, a `StoppedError` ends the work if it is to stop.
     """
 
-    def __init__(
-        self, analyser: Analyser, models: Batcher[Any, Any, Any], *, is_stopped: Callable[[], bool]
-    ) -> None:
-        """Wrap an analyser, in the event loop's thread; another thread calls `is_stopped`."""
-        self._analyser = analyser
-        self._models = models
-        self._loop = asyncio.get_running_loop()
-        self._is_stopped = is_stopped
-        self._analyses: dict[str, AnalysedPassage] = {}
+    analyser: Analyser
+    models: Batcher[Any, Any, Any]
+    is_stopped: Callable[[], bool]  # called by other threads than the event loop's
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _analyses: dict[str, AnalysedPassage] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
         """Versions of the models, which stored rows depend on."""
-        return self._analyser.fingerprint
+        return self.analyser.fingerprint
 
     async def prepare(self, passages: Sequence[Passage]) -> None:
         """Analyse passages before the index is locked, in the event loop's thread."""
         missing = [passage for passage in passages if passage.id not in self._analyses]
         for start in range(0, len(missing), _GROUP):
             slice_ = missing[start : start + _GROUP]
-            analyses = await self.take(self._analyser.analyse_in_steps(slice_))
+            analyses = await self.take(self.analyser.analyse_in_steps(slice_))
             self._analyses.update(zip((passage.id for passage in slice_), analyses, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
@@ -358,12 +344,12 @@ class InterleavedAnalyser:
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces, in order; for the same threads as `analyse`."""
-        slices = self.take(self._analyser.encode_surfaces_in_steps(surfaces))
+        slices = self.take(self.analyser.encode_surfaces_in_steps(surfaces))
         return asyncio.run_coroutine_threadsafe(slices, self._loop).result()
 
     def check(self) -> None:
         """Raise a `StoppedError` if the work is to stop."""
-        if self._is_stopped():
+        if self.is_stopped():
             raise StoppedError
 
     async def take(self, steps: Steps[T], seconds: float | None = None) -> T:
@@ -384,5 +370,5 @@ class InterleavedAnalyser:
 
         while not results:
             await asyncio.to_thread(self.check)
-            await self._models.call(run_slice)
+            await self.models.call(run_slice)
         return results[0]
