@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,14 +20,13 @@ from benchmarks import harness
 from benchmarks.harness import Table
 from wye.router.session import Session
 from wye.router.settings import load_settings
-from wye.router.types import Ask, Reply, Route
+from wye.router.types import Ask, Route
 from wye.training.data import Dataset, read_dataset
 
 ENGINES = ("memory", "dataset")
 ROUTES = (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION, Route.STEPS, Route.AUTO)
 FIRST = 5
 DEPTH = 10
-WARM_UP = 5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -66,25 +64,20 @@ def print_route(
 ) -> None:
     """Ask both engines in turns, and print a row for each."""
     texts = [question.text for question in dataset.questions]
-    replies: dict[str, list[Reply]] = {engine: [] for engine in sessions}
-    processor: dict[str, list[float]] = {engine: [] for engine in sessions}
-    for number, text in enumerate([*texts[:WARM_UP], *texts], start=-min(WARM_UP, len(texts))):
-        for engine, session in sessions.items():
-            start = process_time()
-            (reply,) = session.gateway.search([text], Ask(route, DEPTH))
-            if number >= 0:
-                processor[engine].append(process_time() - start)
-                replies[engine].append(reply)
-    for engine, of_engine in replies.items():
+    asks = {name: harness.over(each, Ask(route, DEPTH)) for name, each in sessions.items()}
+    taken = harness.in_turns(asks, texts)
+    for engine, times in taken.items():
+        of_engine = [each.reply for each in times]
         hits = [reply.ranking.ids(FIRST) for reply in of_engine]
-        pairs = [*zip(replies[ENGINES[0]], of_engine, strict=True)]
+        pairs = [*zip((each.reply for each in taken[ENGINES[0]]), of_engine, strict=True)]
         same = np.mean([a.ranking.ids(FIRST) == b.ranking.ids(FIRST) for a, b in pairs])
         routes = np.mean([a.route == b.route for a, b in pairs])
         p50, p95, _ = harness.percentiles([*map(harness.search_seconds, of_engine)])
+        processor = float(np.median([each.processor for each in times]))
         table.row(
             route,
             engine,
             f"{harness.measured(dataset, hits, 'R@5').mean():.4f}",
-            *(f"{time:.1f}" for time in (p50, p95, 1000 * float(np.median(processor[engine])))),
+            *(f"{time:.1f}" for time in (p50, p95, 1000 * processor)),
             f"{same:.2f}" + (f", route {routes:.2f}" if route == Route.AUTO else ""),
         )

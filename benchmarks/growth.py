@@ -21,7 +21,6 @@ from contextlib import AbstractContextManager
 from itertools import count, repeat
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import httpx2 as httpx
@@ -123,15 +122,15 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
     owners = np.repeat(np.arange(len(texts)), lengths).tolist()
     vectors, near = _matrix(rows["vector"].combine_chunks()), _matrix(flat.field("vector"))
     rare = _rare(texts, mentioned, ends)
+    of = [rare[row] for row in owners]
     for number in range(times):
         made = [_renamed(row, names, number) for row, names in zip(texts, rare, strict=True)]
-        of = [rare[row] for row in owners]
         structs = pa.StructArray.from_arrays(
             [
-                pa.array(map(_Alias.in_text, of, mentioned["text"], repeat(number)), pa.string()),
+                pa.array(map(_in_text, of, mentioned["text"], repeat(number)), pa.string()),
                 _moved(near, generator, number),
                 *(
-                    pa.array(map(_Alias.among, of, mentioned[name], repeat(number)), _LIST)
+                    pa.array(map(_among, of, mentioned[name], repeat(number)), _LIST)
                     for name in ("entities", "phrases")
                 ),
             ],
@@ -143,24 +142,14 @@ def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
-class _Alias:
-    """The names of a passage to rename, in its texts and mentions."""
+def _in_text(rare: re.Pattern[str], text: str, number: int) -> str:
+    """A text with the rare names of a copy."""
+    return rare.sub(lambda match: match[0] + _suffix(number), text)
 
-    def __init__(self, names: set[str]) -> None:
-        self._names = names
-        longest = sorted(names, key=lambda name: (-len(name), name))
-        self._pattern = re.compile("|".join(map(re.escape, longest))) if names else None
 
-    def in_text(self, text: str, number: int) -> str:
-        """A text with the names of a copy."""
-        if self._pattern is None or not number:
-            return text
-        return self._pattern.sub(lambda match: match[0] + _suffix(number), text)
-
-    def among(self, mentions: Sequence[str], number: int) -> list[str]:
-        """Mentions with the names of a copy."""
-        suffix = _suffix(number)
-        return [name + suffix if name in self._names else name for name in mentions]
+def _among(rare: re.Pattern[str], mentions: Sequence[str], number: int) -> list[str]:
+    """Mentions with the rare names of a copy."""
+    return [name + _suffix(number) if rare.fullmatch(name) else name for name in mentions]
 
 
 def _suffix(number: int) -> str:
@@ -170,8 +159,8 @@ def _suffix(number: int) -> str:
 
 def _rare(
     texts: Sequence[dict[str, Any]], mentioned: dict[str, list[Any]], ends: Sequence[int]
-) -> list[_Alias]:
-    """The rare names of each passage."""
+) -> list[re.Pattern[str]]:
+    """A pattern of the rare names of each passage, the longest first."""
     each: list[set[str]] = []
     first = 0
     for row, last in zip(texts, ends, strict=True):
@@ -179,15 +168,20 @@ def _rare(
         each.append({*title_names(row["title"]), *(name for names in mentions for name in names)})
         first = last
     often = Counter(name for names in each for name in names)
-    return [_Alias({name for name in names if name and often[name] <= RARE}) for names in each]
+    patterns = []
+    for names in each:
+        rare = (name for name in names if name and often[name] <= RARE)
+        longest = sorted(rare, key=lambda name: (-len(name), name))
+        patterns.append(re.compile("|".join(map(re.escape, longest)) or "(?!)"))
+    return patterns
 
 
-def _renamed(row: dict[str, Any], names: _Alias, number: int) -> dict[str, Any]:
+def _renamed(row: dict[str, Any], rare: re.Pattern[str], number: int) -> dict[str, Any]:
     """The plain columns of a copy's row."""
     passage = Passage(
         f"{row['id']}~{number}",
-        names.in_text(row["title"], number),
-        names.in_text(row["text"], number),
+        _in_text(rare, row["title"], number),
+        _in_text(rare, row["text"], number),
         {"copy": number},
         f"{row['document']}~{number}",
         row["chunk"],
@@ -307,42 +301,26 @@ def own_memory(process: psutil.Process) -> float:
     return float(_ANONYMOUS.findall(listed)[0]) / 1000
 
 
-class _Peak:
-    """The peak of a process family's own memory during a `with` block, in MB."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._ended = Event()
-        self._watch = Thread(target=self._look)
-        self.start = self.most = self._now()
-
-    def __enter__(self) -> "_Peak":
-        self._watch.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._watch.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(0.5):  # a look takes .02 s, in which the server waits for memory
-            self.most = max(self.most, self._now())
-
-    def _now(self) -> float:
-        return sum(map(own_memory, self._server.processes))
+async def watch(server: Server, sizes: list[float]) -> None:
+    """Note how much memory a server's processes have of their own, in MB, until cancelled."""
+    while True:  # a look takes .02 s, in which the server waits for memory
+        sizes.append(sum(map(own_memory, server.processes)))
+        await asyncio.sleep(0.5)
 
 
 async def print_service(folder: Path, questions: Sequence[str], seconds: float) -> None:
     """Print the times of small writes, and of searches meanwhile, over HTTP."""
     bodies = [{"question": text, "route": "fusion", "k": 10} for text in questions]
+    sizes: list[float] = []
     with Server.of(folder) as server:
         client = LoadClient(server.url)
         try:
             await closed_loop(client, bodies, 1, min(2.0, seconds))
             quiet = await closed_loop(client, bodies, 1, seconds)
-            with _Peak(server) as peak:
-                first = await put(server.url, 1 / seconds, 3 * seconds)
-                deleted = await delete(server.url, 3)
+            watching = asyncio.create_task(watch(server, sizes))
+            first = await put(server.url, 1 / seconds, 3 * seconds)
+            deleted = await delete(server.url, 3)
+            watching.cancel()
             busy, further = await asyncio.gather(
                 closed_loop(client, bodies, 1, seconds), put(server.url, 1.0, seconds)
             )
@@ -357,9 +335,7 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
     stored, searchable = (a + b for a, b in zip(first, further, strict=True))
     for name, times in (("stored", stored), ("found", searchable), ("deleted", deleted)):
         table.row(f"until it is {name}", len(times), *harness.percentiles(times))
-    print(
-        f"\nmemory of the server: {peak.start:,.0f} MB, at most {peak.most:,.0f} MB while written"
-    )
+    print(f"\nmemory of the server: {sizes[0]:,.0f} MB, at most {max(sizes):,.0f} MB while written")
 
 
 async def put(url: str, rate: float, seconds: float) -> tuple[list[float], list[float]]:

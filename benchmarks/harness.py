@@ -12,22 +12,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from time import perf_counter
-from typing import Self
+from time import perf_counter, process_time
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import httpx2 as httpx
 import numpy as np
 import psutil
 
 from wye.backends.types import Float64
-from wye.router.types import Reply
+from wye.router.session import Session
+from wye.router.types import Ask, Reply
 from wye.training.data import Dataset, read_unjudged
 from wye.training.measures import MEASURES, interval, resampled_means, score
+
+T = TypeVar("T")
 
 DEMO = Path(str(files("wye.service"))) / "demo"
 WYE = (sys.executable, "-c", "from wye.service.cli import main; main()")
@@ -35,6 +38,9 @@ WYE = (sys.executable, "-c", "from wye.service.cli import main; main()")
 
 PATIENCE = 180.0
 """Seconds that a server may take to be ready, and a reply to come."""
+
+WARM_UP = 5
+"""How many questions each system is asked before its times count."""
 
 _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
 _MODELS = ("encoding", "parsing")
@@ -238,6 +244,38 @@ def timed(call: Callable[[], object]) -> float:
     start = perf_counter()
     call()
     return perf_counter() - start
+
+
+class Taken(NamedTuple, Generic[T]):
+    """A reply, with its seconds and those of the processor."""
+
+    reply: T
+    seconds: float
+    processor: float
+
+
+def in_turns(
+    asks: Mapping[str, Callable[[str], T]], questions: Sequence[str]
+) -> dict[str, list[Taken[T]]]:
+    """Ask each system each question, and the first ones before; their order changes each time."""
+    for ask in asks.values():
+        for question in questions[:WARM_UP]:
+            ask(question)
+    taken: dict[str, list[Taken[T]]] = {name: [] for name in asks}
+    names = list(asks)
+    for number, question in enumerate(questions):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            start, processor = perf_counter(), process_time()
+            reply = asks[name](question)
+            times = perf_counter() - start, process_time() - processor
+            taken[name].append(Taken(reply, *times))
+    return taken
+
+
+def over(session: Session, ask: Ask) -> Callable[[str], Reply]:
+    """Asks a session one question, by a route."""
+    return lambda question: session.gateway.search([question], ask)[0]
 
 
 def search_seconds(reply: Reply) -> float:

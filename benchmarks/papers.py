@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import nan
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from wye.router.batch import Batch
 from wye.router.presets import EA_GRAPHRAG, PRESETS
 from wye.router.session import ModelCache, Session
 from wye.router.settings import load_settings
-from wye.router.types import Ask, Route
+from wye.router.types import Ask, Reply, Route
 from wye.training.data import Dataset, contains_any, read_dataset, words
 from wye.training.fit.router import PUBLISHED
 from wye.training.fit.trainer import Pool, fit_scorer
@@ -226,33 +226,24 @@ def print_times(sets: Sequence[JudgedIndex], seed: int) -> None:
     del seed
     table = Table(["strategy", "p50 ms", "p95 ms", "CPU ms", "R@5", "nDCG@10"], width=30)
     data = sets[0]
-    gateway = data.session.gateway
-    graph_for = {Route.FUSION: Route.GRAPH, Route.STEPS: Route.GRAPH}
+    over = {route: harness.over(data.session, Ask(route, DEPTH)) for route in Route}
 
-    def without_fusion(text: str) -> Ranking:
-        (decision,) = gateway.decide([text])
-        route = graph_for.get(decision.route, decision.route)
-        return gateway.search([text], Ask(route, DEPTH))[0].ranking
+    def without_fusion(text: str) -> Reply:
+        (decision,) = data.session.gateway.decide([text])
+        is_fused = decision.route in (Route.FUSION, Route.STEPS)
+        return over[Route.GRAPH if is_fused else decision.route](text)
 
-    def over(route: Route, text: str) -> Ranking:
-        return gateway.search([text], Ask(route, DEPTH))[0].ranking
-
-    strategies: dict[str, Callable[[str], Ranking]] = {
-        "dense": partial(over, Route.DENSE),
+    strategies = {
+        "dense": over[Route.DENSE],
         "dense & graph, no fusion": without_fusion,
-        "graph": partial(over, Route.GRAPH),
-        "fusion": partial(over, Route.FUSION),
-        "auto (with fusion)": partial(over, Route.AUTO),
+        "graph": over[Route.GRAPH],
+        "fusion": over[Route.FUSION],
+        "auto (with fusion)": over[Route.AUTO],
     }
-    for name, ask in strategies.items():
-        ask(data.texts[0])
-        spent, cpu, rankings = [], process_time(), []
-        for text in data.texts:
-            start = perf_counter()
-            rankings.append(ask(text))
-            spent.append(perf_counter() - start)
-        cpu = 1e3 * (process_time() - cpu) / len(spent)
-        p50, p95, _ = harness.percentiles(spent)
+    for name, taken in harness.in_turns(strategies, data.texts).items():
+        rankings = [each.reply.ranking for each in taken]
+        p50, p95, _ = harness.percentiles([each.seconds for each in taken])
+        cpu = 1e3 * float(np.mean([each.processor for each in taken]))
         table.row(name, p50, p95, cpu, *data.measure(rankings, ("R@5", "nDCG@10")).mean(axis=0))
     print("Generator alone: '-', since nothing generates. 'No fusion' decides, then asks anew.")
 

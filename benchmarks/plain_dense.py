@@ -34,7 +34,6 @@ from wye.training.data import read_dataset
 PLAIN = "plain"
 DRAWS = 2_000
 """Number of bootstrap resamples."""
-WARM_UP = 5
 ROUTES = ("dense", "hybrid", "graph", "fusion", "auto")
 
 
@@ -136,36 +135,19 @@ def print_process(
     """Print milliseconds of questions asked one by one."""
     opened = wye.Index(session)
 
-    def by_route(route: str, question: str) -> None:
-        opened.search(question, route=route, k=args.k)
-
     asks: dict[str, Callable[[str], object]] = {
-        PLAIN: lambda question: plain.search(question, args.k),
+        PLAIN: partial(plain.search, k=args.k),
         "our encoder alone": lambda question: session.analyser.encode_questions([question]),
     }
-    asks |= {route: partial(by_route, route) for route in args.routes.split(",")}
-    times = in_turns(asks, questions)
+    routes = args.routes.split(",")
+    asks |= {route: partial(opened.search, route=route, k=args.k) for route in routes}
+    taken = harness.in_turns(asks, questions)
+    times = {name: np.array([each.seconds for each in of]) for name, of in taken.items()}
     table = Table(["in one process", "p50 ms", "p99 ms", "p50 / plain", "      [95 %]"])
     for name, seconds in times.items():
         p50, _, p99 = harness.percentiles(seconds.tolist())
         table.row(name, p50, p99, *ratio_of_medians(seconds, times[PLAIN], seed=args.seed))
     print()
-
-
-def in_turns(
-    asks: Mapping[str, Callable[[str], object]], questions: Sequence[str]
-) -> dict[str, Float64]:
-    """(n,) seconds of each system for each question; their order changes with the question."""
-    for ask in asks.values():
-        for question in questions[:WARM_UP]:
-            ask(question)
-    seconds: dict[str, list[float]] = {name: [] for name in asks}
-    names = list(asks)
-    for number, question in enumerate(questions):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            seconds[name].append(harness.timed(partial(asks[name], question)))
-    return {name: np.array(taken) for name, taken in seconds.items()}
 
 
 def ratio_of_medians(times: Float64, baseline: Float64, *, seed: int) -> tuple[float, str]:

@@ -10,7 +10,6 @@ import argparse
 import json
 import subprocess
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 
@@ -83,25 +82,18 @@ def _measure(folder: Path, args: argparse.Namespace) -> dict[str, Float64]:
     command = [*WYE, "index", str(folder), "--index", str(index)]
     if not index.exists() and subprocess.run(command, check=False).returncode:
         raise BenchmarkError(f"'{folder}' could not be indexed; run {' '.join(command)}.")
-    names = [*SYSTEMS]
-    hits: dict[str, list[list[str]]] = {name: [] for name in names}
-    spent: dict[str, list[list[float]]] = {name: [] for name in names}
+    values = {}
     with Session.open(load_settings(), index) as session:
-        for ask in SYSTEMS.values():  # builds what is built once
-            session.gateway.search([dataset.questions[0].text], ask)
-        for place, question in enumerate(dataset.questions):
-            # In turns, since the parser remembers words that it has read for the one before.
-            turn = place % len(names)
-            for name in (*names[turn:], *names[:turn]):
-                start = process_time()
-                (reply,) = session.gateway.search([question.text], SYSTEMS[name])
-                ms = 1e3 * (process_time() - start)
-                spent[name].append([reply.route in WITHOUT_GRAPH, reply.route == Route.STEPS, ms])
-                hits[name].append(reply.ranking.ids())
-    return {
-        name: np.hstack([harness.measured(dataset, hits[name], *MEASURED), spent[name]])
-        for name in names
-    }
+        asks = {name: harness.over(session, ask) for name, ask in SYSTEMS.items()}
+        # In turns, since the parser remembers words that it has read for the one before.
+        taken = harness.in_turns(asks, [question.text for question in dataset.questions])
+    for name, of_system in taken.items():
+        replies = [each.reply for each in of_system]
+        hits = [reply.ranking.ids() for reply in replies]
+        routes = [[r.route in WITHOUT_GRAPH, r.route == Route.STEPS] for r in replies]
+        ms = [[1e3 * each.processor] for each in of_system]
+        values[name] = np.hstack([harness.measured(dataset, hits, *MEASURED), routes, ms])
+    return values
 
 
 def _read(path: Path) -> Figures:

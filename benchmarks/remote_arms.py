@@ -10,12 +10,11 @@ always asking. In the table of faults, each call meets one with the probability 
 import argparse
 import asyncio
 import random
+import re
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import httpx2
 import numpy as np
@@ -82,46 +81,24 @@ def declared(url: str, timeout_ms: int) -> str:
     )
 
 
-@dataclass(slots=True)
-class ArmReply:
-    """The result of one question.
-
-    Attributes:
-        status: Status of the reply.
-        body: The reply's content; empty for an error.
-    """
-
-    status: int
-    seconds: float
-    body: dict[str, Any]
-
-    @property
-    def called(self) -> bool:
-        """Whether the arm was asked."""
-        return bool(self.body.get("arms", {}).get("remote", {}).get("remote", {}).get("calls"))
-
-
-async def ask(client: httpx2.AsyncClient, question: str, **fields: object) -> ArmReply:
-    """Ask one question."""
-    body = {"question": question, "k": DEPTH, **fields}
-    started = time.perf_counter()
-    reply = await client.post("/v1/retrieve", json=body)
-    seconds = time.perf_counter() - started
-    return ArmReply(reply.status_code, seconds, reply.json() if reply.is_success else {})
+def called(reply: httpx2.Response) -> bool:
+    """Whether the arm was asked."""
+    return bool(reply.json().get("arms", {}).get("remote", {}).get("remote", {}).get("calls"))
 
 
 async def ask_all(
     url: str, questions: Sequence[str], clients: int, **fields: object
-) -> list[ArmReply]:
-    """Ask every question once with several clients; results in the questions' order."""
+) -> list[httpx2.Response]:
+    """Ask every question once with several clients; replies in the questions' order."""
     gate = asyncio.Semaphore(clients)
 
-    async def ask_in_turn(client: httpx2.AsyncClient, question: str) -> ArmReply:
+    async def ask(client: httpx2.AsyncClient, question: str) -> httpx2.Response:
         async with gate:
-            return await ask(client, question, **fields)
+            body = {"question": question, "k": DEPTH, **fields}
+            return await client.post("/v1/retrieve", json=body)
 
     async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE) as client:
-        return await asyncio.gather(*(ask_in_turn(client, question) for question in questions))
+        return await asyncio.gather(*(ask(client, question) for question in questions))
 
 
 async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> None:
@@ -137,15 +114,16 @@ async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> 
         "never asked": {"route": "hybrid"},
     }.items():
         replies = await ask_all(url, texts, args.clients, deadline_ms=deadline, **fields)
-        hits = ([hit["id"] for hit in reply.body.get("passages", [])] for reply in replies)
+        bodies = [reply.json() for reply in replies]
+        hits = ([hit["id"] for hit in body.get("passages", [])] for body in bodies)
         values = harness.measured(dataset, hits, "nDCG@10")
         baseline = values if baseline is None else baseline
-        seconds = [reply.seconds for reply in replies]
+        seconds = [reply.elapsed.total_seconds() for reply in replies]
         table.row(
             name,
-            sum(reply.called for reply in replies),
-            sum(reply.body.get("spent", 0.0) for reply in replies),
-            sum(reply.body.get("saved", 0.0) for reply in replies),
+            sum(map(called, replies)),
+            sum(body.get("spent", 0.0) for body in bodies),
+            sum(body.get("saved", 0.0) for body in bodies),
             1000 * float(np.mean(seconds)),
             1000 * float(np.percentile(seconds, 95)),
             f"{values.mean():.4f}",
@@ -164,19 +142,21 @@ async def _print_faults(
         replies = await ask_all(
             url, texts, args.clients, route="auto", deadline_ms=round(1000 * deadline)
         )
-        answered = [reply for reply in replies if reply.status == 200 and reply.body["passages"]]
-        complete = [reply for reply in answered if not reply.body["missing"]]
+        seconds = np.array([reply.elapsed.total_seconds() for reply in replies])
+        answered = [reply for reply in replies if reply.json().get("passages")]
+        complete = [reply for reply in answered if not reply.json()["missing"]]
         # The arm's list is missing, and the reply does not say so.
-        untold = [r for r in complete if r.body["route"]["path"] == "fusion" and not r.called]
+        untold = [r for r in complete if r.json()["route"]["path"] == "fusion" and not called(r)]
+        busy = sum(reply.status_code in _BUSY for reply in replies)
         table.row(
             fault,
             f"{len(answered)}/{len(replies)}",
-            sum(reply.status >= 500 and reply.status not in _BUSY for reply in replies),
-            sum(reply.status in _BUSY for reply in replies),
-            sum(reply.seconds > deadline for reply in replies),
+            sum(reply.is_server_error for reply in replies) - busy,
+            busy,
+            int((seconds > deadline).sum()),
             len(answered) - len(complete),
             len(untold),
-            1000 * float(np.mean([reply.seconds for reply in replies])),
+            1000 * float(seconds.mean()),
         )
 
 
@@ -221,15 +201,9 @@ class Proxy:
         """Answer one request; returns whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         method, path, _ = head.split(" ", 2)
-        lengths = [
-            line.partition(":")[2]
-            for line in head.lower().splitlines()
-            if line.startswith("content-length:")
-        ]
-        body = await reader.readexactly(int(lengths[0]) if lengths else 0)
-        fault = ""
-        if self._random.random() < self.faulty:
-            fault = self._random.choice(self.faults)
+        length = re.search(r"\ncontent-length: *(\d+)", head, re.IGNORECASE)
+        body = await reader.readexactly(int(length[1]) if length else 0)
+        fault = self._random.choice(self.faults) if self._random.random() < self.faulty else ""
         if fault == "refused":
             return False
         if fault == "hanging":

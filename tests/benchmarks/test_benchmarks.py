@@ -7,7 +7,6 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 
-import httpx2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,9 +16,8 @@ from benchmarks import harness, load, plain_dense
 from benchmarks.__main__ import BENCHMARKS, main, usage
 from benchmarks.harness import Table, intervals, number, percentiles, print_header
 from benchmarks.papers import TABLES, gain_at
-from benchmarks.plain_dense import WARM_UP
 from benchmarks.quality import ALL, RECORDED, SYSTEMS
-from benchmarks.remote_arms import FAULTS, ArmReply, Proxy, ask, declared
+from benchmarks.remote_arms import FAULTS, Proxy, ask_all, called, declared
 from tests.live import LocalServer, send
 from tests.service.arms.fakes import Remote
 from wye.service.arms.arm import RemoteArm
@@ -170,11 +168,11 @@ def test_systems_take_turns_and_each_is_first_as_often() -> None:
     def system(name: str) -> Callable[[str], object]:
         return lambda question: order.append(name + question)
 
-    times = plain_dense.in_turns({name: system(name) for name in "ab"}, ["0", "1", "2", "3"])
+    times = harness.in_turns({name: system(name) for name in "ab"}, ["0", "1", "2", "3"])
     assert order[: -2 * 4] == [f"{name}{number}" for name in "ab" for number in range(4)]
     assert order[-2 * 4 :] == ["a0", "b0", "b1", "a1", "a2", "b2", "b3", "a3"]
     assert {name: len(own) for name, own in times.items()} == {"a": 4, "b": 4}
-    assert WARM_UP >= 4
+    assert harness.WARM_UP >= 4
 
 
 def test_a_ratio_of_medians_lies_in_its_interval() -> None:
@@ -247,12 +245,11 @@ async def test_the_proxy_fails_as_it_is_told_to(remote: Remote, tmp_path: Path) 
 
 async def test_a_question_is_timed(remote: Remote) -> None:
     remote.reply = {"arms": {"remote": {"remote": {"calls": 1}}}}
-    async with httpx2.AsyncClient(base_url=remote.url) as client:
-        reply = await ask(client, "Which?", route="graph")
-        remote.mode = 503
-        refused = await ask(client, "Which?")
-    assert reply.called
-    assert reply.seconds > 0
+    (reply,) = await ask_all(remote.url, ["Which?"], 1, route="graph")
+    remote.mode, remote.reply = 503, {"detail": "Busy."}
+    (refused,) = await ask_all(remote.url, ["Which?"], 1)
+    assert called(reply)
+    assert reply.elapsed.total_seconds() > 0
     assert remote.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}
-    assert refused == ArmReply(503, refused.seconds, {})
-    assert not refused.called
+    assert refused.status_code == 503
+    assert not called(refused)
