@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
@@ -30,6 +30,10 @@ _COMPARISONS = {
     "in": "in",
     "not in": "nin",
 }
+
+
+_ASKED: dict[str, JsonValue] = {"knowledge_id": "default", "query": "Who designed the Iron Bridge?"}
+_EARLY: dict[str, JsonValue] = {"name": "year", "comparison_operator": "<", "value": 1850}
 
 
 class RetrievalSetting(BaseModel):
@@ -80,19 +84,8 @@ class DifyRequest(Described):
     metadata_condition: MetadataCondition | None = None
 
     model_config = examples(
-        {
-            "knowledge_id": "default",
-            "query": "Who designed the Iron Bridge?",
-            "retrieval_setting": {"top_k": 3, "score_threshold": 0.2},
-        },
-        {
-            "knowledge_id": "default",
-            "query": "Which bridge was built first?",
-            "retrieval_setting": {"top_k": 3, "score_threshold": 0.0},
-            "metadata_condition": {
-                "conditions": [{"name": "year", "comparison_operator": "<", "value": 1850}]
-            },
-        },
+        {**_ASKED, "retrieval_setting": {"top_k": 3, "score_threshold": 0.2}},
+        {**_ASKED, "metadata_condition": {"conditions": [_EARLY]}},
     )
 
     def filter(self) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import BaseModel, Field, JsonValue, StrictBool
 
 from wye.backends.types import Passage
 from wye.router.rerank import RankedText, Reranker
@@ -21,6 +21,10 @@ from wye.service.settings import LONGEST_DEADLINE_MS
 MOST_TEXTS = 256
 LONGEST_TEXT = 16_384
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+_ASKED: dict[str, JsonValue] = {
+    "query": "Who designed the Iron Bridge?",
+    "documents": [{"text": "It was cast at Coalbrookdale."}, "Ada met Babbage."],
+}
 
 
 class RerankText(BaseModel):
@@ -44,20 +48,7 @@ class RerankRequest(Described):
     deadline_ms: DeadlineMs = None
 
     model_config = examples(
-        {
-            "model": "wye-hybrid",
-            "query": "Which bridge was built first?",
-            "documents": [
-                "Tower Bridge crosses the Thames.",
-                "The Old Bridge was finished in 1566.",
-            ],
-        },
-        {
-            "query": "Who designed the Iron Bridge?",
-            "documents": [{"text": "It was cast at Coalbrookdale."}, "Ada met Babbage."],
-            "top_n": 1,
-            "return_documents": True,
-        },
+        {"model": "wye-hybrid", **_ASKED}, {**_ASKED, "top_n": 1, "return_documents": True}
     )
 
 

@@ -147,17 +147,15 @@ def _lines(
 
     def bounded() -> Iterator[bytes]:
         """The lines, each of which may be parsed."""
-        number = 0
-        while line := file.readline(_LONGEST_LINE + 1):
-            number += 1
+        lines = iter(partial(file.readline, _LONGEST_LINE + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            limit = ""
             if len(line) > _LONGEST_LINE:
-                raise bad_file(
-                    name, f"cannot be read: line {number} has more than {_LONGEST_LINE:,} bytes"
-                )
-            if len(line) > MOST_VALUES and json_values(line) > MOST_VALUES:
-                raise bad_file(
-                    name, f"cannot be read: line {number} has more than {MOST_VALUES:,} values"
-                )
+                limit = f"{_LONGEST_LINE:,} bytes"
+            elif len(line) > MOST_VALUES and json_values(line) > MOST_VALUES:
+                limit = f"{MOST_VALUES:,} values"
+            if limit:
+                raise bad_file(name, f"cannot be read: line {number} has more than {limit}")
             yield line
 
     _refuse_empty(file, name)
