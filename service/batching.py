@@ -70,39 +70,32 @@ class Later:
 Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Later | Exception]]
 
 
+@dataclass(eq=False)
 class Batcher(Generic[Key, Item, Result]):
-    """A bounded queue and one thread that processes batches of entries with equal keys."""
+    """A bounded queue and one thread that processes batches of entries with equal keys.
 
-    def __init__(
-        self,
-        work: Work[Key, Item, Result],
-        *,
-        batch: int,
-        queue: int,
-        weight: int,
-        begin: Callable[[Key, Sequence[Entry[Item]]], None] | None = None,
-    ) -> None:
-        """Set the limits of a batch and of the queue; one entry may exceed the greatest `weight`.
+    Attributes:
+        weight: Greatest weight of a batch, which one entry may exceed.
+        begin: Called in the thread before each batch with the entries that will probably make the
+            next one. It must not raise.
+    """
 
-        `begin` is called in the thread before each batch with the entries that will probably make
-        the next one. It must not raise.
-        """
-        self._work = work
-        self._begin = begin
-        self._batch = batch
-        self._capacity = queue
-        self._weight = weight
-        self._queue: deque[Entry[Item]] = deque()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-model")
-        self._calling = asyncio.Lock()
-        self._runner: asyncio.Task[None] | None = None
-        self._closing = False
-        self._running = 0
-        # Seconds and entries of each recent batch; the seconds include what was left for `Later`.
-        self._recent: deque[list[float]] = deque(maxlen=_RECENT_BATCHES)
-        self._batches = 0
-        self._served: dict[str, int] = {}
-        self._since: float | None = None
+    work: Work[Key, Item, Result]
+    batch: int = field(kw_only=True)  # most entries of a batch
+    queue: int = field(kw_only=True)  # most entries that wait
+    weight: int = field(kw_only=True)
+    begin: Callable[[Key, Sequence[Entry[Item]]], None] | None = field(default=None, kw_only=True)
+    _queue: deque[Entry[Item]] = field(default_factory=deque)
+    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "wye-model"))
+    _calling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _runner: asyncio.Task[None] | None = None
+    _closing: bool = False
+    _running: int = 0
+    # Seconds and entries of each recent batch; the seconds include what was left for `Later`.
+    _recent: deque[list[float]] = field(default_factory=partial(deque, maxlen=_RECENT_BATCHES))
+    _batches: int = 0
+    _served: dict[str, int] = field(default_factory=dict)
+    _since: float | None = None
 
     @property
     def depth(self) -> int:
@@ -123,8 +116,8 @@ class Batcher(Generic[Key, Item, Result]):
         counts = Counter(entry.owner for entry in self._queue)
         # Owners take turns: of each, at most as many go first as this owner has waiting, plus one.
         ahead = sum(min(count, counts[owner] + 1) for count in counts.values())
-        if ahead >= self._batch:
-            ahead = (ahead // self._batch + 1) * self._batch
+        if ahead >= self.batch:
+            ahead = (ahead // self.batch + 1) * self.batch
         seconds_each = [seconds / entries for seconds, entries in self._recent]
         known = len(seconds_each) == _RECENT_BATCHES
         return (ahead + self._running) * (median(seconds_each) if known else 0.0)
@@ -189,7 +182,7 @@ class Batcher(Generic[Key, Item, Result]):
         if self._closing:
             raise closing()
         wait = self.expected_wait(owner)
-        if len(self._queue) >= self._capacity:
+        if len(self._queue) >= self.queue:
             self._make_room(owner)
         if wait > _WAIT_SHARE * seconds:
             raise Problem(
@@ -232,10 +225,10 @@ class Batcher(Generic[Key, Item, Result]):
                 entry.waited += started - entry.since
                 entry.size = entry.size or len(batch)
             self._running = len(batch)
-            following = self._next() if self._begin is not None else []
-            if self._begin is not None and following and following[0].finish is None:
-                loop.run_in_executor(self._thread, self._begin, following[0].key, following)
-            work = first.finish or partial(self._work, first.key)
+            following = self._next() if self.begin is not None else []
+            if self.begin is not None and following and following[0].finish is None:
+                loop.run_in_executor(self._thread, self.begin, following[0].key, following)
+            work = first.finish or partial(self.work, first.key)
             results: Sequence[Result | Later | Exception]
             try:
                 results = await loop.run_in_executor(
@@ -282,11 +275,11 @@ class Batcher(Generic[Key, Item, Result]):
         turns.sort(key=lambda turn: turn[:2])  # stable, so ties go by arrival
         first = turns[0][2]
         batch: list[Entry[Item]] = []
-        room = self._weight
+        room = self.weight
         for _, _, entry in turns:
             fits = entry.weight <= room or not batch
             is_alike = entry.key == first.key and entry.finish == first.finish
-            if is_alike and fits and len(batch) < self._batch:
+            if is_alike and fits and len(batch) < self.batch:
                 batch.append(entry)
                 room -= entry.weight
         return batch

@@ -153,11 +153,7 @@ class _Query:
     budget: Budget | None
     version: int
     started: float = field(default_factory=monotonic)
-    limits: dict[str, float] = field(init=False)  # what may be spent, by the limit's name
-
-    def __post_init__(self) -> None:
-        max_cost = self.params.max_cost
-        self.limits = {} if max_cost is None else {"max_cost": max_cost}
+    limits: dict[str, float] = field(default_factory=dict)  # what may be spent, by its name
 
     @property
     def remaining(self) -> float:
@@ -169,6 +165,8 @@ class _Query:
         if self.params.min_relevance > 0:
             reason = "relevance: that of its passages is unknown, and min_relevance is given"
             return {arm.name: arm.skipped(reason, "budget") for arm in arms}
+        if self.params.max_cost is not None:
+            self.limits["max_cost"] = self.params.max_cost
         if self.budget is not None and any(arm.config.price for arm in arms):
             self.limits[PER_DAY] = await self.budget.remaining()
         return {arm.name: call for arm in arms if (call := arm.refused(self.limits))}
@@ -182,10 +180,10 @@ class _Query:
         params, seconds = self.params, self.started + usable(self.seconds) - monotonic()
         skipped, searches = {}, []
         for arm in arms:
-            late = (
-                arm.skipped("was not asked: no time was left", "budget") if seconds <= 0 else None
-            )
-            if call := arm.refused(self.limits) or late:
+            call = arm.refused(self.limits)
+            if call is None and seconds <= 0:
+                call = arm.skipped("was not asked: no time was left", "budget")
+            if call is not None:
                 skipped[arm.name] = call
                 continue
             self.limits = {name: left - arm.config.price for name, left in self.limits.items()}

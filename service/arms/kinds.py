@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Annotated, Any, Literal, Self
@@ -71,12 +71,9 @@ def at(value: object, pointer: str) -> object:
     return value
 
 
-def names_in(template: object) -> set[str]:
-    """All strings in a template, also those in lists and tables."""
-    if isinstance(template, str):
-        return {template}
-    parts = template.values() if isinstance(template, Mapping) else template
-    return set().union(*map(names_in, parts)) if isinstance(parts, Iterable) else set()
+def has_place(template: object, name: str) -> bool:
+    """Whether `fill` puts a value somewhere, also in lists and tables."""
+    return fill(template, {name: None}) != template
 
 
 def fill(template: object, values: Mapping[str, object]) -> object:
@@ -128,14 +125,12 @@ class HttpKind(Kind):
     score: Pointer = ""
     metadata: Pointer = ""
     _client: httpx2.AsyncClient
-    _names: set[str]
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        self._names = names_in(self.request)
-        if self._names.isdisjoint((QUESTION, VECTOR)):
+        if not has_place(self.request, QUESTION) and not has_place(self.request, VECTOR):
             raise ValueError('request: put "{question}" or "{vector}" where the question goes')
-        if FILTER in self._names and not self.metadata:
+        if has_place(self.request, FILTER) and not self.metadata:
             raise ValueError(
                 'metadata: say where it is, since request has "{filter}" and what comes back is '
                 "held against it"
@@ -187,14 +182,14 @@ class HttpKind(Kind):
     @property
     def filter_fault(self) -> str:
         """Filters need a place in the template."""
-        has_place = FILTER in self._names
-        return "" if has_place else 'its request has no place for a filter ("{filter}")'
+        can_filter = has_place(self.request, FILTER)
+        return "" if can_filter else 'its request has no place for a filter ("{filter}")'
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the reply's order."""
         values: dict[str, object] = {QUESTION: question, K: k}
         values[FILTER] = MISSING if filter_ is None else filter_
-        if VECTOR in self._names:
+        if has_place(self.request, VECTOR):
             if self._encode is None:
                 raise ArmError("has no encoder", charged=False)
             values[VECTOR] = [float(number) for number in await self._encode(question)]
