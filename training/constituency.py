@@ -181,8 +181,8 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> dict[str, float]:
     for name in ("dev", "test", "questions-eval"):
         gold = read_trees(data / f"{name}.mrg")
         pairs = []
-        words = [tagger.retag(tree).tagged_words() for tree in gold]
-        for parsed, tree in zip(decoder.parse_many(words), gold, strict=True):
+        for tree in gold:
+            parsed = decoder.parse(tagger.retag(tree).tagged_words())
             if parsed is None:
                 excerpt = " ".join(tree.words())[:80]
                 raise TrainingError(f"The constituency model finds no tree for '{excerpt}'.")

@@ -5,10 +5,8 @@ matrices that fill the processor's cache, so its time is that of reading the mat
 depends on a word or a transition alone is therefore computed once. So is the contribution of a
 stack state to the item on top of it, since a phrase takes the place of its first child.
 
-Sentences are derived in parallel, one transition of each at a time, so that the matrices are read
-once for all of them. BLAS sums the products of a row in another order if the row is one of several.
-A sentence with a decision so close that this might change it is therefore derived again by itself:
-a tree does not depend on the batch.
+Each sentence is derived by itself. BLAS sums the products of a row in another order if the row is
+one of several, so this way no tree depends on what is parsed beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
-from wye.featurizer.constituency.tree import CLOSE, SHIFT, ParserState, Transition, Tree, best_move
+from wye.featurizer.constituency.tree import CLOSE, SHIFT, ParserState, Transition, Tree
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.layers import OneThread
 from wye.featurizer.types import Float32
@@ -29,8 +27,6 @@ Words = Sequence[tuple[str, str]]
 Item = tuple[Float32, Float32, Float32]
 Tensors = Mapping[str, NDArray[Any]]
 
-SIDE_BY_SIDE = 64
-CLOSE_CALL = 0.01  # scores are up to 30. Their differences between batches are less than .00002.
 UNKNOWN = 1  # Stanza's vocabularies begin with a padding entry and the unknown word
 _OFFSET = 2
 
@@ -107,125 +103,61 @@ class Decoder:
         pairs = (self._transitions, transitions), (self._stack, items)
         return np.concatenate([values @ lstm.inputs + lstm.bias for lstm, values in pairs], axis=1)
 
-    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences of (word, tag) pairs; None without words, and at a dead end."""
-        trees: list[Tree | None] = [None] * len(sentences)
-        # Sentences of similar length take about the same number of transitions.
-        order = [row for row, words in enumerate(sentences) if words]
-        order.sort(key=lambda row: -len(sentences[row]))
+    def parse(self, words: Words) -> Tree | None:
+        """The tree of a sentence of (word, tag) pairs; None without words, and at a dead end."""
         # Several threads would wait for each other at each of the many small products.
         with self._one_thread():
-            for begin in range(0, len(order), SIDE_BY_SIDE):
-                rows = order[begin : begin + SIDE_BY_SIDE]
-                derived = self._derive([sentences[row] for row in rows])
-                for row, parse in zip(rows, derived, strict=True):
-                    alone = self._derive([sentences[row]]) if parse.is_close else [parse]
-                    trees[row] = alone[0].tree
-        return trees
+            return self._derive(words) if words else None
 
-    def _derive(self, sentences: Sequence[Words]) -> "list[Derivation]":
-        """Derivations of sentences, longest first; of several, one ends where it `is_close`."""
-        vectors, gates, shares = self._read(sentences)
-        everyone: list[Derivation] = []
-        row = first = len(self._moves)
-        for words in sentences:
-            parse = Derivation(words, self._roots, self._unary_limit)
-            parse.first, parse.steps = row, (len(words) + 2) * self.steps_a_word
-            parse.move = self._shift  # always the first transition
-            everyone.append(parse)
-            row += len(words) + 1
-        live = everyone
-        hidden, cell = (values.repeat(len(live), axis=0) for values in self._start)
-        while True:
-            pushes, closes = self._sort(live)
-            rows = pushes + closes
-            if not rows:
-                return everyone
-            live = [live[row] for row in rows]
-            hidden, cell = hidden.take(rows, axis=0), cell.take(rows, axis=0)
-            indices = [parse.word if parse.move == self._shift else parse.move for parse in live]
-            now = gates.take(indices, axis=0)
-            pushed = [vectors[i] for i in indices[: len(pushes)]]
-            self._apply(live, pushed, now, hidden, cell)
-            hidden, cell = self._units.advance(now, cell)
+    def _derive(self, words: Words) -> Tree | None:
+        vectors, word_gates, shares = self._read(words)
+        state, items = ParserState(words, self._roots, self._unary_limit), list[Item]()
+        split, moves, move = self._transitions.size, self._moves, self._shift  # always the first
+        hidden, cell = self._start
+        for _ in range((len(words) + 2) * self.steps_a_word - 1):
+            transition = moves[move]
+            if transition.labels and transition.labels[0] in self._roots:
+                state.apply(transition)
+                state.apply(CLOSE)  # nothing else is legal
+                break
+            is_shift, row = move == self._shift, [state.position]
+            gates = word_gates[row] if is_shift else self._move_gates[[move]]
+            gates[:, : 4 * split] += np.dot(hidden[:, :split], self._transitions.recurrent)
+            of_stack, joined = gates[:, 4 * split :], state.apply(transition)
+            if joined:
+                weights, bias = self._compose
+                children, below, product = _popped(items, joined)
+                vector = _relu(np.dot(children, weights) + bias)
+                of_stack += np.dot(vector, self._stack.inputs) + product
+                cell[:, split:] = below
+            else:
+                vector, below = vectors[row] if is_shift else self._marks[[move]], cell[:, split:]
+                product = np.dot(hidden[:, split:], self._stack.recurrent)
+                of_stack += product
+            items.append((vector, below, product))
+            hidden, cell = self._units.advance(gates, cell)
             scores = np.dot(_relu(hidden), self._state_weights)
-            scores += shares.take([parse.word - first for parse in live], axis=0)
+            scores += shares[state.position]
             for weights, bias in self._output:
                 scores = np.dot(_relu(scores), weights)
                 scores += bias
-            self._choose(live, scores, is_alone=len(sentences) == 1)
+            best = np.argsort(-scores[0], kind="stable").tolist()
+            move = next((each for each in best if state.is_legal(moves[each])), -1)
+            if move < 0:
+                break
+        return state.tree
 
-    def _sort(self, live: "Sequence[Derivation]") -> tuple[list[int], list[int]]:
-        """Rows of the derivations that push an item, and of those that close a phrase."""
-        pushes: list[int] = []
-        closes: list[int] = []
-        for row, parse in enumerate(live):
-            if parse.goes_on(self._moves):
-                (closes if parse.move == self._close else pushes).append(row)
-        return pushes, closes
+    def _read(self, words: Words) -> tuple[Float32, Float32, Float32]:
+        """Compute everything that depends on a word alone.
 
-    def _apply(
-        self,
-        live: "Sequence[Derivation]",
-        pushed: Sequence[Float32],
-        gates: Float32,
-        hidden: Float32,
-        cell: Float32,
-    ) -> None:
-        """Apply the next transitions: the first derivations push these vectors, the others close.
-
-        Adds the recurrent contributions to the (b, 4 h) gates, and resets the (b, h) cells of the
-        closing derivations to the state below their phrase.
+        Returns vectors (n, h) of the words and the end boundary, what each contributes to the gates
+        (n, 4 h), and to the first output layer, (n, h).
         """
-        split, moves = self._transitions.size, self._moves
-        transitions, stack, below = gates[:, : 4 * split], gates[:, 4 * split :], cell[:, split:]
-        transitions += np.dot(hidden[:, :split], self._transitions.recurrent)
-        end = len(pushed)
-        if pushed:
-            products = np.dot(hidden[:end, split:], self._stack.recurrent)
-            stack[:end] += products
-            for row, (parse, vector) in enumerate(zip(live, pushed, strict=False)):
-                parse.apply(moves[parse.move])
-                parse.items.append((vector, below[row], products[row]))
-        if closing := live[end:]:
-            children, cells, products = map(
-                np.array, zip(*[parse.close() for parse in closing], strict=True)
-            )
-            weights, bias = self._compose
-            phrases = _relu(np.dot(children, weights) + bias)
-            stack[end:] += np.dot(phrases, self._stack.inputs) + products
-            below[end:] = cells
-            for row, parse in enumerate(closing):
-                parse.items.append((phrases[row], cells[row], products[row]))
-
-    def _choose(self, live: "Sequence[Derivation]", scores: Float32, *, is_alone: bool) -> None:
-        """Set the next moves; -1, and `is_close`, where the batch might change the decision."""
-        transitions = self._moves
-        best = scores.argmax(axis=1).tolist()
-        if is_alone:
-            live[0].move = best_move(live[0], transitions, scores[0], best[0])
-            return
-        highest = np.partition(scores, -2, axis=1)
-        gaps = (highest[:, -1] - highest[:, -2]).tolist()
-        for parse, move, gap in zip(live, best, gaps, strict=True):
-            # The best move is rarely illegal, and then the next ones may be close too.
-            parse.is_close = gap < CLOSE_CALL or not parse.is_legal(transitions[move])
-            parse.move = -1 if parse.is_close else move
-
-    def _read(self, sentences: Sequence[Words]) -> tuple[Float32, Float32, Float32]:
-        """Compute everything that depends on a transition or a word alone.
-
-        Returns vectors (m + n, h) that the m transitions push, followed by those of the n words and
-        end boundaries; the contribution of each to the gates, (m + n, 4 h); and the contribution of
-        the words to the first output layer, (n, h).
-        """
-        read = self._reader.read([self._inputs(words) for words in sentences])
         weights, bias = self._to_constituent
-        words = _relu(read @ weights + bias)
-        gates = self._move_gates[[*range(len(self._marks)), *[self._shift] * len(words)]]
-        gates[len(self._marks) :, 4 * self._transitions.size :] += words @ self._stack.inputs
-        shares = _relu(words) @ self._word_weights + self._first_bias
-        return np.concatenate([self._marks, words]), gates, shares
+        vectors = _relu(self._reader.read(self._inputs(words)) @ weights + bias)
+        gates = self._move_gates[[self._shift] * len(vectors)]
+        gates[:, 4 * self._transitions.size :] += vectors @ self._stack.inputs
+        return vectors, gates, _relu(vectors) @ self._word_weights + self._first_bias
 
     def _inputs(self, words: Words) -> Float32:
         return np.concatenate(
@@ -244,99 +176,44 @@ class Decoder:
         return row if row != UNKNOWN else rows.get(unit.lower(), UNKNOWN)
 
 
-class Derivation(ParserState):
-    """The parse of one sentence's tree, with the vectors of what is on its stack.
-
-    Attributes:
-        first: The row of the sentence's first word.
-        steps: Number of transitions left.
-        move: The next transition; -1 if there is none.
-        items: The stack of vectors.
-        is_close: Whether a decision was so close that the batch might have changed it.
-    """
-
-    __slots__ = ("first", "is_close", "items", "move", "steps")
-
-    def __init__(self, words: Words, roots: frozenset[str], unary_limit: int) -> None:
-        """Start before the first word; see `ParserState`."""
-        super().__init__(words, roots, unary_limit)
-        self.first = self.steps = self.move = 0
-        self.items: list[Item] = []
-        self.is_close = False
-
-    @property
-    def word(self) -> int:
-        """The row of the next word, or of the boundary after the last one."""
-        return self.first + self.position
-
-    def goes_on(self, moves: Sequence[Transition]) -> bool:
-        """Count a step; returns whether there is a next transition that needs the LSTMs."""
-        self.steps -= 1
-        # The last step is for closing the root.
-        if self.move < 0 or self.steps <= 0:
-            return False
-        transition = moves[self.move]
-        if not transition.labels or transition.labels[0] not in self.roots:
-            return True
-        # After opening the root only closing it is legal.
-        self.apply(transition)
-        self.apply(CLOSE)
-        return False
-
-    def close(self) -> Item:
-        """Pop a phrase's children; returns their maximum, with the state below the first child."""
-        joined = self.apply(CLOSE)
-        # The mark of the open phrase is between the first child and the others.
-        first = len(self.items) - joined - 1
-        vector, below, product = self.items[first]
-        for other, _, _ in self.items[first + 2 :]:
-            vector = np.maximum(vector, other)
-        del self.items[first:]
-        return vector, below, product
+def _popped(items: list[Item], joined: int) -> Item:
+    """Pop a phrase's children; returns their maximum, with the state below the first child."""
+    # The mark of the open phrase is between the first child and the others.
+    (vector, below, product), _, *others = items[-joined - 1 :]
+    for other, _, _ in others:
+        vector = np.maximum(vector, other)
+    del items[-joined - 1 :]
+    return vector, below, product
 
 
 class Reader:
-    """An LSTM in both directions over whole sentences."""
+    """An LSTM in both directions over a whole sentence."""
 
     def __init__(self, forward: "Gates", backward: "Gates", boundaries: Float32) -> None:
         """Prepare the weights; boundaries (2, x) are the inputs before and after each sentence."""
         before, self._after = boundaries[:1], boundaries[1:]
         both = forward, backward
-        self._size = both[0].size
         self._inputs = np.concatenate([gates.inputs for gates in both], axis=1)
         self._bias = np.concatenate([gates.bias for gates in both])
         self._recurrent = np.stack([gates.recurrent for gates in both])
-        self._units = LstmUnits(self._size)
+        self._units = LstmUnits(forward.size)
         # The backward LSTM reads nothing before the end boundary.
-        start = self._units.start(before @ both[0].inputs + both[0].bias)
+        start = self._units.start(before @ forward.inputs + forward.bias)
         self._start = [np.stack([values, np.zeros_like(values)]) for values in start]
 
-    def read(self, sentences: Sequence[Float32]) -> Float32:
-        """States of the words of sentences, longest first, each with its end boundary.
-
-        Of inputs (n, x) of each sentence it makes (sum of all n + 1, 2 h), forward states beside
-        backward states.
-        """
-        inputs = np.concatenate([block for rows in sentences for block in (rows, self._after)])
-        lengths = np.array([len(rows) + 1 for rows in sentences])
-        begins = lengths.cumsum() - lengths
-        # The positions that each step reads of each sentence that is long enough, both ways.
-        steps, those = (np.arange(lengths[0])[:, None] < lengths).nonzero()
-        ahead, back = begins[those] + steps, begins[those] + lengths[those] - 1 - steps
-        positions, sides = np.stack([ahead, back]), np.arange(2)[:, None]
-        gates = (inputs @ self._inputs + self._bias).reshape(len(inputs), 2, -1)[positions, sides]
-        states = np.empty((2, len(inputs), self._size), np.float32)
-        hidden, cell = (values.repeat(len(sentences), axis=1) for values in self._start)
-        end = 0
-        for live in np.bincount(steps).tolist():
-            begin, end = end, end + live
-            now = gates[:, begin:end]
-            now += np.matmul(hidden[:, :live], self._recurrent)
-            hidden, cell = self._units.advance(now, cell[:, :live])
-            states[:, begin:end] = hidden
-        result = np.empty((len(inputs), 2, self._size), np.float32)
-        result[positions, sides] = states
-        return result.reshape(len(inputs), -1)
+    def read(self, words: Float32) -> Float32:
+        """(n + 1, 2 h) forward beside backward states of words (n, x) and the end boundary."""
+        inputs = np.concatenate([words, self._after]) @ self._inputs + self._bias
+        ahead, back = np.split(inputs, 2, axis=1)
+        gates, states = np.stack([ahead, back[::-1]]), list[Float32]()
+        hidden, cell = self._start
+        for step in range(len(inputs)):
+            now = gates[:, step : step + 1]
+            now += np.matmul(hidden, self._recurrent)
+            hidden, cell = self._units.advance(now, cell)
+            states.append(hidden)
+        ahead, back = np.concatenate(states, axis=1)
+        return np.concatenate([ahead, back[::-1]], axis=1)
 
 
 class Gates:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wye.featurizer.constituency.decoder import Decoder
-from wye.featurizer.constituency.tree import flat_tree
+from wye.featurizer.constituency.tree import Tree, flat_tree
 from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.parser import SpacyParser
-from wye.featurizer.types import Parse, Syntax
+from wye.featurizer.types import Parse, Syntax, Token
 
 DEFAULT_MODEL = "constituency-en-gum"
 MODEL_FILE = "model.safetensors"
@@ -79,25 +79,17 @@ class SyntaxParser:
         return self.build(self.parser.parse_questions(questions, tokens=True))
 
     def build(self, parses: Sequence[Parse]) -> list[Syntax]:
-        """As `parse`, given the parses with their tokens; all trees are built in one batch."""
-        tagged = [
-            [(token.text, token.tag) for token in parse.tokens[start:end]]
-            for parse in parses
-            for start, end in parse.token_sentences
-        ]
-        short = [words for words in tagged if len(words) <= SENTENCE_TOKENS]
-        parsed = iter(self._trees.parse_many(short))
-        trees = iter(
-            [
-                (next(parsed) if len(words) <= SENTENCE_TOKENS else None) or flat_tree(words)
-                for words in tagged
-            ]
-        )
+        """As `parse`, given the parses with their tokens."""
         return [
             Syntax(
                 parse.tokens,
                 parse.token_sentences,
-                tuple(next(trees) for _ in parse.token_sentences),
+                tuple(self._tree(parse.tokens[start:end]) for start, end in parse.token_sentences),
             )
             for parse in parses
         ]
+
+    def _tree(self, tokens: Sequence[Token]) -> Tree:
+        words = [(token.text, token.tag) for token in tokens]
+        tree = self._trees.parse(words) if len(words) <= SENTENCE_TOKENS else None
+        return tree or flat_tree(words)

@@ -11,9 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wye.featurizer.errors import TreeError
 
 # A bracket with its label, a word, or a closing bracket.
@@ -235,13 +232,3 @@ class ParserState:
         chain = chain + len(item.labels) if single else len(item.labels) - 1
         self._stack.append(_Item(node, chain=chain))
         return len(children)
-
-
-def best_move(
-    state: ParserState, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
-) -> int:
-    """The legal transition with the highest score, -1 for none; `best` is that of all."""
-    if state.is_legal(transitions[best]):
-        return best
-    order = np.argsort(-scores, kind="stable").tolist()
-    return next((move for move in order if state.is_legal(transitions[move])), -1)

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from tests.featurizer.conftest import Maker
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
-from wye.featurizer.constituency.decoder import Decoder, Derivation, Gates, Reader, Tensors, Words
+from wye.featurizer.constituency.decoder import Decoder, Gates, Reader, Tensors, Words
 from wye.featurizer.constituency.parser import ConstituencySettings, open_decoder
 from wye.featurizer.constituency.tree import ParserState, Transition, Tree, parse_brackets
 from wye.featurizer.errors import ModelError
@@ -118,11 +118,9 @@ def test_reading_is_one_lstm_each_way() -> None:
     forward, backward = (Gates(tensors, "word_lstm", suffix) for suffix in ("", "_reverse"))
     boundaries = drawn(2, 5)
     reader = Reader(forward, backward, boundaries)
-    sentences = [drawn(length, 5, seed=length) for length in (9, 4, 4, 1)]
-    expected = [both_ways(tensors, [boundaries[0], *rows, boundaries[1]])[1:] for rows in sentences]
-    np.testing.assert_allclose(reader.read(sentences), np.concatenate(expected), atol=1e-5)
-    for inputs, alone in zip(sentences, expected, strict=True):
-        np.testing.assert_allclose(reader.read([inputs]), alone, atol=1e-5)
+    for inputs in (drawn(length, 5, seed=length) for length in (9, 4, 1)):
+        expected = both_ways(tensors, [boundaries[0], *inputs, boundaries[1]])[1:]
+        np.testing.assert_allclose(reader.read(inputs), expected, atol=1e-5)
 
 
 words = st.sampled_from(["The", "boat", "ferry", "of course", "(", "Ωmega", " ", "lantern"])
@@ -132,17 +130,16 @@ sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=6)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.lists(sentences, max_size=3), st.integers(0, 5))
-def test_trees_are_those_of_the_definition_whatever_is_parsed_beside(
+def test_trees_are_those_of_the_definition_whatever_is_parsed_before(
     make_model: Maker, drawn: list[list[tuple[str, str]]], seed: int
 ) -> None:
     files = read_safetensors(make_model(seed))
     decoder = Decoder(files)
     decoder.steps_a_word = 4
-    together = decoder.parse_many(drawn)
-    assert together[::-1] == decoder.parse_many(drawn[::-1])
-    for tree, sentence in zip(together, drawn, strict=True):
+    trees = [*map(decoder.parse, drawn)]
+    assert trees[::-1] == [*map(decoder.parse, drawn[::-1])]
+    for tree, sentence in zip(trees, drawn, strict=True):
         assert tree == slow_tree(files, sentence, decoder.steps_a_word)
-        assert decoder.parse_many([sentence]) == [tree]
         if tree is not None:  # random weights may go round in circles
             assert (tree.label, tree.tagged_words()) == ("ROOT", tuple(sentence))
 
@@ -156,43 +153,18 @@ def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
     trees = [parse_brackets(json.loads(line)["tree"]) for line in lines]
     sentences = [tree.tagged_words() for tree in trees]
     # As text: "(" may be a tag here.
-    one_by_one = [decoder.parse_many([words])[0] for words in sentences]
-    for result in (one_by_one, decoder.parse_many(sentences)):
-        assert [str(tree) for tree in result] == [str(tree) for tree in trees]
-
-
-def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = open_decoder(ConstituencySettings())
-    lines = GOLDEN.read_text(encoding="utf-8").splitlines()[1:]
-    sentences = [parse_brackets(json.loads(line)["tree"]).tagged_words() for line in lines]
-    groups: list[int] = []
-    derive = decoder._derive
-
-    def counted(group: Sequence[Words]) -> list[Derivation]:
-        groups.append(len(group))
-        return derive(group)
-
-    monkeypatch.setattr(decoder, "_derive", counted)
-    monkeypatch.setattr("wye.featurizer.constituency.decoder.SIDE_BY_SIDE", 30)
-    side_by_side = decoder.parse_many(sentences)
-    assert groups == [30, len(sentences) - 30]
-    groups.clear()
-    # Now every decision is too close.
-    monkeypatch.setattr("wye.featurizer.constituency.decoder.CLOSE_CALL", np.inf)
-    assert decoder.parse_many(sentences) == side_by_side
-    assert groups.count(1) == len(sentences)
+    assert [str(decoder.parse(words)) for words in sentences] == [*map(str, trees)]
 
 
 def test_a_sentence_without_words_or_beyond_the_limit_has_no_tree(
     make_model: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder = Decoder.read(make_model())
-    assert decoder.parse_many([]) == []
-    assert decoder.parse_many([[], [("boat", "NN")], []])[::2] == [None, None]
+    assert decoder.parse([]) is None
 
     monkeypatch.setattr(decoder, "steps_a_word", 0)
-    assert decoder.parse_many([[("the", "DT"), ("boat", "NN")]]) == [None]
-    assert decoder.parse_many([[("boat", "NN")]] * 5) == [None] * 5
+    assert decoder.parse([("the", "DT"), ("boat", "NN")]) is None
+    assert decoder.parse([("boat", "NN")]) is None
 
 
 @pytest.mark.parametrize(
@@ -254,7 +226,7 @@ def test_the_shipped_model_builds_trees_without_pytorch_or_stanza() -> None:
     code = (
         "import sys; from wye.featurizer.constituency.parser import *;"
         "trees = open_decoder(ConstituencySettings());"
-        "print(trees.parse_many([[('Who', 'WP'), ('rowed', 'VBD'), ('?', '.')]])[0]);"
+        "print(trees.parse([('Who', 'WP'), ('rowed', 'VBD'), ('?', '.')]));"
         "print([m for m in ('torch', 'stanza', 'udapi', 'udtools') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -55,8 +55,8 @@ class Nothing(Decoder):
     def __init__(self) -> None:
         self.digest = "none"
 
-    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
-        return [None] * len(sentences)
+    def parse(self, words: Sequence[tuple[str, str]]) -> Tree | None:
+        return None
 
 
 def check(syntax: Syntax) -> None:
