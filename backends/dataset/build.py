@@ -192,7 +192,7 @@ class _Fragments:
         corpus = self._corpus(number)
         graph = assemble(corpus, replace(self.assembly, noun_phrases="off", link_text=False))
         keys = [*graph.keys]
-        counts = Counts(len(corpus), names=Counter(dict.fromkeys(keys, 1)), proper={*keys})
+        counts = Counts(len(corpus), names=Counter(keys), proper=Counter(keys))
         if self.assembly.noun_phrases != "off":
             counts.tagged, counts.untagged = len(corpus.entities.code), len(corpus.phrases.code)
             passages = corpus.sentence_passage[corpus.phrases.sentence].tolist()

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,15 +25,11 @@ from wye.backends.dataset.words import (
 )
 from wye.backends.files import canonical_json
 from wye.backends.text import entity_key, mention_key
-from wye.backends.trigraph.graph import (
-    FEW_ENTITIES,
-    MAX_PHRASE_PASSAGES,
-    MAX_PHRASE_SHARE,
-    MIN_PHRASE_PASSAGES,
-)
+from wye.backends.trigraph.graph import recurring, wants_phrases
 from wye.backends.trigraph.settings import AssemblySettings
 
-_COUNTED = ("names", "titles", "tokens", "labels", "phrases")
+_NUMBERS = ("passages", "terms", "tagged", "untagged")
+_COUNTED = ("names", "titles", "proper", "shown", "tokens", "labels", "phrases")
 
 
 @dataclass(slots=True)
@@ -41,6 +37,7 @@ class Counts:
     """How often names, words and labels occur in some rows.
 
     Attributes:
+        proper: Names that are not only known as noun phrases.
         shown: Name and a spelling -> how often it is tagged so; 0 for one of a title.
         phrases: Noun phrase -> how many passages have it.
     """
@@ -49,7 +46,7 @@ class Counts:
     terms: int = 0
     names: Counter[str] = field(default_factory=Counter)
     titles: Counter[str] = field(default_factory=Counter)
-    proper: set[str] = field(default_factory=set)  # names that are not only known as noun phrases
+    proper: Counter[str] = field(default_factory=Counter)
     shown: Counter[Pair] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
@@ -70,14 +67,15 @@ class Counts:
         """All counts together."""
         total = cls()
         for counts in several:
-            total.passages += counts.passages
-            total.terms += counts.terms
-            total.tagged += counts.tagged
-            total.untagged += counts.untagged
-            total.proper |= counts.proper
-            for name in (*_COUNTED, "shown"):
+            total.add_numbers(counts)
+            for name in _COUNTED:
                 getattr(total, name).update(getattr(counts, name))
         return total
+
+    def add_numbers(self, counts: "Counts") -> None:
+        """Add the numbers of all rows of other counts."""
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(counts, name))
 
     def add(self, row: NewRow | Row) -> None:
         """Count a row."""
@@ -123,40 +121,31 @@ class Counts:
 
     def to_json(self) -> str:
         """What is looked up, on one line; the numbers of all rows are left out."""
-        counted = {name: getattr(self, name) for name in _COUNTED}
-        shown = [(*pair, count) for pair, count in self.shown.items()]
-        return json.dumps([counted, [*self.proper], shown])
+        return json.dumps({name: [*getattr(self, name).items()] for name in _COUNTED})
 
     @classmethod
     def from_json(cls, line: str) -> "Counts":
         """The counts of `to_json`."""
-        counted, proper, shown = json.loads(line)
-        of_pairs = Counter({(key, text): count for key, text, count in shown})
-        counters: dict[str, Any] = {name: Counter(counts) for name, counts in counted.items()}
-        return cls(proper={*proper}, shown=of_pairs, **counters)
+        counts = cls()
+        for name, items in json.loads(line).items():
+            is_pair = name == "shown"
+            getattr(counts, name).update({tuple(k) if is_pair else k: n for k, n in items})
+        return counts
 
     def split(self) -> "dict[int, Counts]":
         """These counts by `part_of` what is looked up; the numbers of all rows are left out."""
         parts: defaultdict[int, Counts] = defaultdict(Counts)
-
-        @cache
-        def of(key: str) -> Counts:
-            return parts[part_of((NAME, spelling(key)))]
-
-        for key, count in self.names.items():
-            of(key).names[key] = count
-        for key, count in self.titles.items():
-            of(key).titles[key] = count
-        for key in self.proper:
-            of(key).proper.add(key)
-        for pair, count in self.shown.items():
-            of(pair[0]).shown[pair] = count
-        for term, count in self.tokens.items():
-            parts[part_of((TERM, term))].tokens[term] = count
-        for text, count in self.labels.items():
-            parts[part_of((LABEL, label(*json.loads(text))))].labels[text] = count
-        for phrase, count in self.phrases.items():
-            parts[part_of((NAME, phrase))].phrases[phrase] = count
+        of_name = cache(lambda key: part_of((NAME, spelling(key))))
+        part_by: Mapping[str, Callable[[Any], int]] = {
+            **dict.fromkeys(("names", "titles", "proper"), of_name),
+            "shown": lambda pair: of_name(pair[0]),
+            "tokens": lambda term: part_of((TERM, term)),
+            "labels": lambda text: part_of((LABEL, label(*json.loads(text)))),
+            "phrases": lambda phrase: part_of((NAME, phrase)),
+        }
+        for name, part in part_by.items():
+            for key, count in getattr(self, name).items():
+                getattr(parts[part(key)], name)[key] = count
         return parts
 
 
@@ -173,8 +162,7 @@ class SpilledCounts:
 
     def add(self, counts: Counts) -> None:
         """Add the counts of further rows."""
-        for name in ("passages", "terms", "tagged", "untagged"):
-            setattr(self.total, name, getattr(self.total, name) + getattr(counts, name))
+        self.total.add_numbers(counts)
         for part, few in counts.split().items():
             with (self._folder / str(part)).open("a") as file:
                 file.write(few.to_json() + "\n")
@@ -189,13 +177,10 @@ class SpilledCounts:
 
     def keep_phrases(self, settings: AssemblySettings) -> bool:
         """Take recurring noun phrases as names, where noun phrases are; returns whether."""
-        are_few = self.total.tagged < FEW_ENTITIES * self.total.untagged
-        if settings.noun_phrases == "off" or (settings.noun_phrases == "auto" and not are_few):
+        if not wants_phrases(settings, self.total.tagged, self.total.untagged):
             return False
-        most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * self.total.passages)
+        least, most = recurring(self.total.passages)
         for part in self:
-            recurring = (
-                name for name, n in part.phrases.items() if MIN_PHRASE_PASSAGES <= n <= most
-            )
-            self.add(Counts(names=Counter({*map(entity_key, recurring)})))
+            phrases = (name for name, n in part.phrases.items() if least <= n <= most)
+            self.add(Counts(names=Counter({*map(entity_key, phrases)})))
         return True

@@ -326,7 +326,8 @@ def assemble(
     base: Vocabulary | None = None,
 ) -> TriGraph:
     """Build the Tri-Graph of a corpus, in a folder or in memory; a base's names count too."""
-    with_phrases = wants_phrases(settings, corpus)
+    mentions = len(corpus.entities.code), len(corpus.phrases.code)
+    with_phrases = wants_phrases(settings, *mentions)
     words = Words(None if base is None else base.names.words)
     normalised = normalise(
         corpus, words, sentences=settings.link_text, phrases=with_phrases, room=room
@@ -414,11 +415,16 @@ def _number(
     )
 
 
-def wants_phrases(settings: AssemblySettings, corpus: Corpus) -> bool:
-    """Whether noun phrases are entities of a corpus."""
+def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
+    """Whether noun phrases are entities of a corpus with so many mentions of both."""
     if settings.noun_phrases == "auto":
-        return len(corpus.entities.code) < FEW_ENTITIES * len(corpus.phrases.code)
+        return entities < FEW_ENTITIES * phrases
     return settings.noun_phrases == "on"
+
+
+def recurring(passages: int) -> tuple[int, float]:
+    """In how many of so many passages a noun phrase recurs, at least and at most."""
+    return MIN_PHRASE_PASSAGES, max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
 
 
 def _recurring(corpus: Corpus) -> Mask:
@@ -426,8 +432,8 @@ def _recurring(corpus: Corpus) -> Mask:
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
     pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
     frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
-    most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
-    recurs: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+    least, most = recurring(len(corpus))
+    recurs: Mask = (frequency >= least) & (frequency <= most)
     return recurs
 
 

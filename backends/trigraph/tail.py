@@ -25,7 +25,8 @@ def with_late(corpus: Corpus, base: TriGraph, settings: AssemblySettings) -> Tri
     if not corpus.parts:
         raise ValueError("A graph with late passages is of a corpus with a base.")
     size, remaining = len(corpus.parts[0]), _without_gone(base, corpus.present)
-    phrases: Literal["on", "off"] = "on" if wants_phrases(settings, corpus.parts[0]) else "off"
+    mentions = (len(each.code) for each in (corpus.parts[0].entities, corpus.parts[0].phrases))
+    phrases: Literal["on", "off"] = "on" if wants_phrases(settings, *mentions) else "off"
     late = assemble(corpus.parts[1], replace(settings, noun_phrases=phrases), base=remaining)
     keys = Words(base.keys)
     entities = np.array([*map(keys.number, late.keys)], np.int64)

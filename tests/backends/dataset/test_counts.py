@@ -34,7 +34,7 @@ def some_counts(random: Random) -> Counts:
         terms=random.randrange(99),
         names=names,
         titles=Counter(name for name in names if random.random() < 0.5),
-        proper={name for name in names if random.random() < 0.5},
+        proper=Counter(name for name in names if random.random() < 0.5),
         shown=Counter({(name, shown): 2 for name in few(NAMES) for shown in few(NAMES)}),
         tokens=few(["a", "bridge", "été", "1963", *NAMES]),
         labels=few(LABELS),
