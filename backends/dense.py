@@ -26,14 +26,11 @@ import numpy as np
 
 from wye.backends.numerics import (
     JoinedRows,
-    RequestError,
     Rows32,
     products_of,
     products_of_all,
     query_matrix,
     rank_rows,
-    require_k,
-    require_mask,
     top_rows,
 )
 from wye.backends.types import Float32, Int64, Mask, Query, Ranking, RowHits, Scores, UInt8
@@ -70,12 +67,6 @@ class DenseSettings:
 
     kind: Literal["auto", "exact", "compressed"] = "auto"
     compressed_from: int = 50_000
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("auto", "exact", "compressed"):
-            raise RequestError(
-                f"There is no dense index of kind {self.kind!r}. Choose auto, exact or compressed."
-            )
 
     def compresses(self, passages: int) -> bool:
         """Whether a corpus of that many passages is searched by codes."""
@@ -116,11 +107,6 @@ class DenseRetriever:
             order: (n,) position of each passage in the order of ids; None if they are in it.
             present: (n,) which passages there are; None for all.
         """
-        if len(vectors.shape) != 2 or len(vectors) != len(ids):
-            raise RequestError(
-                f"{len(ids)} passage ids came with vectors of shape {vectors.shape}. "
-                "Give one row per id, in the same order."
-            )
         self.ids = ids
         self.settings = settings or DenseSettings()
         self.codes: UInt8 | None = None
@@ -142,13 +128,12 @@ class DenseRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question, among the allowed (n,), or a `RequestError`.
+        """At most k passages for each question, among the allowed (n,).
 
         The score is the inner product with the question's vector as it is given, so it is the
         cosine when that has unit length.
         """
-        require_k(k)
-        allowed = self._allowed(allowed)
+        allowed = self._present if allowed is None else allowed
         vectors = query_matrix(queries, self.vectors.shape[1])
         candidates = len(self.ids) if allowed is None else int(allowed.sum())
         results: Iterator[tuple[Int64, Float32]]
@@ -167,7 +152,7 @@ class DenseRetriever:
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
         """Inner products of each question with all passages, or with those that codes propose."""
-        allowed = self._allowed(allowed)
+        allowed = self._present if allowed is None else allowed
         vectors = query_matrix(queries, self.vectors.shape[1])
         if not self._codes:
             return [Scores(None, values) for values in products_of_all(self.vectors, vectors)]
@@ -175,19 +160,14 @@ class DenseRetriever:
         return [Scores(rows, self._products(vector, rows)) for vector, rows in proposed]
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by a question's `scores` under the same mask, or a `RequestError`."""
-        require_k(k)
-        allowed = self._allowed(allowed)
+        """At most k passages by a question's `scores` under the same mask."""
+        allowed = self._present if allowed is None else allowed
         rows = None if allowed is None else np.flatnonzero(allowed)
         if scores.rows is None:
             return rank_rows(self.name, self.ids, scores.values, rows, k, order=self._order)
         best = top_rows(scores.values, k, self._order_of(scores.rows))
         best_rows, candidates = scores.rows[best], len(self.ids if rows is None else rows)
         return Ranking(self.name, RowHits(self.ids, best_rows, scores.values[best]), candidates)
-
-    def _allowed(self, allowed: Mask | None) -> Mask | None:
-        require_mask(allowed, len(self.ids))
-        return self._present if allowed is None else allowed
 
     def _proposed(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
         """Candidate rows for the best k allowed passages, ascending."""

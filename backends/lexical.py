@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wye.backends.arrays import TermNumbers, Words, pack_strings, unpack_strings
+from wye.backends.errors import BackendError
 from wye.backends.notations import IS_DAY, WITHIN, digraphs, months_in, notations
-from wye.backends.numerics import RequestError, rank_rows, require_k, require_mask, top_rows
+from wye.backends.numerics import rank_rows, top_rows
 from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
 from wye.backends.types import (
     Arrays,
@@ -43,6 +44,10 @@ MOST_UNKNOWN = 5  # with more unknown words, a question is of another subject or
 _PLAIN_WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,20}(?![\w'\u2019-])")
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly")
 NO_TERM = "no term of the question occurs in the corpus"
+
+
+class RequestError(BackendError, ValueError):
+    """A setting of BM25 that has no meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,6 @@ class LexicalSettings:
             raise RequestError(
                 f"BM25 with k1={self.k1} and b={self.b} is undefined. Use k1 >= 0 and 0 <= b <= 1."
             )
-        if self.stemmer not in ("s", "none"):
-            raise RequestError(f"There is no stemmer {self.stemmer!r}. Choose s or none.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,6 @@ class LexicalRetriever:
     def _set(
         self, ids: Sequence[str], settings: LexicalSettings, words: Words, parts: Sequence[_Part]
     ) -> None:
-        lengths = [len(part.lengths) for part in parts]
-        if sum(lengths) != len(ids):
-            raise RequestError(
-                f"{len(ids)} passage ids came with {sum(lengths)} texts. Give one text per id."
-            )
         self.ids, self.settings, self._words, self._parts = ids, settings, words, (*parts,)
         self._stopwords = frozenset(settings.stopwords)
         self._weights: dict[int, Sequence[tuple[Int32, Float32]]] = {}
@@ -176,11 +174,10 @@ class LexicalRetriever:
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question's text, by BM25, or a `RequestError`.
+        """At most k passages for each question's text, by BM25.
 
         The mask `allowed` (n,) does not change the scores of the allowed passages.
         """
-        require_k(k)
         return [self.rank(scores, k, allowed) for scores in self.scores(queries)]
 
     def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
@@ -234,9 +231,7 @@ class LexicalRetriever:
         return np.array(scores, np.float32)
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by one question's `scores`, or a `RequestError`."""
-        require_k(k)
-        require_mask(allowed, len(self.ids))
+        """At most k passages by one question's `scores`."""
         values = scores.values
         candidates = int(np.count_nonzero(values))
         if not candidates:

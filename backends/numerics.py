@@ -1,4 +1,4 @@
-"""What every arm does with scores: check the request, take the top k, break ties by id.
+"""What every arm does with scores: take the top k, break ties by id.
 
 Passages are in id order, so a smaller row is a smaller id, and "ties by id" is "ties by row". Where
 late passages follow those of a base, their order by id is known besides.
@@ -12,18 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.backends.errors import BackendError
-from wye.backends.types import (
-    Float16,
-    Float32,
-    Float64,
-    Int32,
-    Int64,
-    Mask,
-    Query,
-    Ranking,
-    RowHits,
-)
+from wye.backends.types import Float16, Float32, Float64, Int32, Int64, Query, Ranking, RowHits
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
@@ -32,45 +21,10 @@ _Result = TypeVar("_Result", bound=np.generic)
 CELLS = 16_000_000  # passages times questions of a batch, which bounds an array to 128 MB
 
 
-class RequestError(BackendError, ValueError):
-    """A search is invalid: k is below 1, or a mask or a vector has the wrong shape."""
-
-
-def require_k(k: int) -> None:
-    """Raise a `RequestError` for a k below 1."""
-    if k < 1:
-        raise RequestError(f"k is {k}; use k >= 1.")
-
-
-def require_mask(allowed: Mask | None, passages: int) -> None:
-    """Raise a `RequestError` unless a mask is a boolean array of shape (passages,)."""
-    if allowed is None:
-        return
-    if allowed.shape != (passages,) or allowed.dtype != np.bool_:
-        raise RequestError(
-            f"The filter mask is {allowed.dtype} of shape {allowed.shape}, but this version has "
-            f"{passages} passages. Make a boolean mask from the version that is searched."
-        )
-
-
 def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
-    """Queries' vectors as float32 (b, d), C-contiguous; a `RequestError` for unfit ones."""
-    matrix = np.empty((len(queries), dimension), dtype=np.float32)
-    for row, query in enumerate(queries):
-        if query.vector.shape != (dimension,):
-            raise RequestError(
-                f"The vector of question {query.text!r} has shape {query.vector.shape}, but the "
-                f"index holds vectors of {dimension}. Use the encoder that the index was written "
-                "with."
-            )
-        matrix[row] = query.vector
-    if not np.isfinite(matrix).all():
-        bad = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise RequestError(
-            f"The vector of question {queries[bad].text!r} has a value that is not finite. Check "
-            "the encoder's output."
-        )
-    return matrix
+    """Queries' vectors as float32 (b, d), C-contiguous."""
+    vectors = [query.vector for query in queries]
+    return np.array(vectors, np.float32).reshape(len(queries), dimension)
 
 
 def top_rows(scores: NDArray[np.floating], k: int, order: Int64 | None = None) -> Int64:

@@ -47,18 +47,16 @@ def fuse(
     Args:
         rankings: One for each arm, with ranks from 1 and no passage twice.
         weights: One for each ranking, finite and at least 0; at least one above 0.
-        rrf_k: How slowly a list's contribution falls with rank; at least 0.
+        rrf_k: How slowly a list's contribution falls with rank; finite and at least 0.
         k: Most hits to return, at least 1.
 
     Returns:
         A ranking named "fusion" of `RankedHit`s. It is degraded if every list in it is.
 
     Raises:
-        FusionError: Every weight is 0, or `rrf_k` or k is out of range.
+        FusionError: Every weight is 0.
     """
     weighted = _weighted(rankings, weights)
-    if not (math.isfinite(rrf_k) and rrf_k >= 0):
-        raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
     return rank_sums(
         [(list_, w / (rrf_k + np.arange(1.0, len(list_.hits) + 1))) for list_, w in weighted], k
     )
@@ -78,7 +76,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
 
     Raises:
-        FusionError: A ranking is of an unknown arm, or `fuse` would refuse it.
+        FusionError: Every weight is 0.
     """
     parts = []
     for ranking, weight in _weighted(rankings, weights):
@@ -92,14 +90,8 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
 
 
 def scaled(ranking: Ranking) -> Float64:
-    """A ranking's scores (m,) on the scale of its arm; a `FusionError` if that is unknown."""
-    scale = _SCALES.get(ranking.retriever)
-    if scale is None:
-        raise FusionError(
-            f"There is no scale for the scores of '{ranking.retriever}'; "
-            f"combine {', '.join(_SCALES)}, or fuse by rank."
-        )
-    return scale(ranking.scores)
+    """A ranking's scores (m,) on the scale of its arm, one of `ARMS`."""
+    return _SCALES[ranking.retriever](ranking.scores)
 
 
 _SCALES: Mapping[str, Callable[[Float64], Float64]] = {
@@ -111,8 +103,6 @@ _SCALES: Mapping[str, Callable[[Float64], Float64]] = {
 
 def rank_sums(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
     """The k passages with the highest sums of what each list adds to its hits (m,); ties by id."""
-    if k < 1:
-        raise FusionError(f"k is {k}; ask for at least 1 hit.")
     ids, rows, numbers_of = numbered([ranking for ranking, _ in parts])
     shares = np.zeros((len(parts), len(rows)))
     for row, numbers, (_, values) in zip(shares, numbers_of, parts, strict=True):

@@ -69,7 +69,6 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
     scorer = Scorer(
         names=features,
         columns=np.array([column_of[name] for name in features], np.int64),
-        width=len(names),
         standard=Standard(mean, scale, manifest["clip"]),
         members=members,
         temperature=manifest["temperature"],

@@ -59,12 +59,7 @@ def decide(score: float, thresholds: Thresholds, *, simple: Route = Route.DENSE)
 
     The order is simple route, fusion, graph. The choice never moves down when the score rises, and
     never up when a threshold rises.
-
-    Raises:
-        PolicyError: The score is not from 0 to 1.
     """
-    if not 0 <= score <= 1:
-        raise PolicyError(f"The score is {score}; a score is a number from 0 to 1.")
     return routes(simple)[int(bands(np.array([score]), thresholds)[0])]
 
 

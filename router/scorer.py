@@ -190,7 +190,6 @@ class Scorer:
 
     names: tuple[str, ...]  # the d features that the networks use, in order
     columns: NDArray[np.int64]  # their columns (d,) in the feature matrix
-    width: int  # number of columns of the feature matrix
     standard: Standard  # makes z-scores of the features
     members: tuple[AttentionMlp, ...]  # the networks, at least one
     temperature: float = 1.0  # divides the mean logit; above 0
@@ -198,12 +197,7 @@ class Scorer:
     familiarity: Familiarity | None = None  # None if all questions count as familiar
 
     def inputs(self, features: Float64) -> Float64:
-        """z-scores (n, d) of features (n, width); a `FeatureError` if they do not fit."""
-        if features.ndim != 2 or features.shape[1] != self.width:
-            raise FeatureError(
-                f"The feature matrix has shape {features.shape}; this router was made for "
-                f"(questions, {self.width}). Give it all features in the featurizer's order."
-            )
+        """z-scores (n, d) of all features (n, w); a `FeatureError` if one is not finite."""
         # C-contiguous, since strided arrays are summed in another order.
         chosen = np.ascontiguousarray(features[:, self.columns], np.float64)
         finite = np.isfinite(chosen)
@@ -216,7 +210,7 @@ class Scorer:
         return self.standard(chosen)
 
     def logits(self, features: Float64) -> Float64:
-        """(n, width) features to (n,) calibrated logits, 0 for unfamiliar ones; see `inputs`."""
+        """(n, w) features to (n,) calibrated logits, 0 for unfamiliar ones; see `inputs`."""
         inputs = self.inputs(features)
         return np.where(self.knows(inputs), self.calibrated(self.raw(inputs)), UNKNOWN)
 
@@ -227,7 +221,7 @@ class Scorer:
         return np.less_equal(self.familiarity.distances(inputs), self.familiarity.limit)
 
     def scores(self, features: Float64) -> Float64:
-        """(n, width) features to (n,) scores s from 0 to 1; see `inputs`."""
+        """(n, w) features to (n,) scores s from 0 to 1; see `inputs`."""
         return logistic(self.logits(features))
 
     def raw(self, inputs: Float64) -> Float64:

@@ -99,7 +99,7 @@ class Snapshot:
         """Derive everything from the version in view and write it to disk for later versions."""
         corpus, keep = read_whole(index)
         for arm in ARMS:  # a snapshot each, so that an arm maps what the others wrote
-            cls(corpus, index.derived, settings).retriever(arm)
+            getattr(cls(corpus, index.derived, settings), arm)
         keep()  # last: where the passages are there, so is all the rest
 
     def due(self, quiet: float = 0) -> int:
@@ -133,19 +133,6 @@ class Snapshot:
     def ids(self) -> list[str]:
         """Ids of the passages, ascending."""
         return [self.corpus.ids[row] for row in self.corpus.by_id.tolist()]
-
-    def retriever(self, arm: Route) -> Retriever:
-        """An arm by name, built by the first call; a `ValueError` for other routes."""
-        match arm:
-            case Route.DENSE:
-                return self.dense
-            case Route.LEXICAL:
-                return self.lexical
-            case Route.GRAPH:
-                return self.graph
-        if arm in FURTHER_ARMS:
-            return self.further(arm)
-        raise ValueError(f"'{arm}' is not a single arm")
 
     def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
         """A passage's title, then the entities of its sentences nearest to a vector (d,).

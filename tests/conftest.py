@@ -76,7 +76,6 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
         scorer = Scorer(
             names=(feature,),
             columns=np.array([COLUMNS.index(feature)]),
-            width=len(COLUMNS),
             standard=Standard(np.zeros(1), np.ones(1), 50.0),
             members=(line([1], -offset),),
         )

@@ -14,7 +14,6 @@ from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import TERM
 from wye.backends.dense import DenseRetriever
 from wye.backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, idf_of
-from wye.backends.numerics import query_matrix, require_k
 from wye.backends.text import content_terms
 from wye.backends.types import Float32, Int32, Int64, Mask, Query, RankedHit, Ranking, Scores
 
@@ -106,13 +105,7 @@ class DatasetDense(DenseRetriever):
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question.
-
-        Raises:
-            RequestError: k is below 1, or a vector does not fit this index.
-        """
-        require_k(k)
-        query_matrix(queries, self._version.dimension)
+        """At most k passages for each question."""
         begun = [self.searches.begin(query, k, narrowed(allowed)) for query in queries]
         return [ranked(self.name, each.result(), k, self._version.count) for each in begun]
 
@@ -257,12 +250,7 @@ class DatasetLexical(CountedLexical):
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
-        """At most k passages for each question that share a word with it, by BM25.
-
-        Raises:
-            RequestError: k is below 1.
-        """
-        require_k(k)
+        """At most k passages for each question that share a word with it, by BM25."""
         self.learn([query.text for query in queries])
         begun = [self.begin(query.text, k, narrowed(allowed)) for query in queries]
         rankings = []

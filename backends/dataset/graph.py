@@ -25,7 +25,7 @@ from wye.backends.dataset.question import InDataset, entities_of, entity_of
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.dataset.words import LINKED, NAME, PHRASE, Word
 from wye.backends.errors import BackendError
-from wye.backends.numerics import query_matrix, top_rows
+from wye.backends.numerics import top_rows
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.explanation import Trace
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph
@@ -216,7 +216,6 @@ class DatasetGraphBatch(TriGraphBatch):
         arm, sources = self._graph_arm, list[PassageSource]()
         arm.lexical_arm.learn([self._queries[position].text for position in positions])
         for position in positions:
-            query_matrix([self._queries[position]], arm.version.dimension)
             named = sorted(seed.entity for seed in self._seeds_of(position))
             source = InDataset(arm, self._queries[position], self._allowed)
             sources.append(source.begin(self._allowed, named))

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from wye.backends.arrays import distinct
-from wye.backends.numerics import batches, products_of, rank_rows, require_k, top_rows
+from wye.backends.numerics import batches, products_of, rank_rows, top_rows
 from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import Set, Units
 from wye.backends.trigraph.graph import FilteredGraph
@@ -65,7 +65,6 @@ class ClueRetriever:
 
         Where no unit was found, passages are ranked by similarity, and `degraded` says so.
         """
-        require_k(k)
         rankings: list[Ranking] = []
         for group in batches(queries, len(self._corpus)):
             filtered = self._graph.batch(group, allowed).filtered

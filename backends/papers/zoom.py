@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wye.backends.arrays import ranges
-from wye.backends.numerics import products_of_all, query_matrix, rank_rows, require_k, top_rows
+from wye.backends.numerics import products_of_all, query_matrix, rank_rows, top_rows
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph
@@ -63,7 +63,6 @@ class ZoomRetriever:
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
         """At most k passages for each question, among those that the walk reaches."""
-        require_k(k)
         filtered = self.graph.batch((), allowed).filtered
         shared = self.shared(filtered)
         rankings: list[Ranking] = []

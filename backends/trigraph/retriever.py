@@ -11,7 +11,7 @@ import numpy as np
 
 from wye.backends.arrays import distinct, without
 from wye.backends.dense import DenseRetriever, DenseSettings
-from wye.backends.numerics import batches, require_k, require_mask, top_rows
+from wye.backends.numerics import batches, top_rows
 from wye.backends.papers.units import Units, activate, best_facts
 from wye.backends.store.corpus import Corpus
 from wye.backends.trigraph.bridging import Activation, Restart, bridge, equation_5
@@ -60,15 +60,10 @@ class TriGraphRetriever:
         """Prepare to search a corpus by its graph, which is built for None.
 
         Args:
-            lexical: From a query to (n,) BM25 scores; a `ValueError` if a weight needs it.
+            lexical: From a query to (n,) BM25 scores, which a weight may need.
             near: The dense arm's `scores`; None to compare with all passages.
             scorer: Scores sets of sentences for "facts" and the clue arm, beside words and vectors.
         """
-        if lexical is None and settings.weighs_lexical:
-            raise ValueError(
-                "These settings weigh BM25, and there are no lexical scores. Pass the lexical "
-                "arm's scores, or set lexical_weight and lexical_weight_titled to 0."
-            )
         self.settings = settings
         self.corpus = corpus
         self.graph = assemble(corpus, settings.assembly) if graph is None else graph
@@ -89,8 +84,7 @@ class TriGraphRetriever:
         return rankings
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
-        """A batch of questions, see `batches`; a `RequestError` if the mask does not fit."""
-        require_mask(allowed, len(self.corpus))
+        """A batch of questions, see `batches`."""
         return TriGraphBatch(self, queries, FilteredGraph(self.graph, allowed))
 
     def needs_vector(self, mention: str) -> bool:
@@ -163,11 +157,10 @@ class TriGraphBatch:
         similarities: Mapping[int, Scores] | None = None,
         lexical: Mapping[int, Scores] | None = None,
     ) -> list[Ranking]:
-        """At most k passages for questions at some positions, or a `RequestError`.
+        """At most k passages for questions at some positions.
 
         `similarities` and `lexical` are scores of questions for which they are known already.
         """
-        require_k(k)
         missing = [position for position in positions if position not in self._walked]
         sources = self._sources(missing, similarities or {}, lexical or {})
         for position, source in zip(missing, sources, strict=True):

@@ -43,10 +43,8 @@ def walk(edges: Edges, ties: Int64, prior: Float64, restart: Masses, damping: fl
         restart: Restart mass of some entities, ascending; that of an entity without a mention here
             is left out. Both are normalised together; without any mass all stays zero. What would
             move on from a passage without entities is lost.
-        damping: Probability of following an edge; a `ValueError` outside of [0, 1).
+        damping: Probability of following an edge, in [0, 1).
     """
-    if not 0 <= damping < 1:
-        raise ValueError(f"damping must be in [0, 1), not {damping}")
     c = len(prior)
     mentions = sums(edges.passage, edges.count, c) + np.bincount(ties.ravel(), minlength=c)
     order = np.argsort(edges.entity, kind="stable")

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import wye.backends.dense
 from wye.backends.dense import DenseRetriever, DenseSettings, encode, rotated
-from wye.backends.errors import BackendError
-from wye.backends.numerics import JoinedRows, RequestError
+from wye.backends.numerics import JoinedRows
 from wye.backends.types import Float32, Mask, Query, Ranking
 
 COMPRESSED = DenseSettings(kind="compressed")
@@ -250,26 +249,6 @@ def test_nothing_to_search_in_or_to_ask() -> None:
     assert some.search([], 5) == []
     assert some.search(query, 5, np.zeros(3, np.bool_)) == [Ranking("dense", (), 0)]
     assert some.rank(some.scores(query)[0], 5, np.zeros(3, np.bool_)) == Ranking("dense", (), 0)
-
-
-def test_what_cannot_be_answered_is_refused() -> None:
-    vectors = unit(np.random.default_rng(10), 3, 8)
-    retriever = DenseRetriever(ids_of(3), vectors)
-    assert issubclass(RequestError, BackendError)
-    assert issubclass(RequestError, ValueError)
-    with pytest.raises(RequestError, match=r"k is 0.*k >= 1"):
-        retriever.search(questions(vectors), 0)
-    for mask in (np.ones(4, np.bool_), np.array([1, 0, 1])):
-        with pytest.raises(RequestError, match=rf"{mask.dtype}.*3 passages"):
-            retriever.search(questions(vectors), 1, mask)
-    with pytest.raises(RequestError, match="vectors of 8"):
-        retriever.search(questions(vectors[:, :4]), 1)
-    with pytest.raises(RequestError, match="not finite"):
-        retriever.search(questions(vectors * np.nan), 1)
-    with pytest.raises(RequestError, match="4 passage ids"):
-        DenseRetriever(ids_of(4), vectors)
-    with pytest.raises(RequestError, match="'flat'"):
-        DenseSettings(kind="flat")  # type: ignore[arg-type]
 
 
 def test_building_and_searching_leave_the_number_of_threads_as_it_was() -> None:

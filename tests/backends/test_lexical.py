@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wye.backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, question_notations
+from wye.backends.lexical import (
+    NO_TERM,
+    LexicalRetriever,
+    LexicalSettings,
+    RequestError,
+    question_notations,
+)
 from wye.backends.notations import notations
-from wye.backends.numerics import RequestError
 from wye.backends.text import singular, terms
 from wye.backends.types import Query, Ranking
 
@@ -145,18 +150,9 @@ def test_a_corpus_without_a_term(texts: list[str]) -> None:
     assert retriever.score(ask("Ada")).shape == (len(texts),)
 
 
-def test_what_cannot_be_answered_is_refused(retriever: LexicalRetriever) -> None:
-    with pytest.raises(RequestError, match="k is 0"):
-        retriever.search([ask("Ada")], 0)
-    with pytest.raises(RequestError, match="5 passages"):
-        retriever.search([ask("Ada")], 1, np.ones(4, np.bool_))
-    with pytest.raises(RequestError, match="2 passage ids came with 5 texts"):
-        LexicalRetriever(ids_of(2), TEXTS)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
-    [("k1", -1.0, "k1=-1.0"), ("b", 1.5, "b=1.5"), ("stemmer", "porter", "no stemmer 'porter'")],
+    [("k1", -1.0, "k1=-1.0"), ("b", 1.5, "b=1.5")],
 )
 def test_settings_that_mean_nothing_are_refused(name: str, value: object, message: str) -> None:
     with pytest.raises(RequestError, match=message):

@@ -38,7 +38,6 @@ def scorer_of(members: Sequence[AttentionMlp], width: int, seed: int = 0) -> Sco
     return Scorer(
         names=tuple(f"f{column}" for column in range(count, 0, -1)),
         columns=np.arange(count, 0, -1),
-        width=width,
         standard=Standard(draw.normal(size=count), draw.uniform(0.5, 2, count), 5.0),
         members=tuple(members),
         temperature=1.3,

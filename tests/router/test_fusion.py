@@ -114,20 +114,13 @@ def test_an_arm_with_nothing_to_say_degrades_nothing_unless_it_is_alone() -> Non
     assert fuse([graph, dense], [1, 0], k=1).degraded == "graph: no seed"
 
 
-@pytest.mark.parametrize(
-    ("lists", "weights", "options", "says"),
-    [
-        ([ranked("dense", "a")], [0], {}, "Nothing is left to fuse"),
-        ([], [], {}, "Nothing is left to fuse"),
-        ([ranked("dense", "a")], [1], {"k": 0}, "k is 0"),
-        ([ranked("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
-    ],
-)
-def test_misuse_is_told_apart(
-    lists: list[Ranking], weights: list[float], options: dict[str, float], says: str
+@pytest.mark.parametrize(("lists", "weights"), [([ranked("dense", "a")], [0]), ([], [])])
+def test_without_a_list_there_is_nothing_to_fuse(
+    lists: list[Ranking], weights: list[float]
 ) -> None:
-    with pytest.raises(FusionError, match=says):
-        fuse(lists, weights, k=int(options.get("k", 5)), rrf_k=options.get("rrf_k", 60))
+    for way in (fuse, combine_scores):
+        with pytest.raises(FusionError, match="Nothing is left to fuse"):
+            way(lists, weights, k=5)
 
 
 def scored(name: str, scores: dict[str, float], candidates: int = 100) -> Ranking:
@@ -214,19 +207,6 @@ def test_shares_have_a_least_one_and_nothing_has_none() -> None:
     assert log_share(np.zeros(1), 0.5) == pytest.approx([math.log(LEAST_SHARE)])
     assert log_share(np.zeros(1), 0.0).tolist() == [0.0]
     assert scaled(scored("lexical", {})).tolist() == []
-
-
-@pytest.mark.parametrize(
-    ("ranking", "weight", "k", "says"),
-    [
-        (scored("clue", {"a": 1.0}), 1.0, 1, "no scale for the scores of 'clue'"),
-        (scored("dense", {"a": 1.0}), 0.0, 1, "Nothing is left to fuse"),
-        (scored("dense", {"a": 1.0}), 1.0, 0, "k is 0"),
-    ],
-)
-def test_scores_that_cannot_be_combined(ranking: Ranking, weight: float, k: int, says: str) -> None:
-    with pytest.raises(FusionError, match=says):
-        combine_scores([ranking], [weight], k=k)
 
 
 LISTS = {

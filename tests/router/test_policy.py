@@ -81,9 +81,6 @@ def test_what_makes_no_sense_is_refused() -> None:
             Thresholds(low, high)
     with pytest.raises(PolicyError, match="threshold of steps"):
         Thresholds(0.1, 0.2, 1.5)
-    for value in (-0.1, 1.1, float("nan")):
-        with pytest.raises(PolicyError, match="from 0 to 1"):
-            decide(value, Thresholds(0, 1))
 
 
 @pytest.mark.parametrize(

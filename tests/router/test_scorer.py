@@ -123,8 +123,6 @@ def test_one_odd_value_is_pulled_back(scorer: Scorer, features: Float64) -> None
 
 
 def test_features_that_do_not_fit_are_refused(scorer: Scorer, features: Float64) -> None:
-    with pytest.raises(FeatureError, match=r"\(23, 9\).*\(questions, 10\)"):
-        scorer.scores(features[:, 1:])
     features[4, 9] = np.nan
     with pytest.raises(FeatureError, match="'f9' of question 5 is nan"):
         scorer.scores(features)
@@ -155,7 +153,7 @@ def test_parts_are_the_integral_of_the_gradient(scorer: Scorer, features: Float6
 
 def test_features_that_say_nothing_are_given_nothing() -> None:
     standard = Standard(np.zeros(3), np.ones(3), 5.0)
-    constant = Scorer(("a", "b", "c"), np.arange(3), 3, standard, (line([0, 0, 0], 2.5),))
+    constant = Scorer(("a", "b", "c"), np.arange(3), standard, (line([0, 0, 0], 2.5),))
     baseline, values = Explainer(constant).attribute(np.ones(3), 2.5)
     assert values.tolist() == [0, 0, 0]
     assert baseline == 2.5

@@ -57,7 +57,6 @@ def test_a_further_arm_is_built_once_it_is_asked_and_never_before(folder: Path) 
             assert (reply.route, [*reply.arms]) == (arm, [str(arm)])
             assert reply.relevance == ()
             assert reply.explanation is None
-            assert session.snapshot.retriever(arm) is session.snapshot.further(arm)
         assert [*vars(session.snapshot)["_further"]] == [*FURTHER]
 
 
@@ -80,11 +79,6 @@ def test_a_route_of_the_settings_is_taken_where_none_is_named(folder: Path) -> N
             assert (reply.route, reply.decision) == (taken, None)
         (decision,) = session.gateway.decide(["Who met Ada?"])
         assert (decision.route, decision.score, decision.reason) == (Route.ZOOM, None, "forced")
-
-
-def test_fusion_is_no_single_arm(folder: Path) -> None:
-    with pytest.raises(ValueError, match="not a single arm"):
-        Session.open(load_settings(), folder).snapshot.retriever(Route.FUSION)
 
 
 @pytest.fixture

@@ -78,8 +78,8 @@ def of_texts(snapshot: Snapshot) -> list[object]:
     """As `answers`, without the graph, which may have a tail and then differs."""
     vectors = HASHES.encode_surfaces(PEOPLE)
     questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
-    arms = Route.DENSE, Route.LEXICAL
-    result: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in arms]
+    arms = snapshot.dense, snapshot.lexical
+    result: list[object] = [arm.search(questions, 5) for arm in arms]
     texts = [query.text for query in questions]
     corpus, ids = snapshot.corpus, snapshot.ids
     result += snapshot.words_in(texts, [ids[:5]] * len(texts))

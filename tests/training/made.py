@@ -61,11 +61,10 @@ def replay_of(*questions: Replayed, split: str = "train", dataset: str = "here")
     return TrainingReplay(dataset, split, questions)
 
 
-def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
+def one_feature(name: str = "f0", column: int = 0) -> Scorer:
     return Scorer(
         names=(name,),
         columns=np.array([column]),
-        width=width,
         standard=Standard(np.zeros(1), np.ones(1), 5.0),
         members=(line([1], 0),),
     )

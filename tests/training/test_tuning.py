@@ -37,7 +37,7 @@ def replay() -> TrainingReplay:
 def tuning(replay: TrainingReplay) -> Tuning:
     features = np.array([[-2.0, 0], [3.0, 0], [1.0, 0], [0.5, 0]])
     policy = Policy(Thresholds(0.5, 0.6))
-    model = RoutingModel("hand/v1", one_feature(width=2), policy, None)
+    model = RoutingModel("hand/v1", one_feature(), policy, None)
     return Tuning(EvaluationSet((replay,), features), model)
 
 
@@ -69,7 +69,7 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
 def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
     own = load_settings().analyser
     schema = schema_id(open_syntax_parser(own).fingerprint)
-    scorer = one_feature("words", len(COLUMNS), COLUMNS.index("words"))
+    scorer = one_feature("words", COLUMNS.index("words"))
     draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save_router(tmp_path / "models", "words", draft)
     tuning = Tuning.load([replay, replay], folder, cache=tmp_path / "features")

@@ -175,7 +175,6 @@ def fit_scorer(
     return Scorer(
         tuple(names[column] for column in prepared.columns),
         prepared.columns,
-        len(names),
         prepared.standard,
         members,
         temperature,

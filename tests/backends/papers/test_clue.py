@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from tests.backends import reference
 from tests.backends.conftest import CorpusOf, counts_of, many_passages, shares_of
 from tests.backends.trigraph.test_retriever import NO_LEXICAL, questions, random_vectors
-from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import NO_CLUE, SHARPNESS, ClueRetriever
 from wye.backends.papers.settings import ClueSettings
 from wye.backends.papers.units import FACTS, OVERLAP_SHARE, Units, activate, best_facts
@@ -152,8 +151,6 @@ def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: Corpus
     assert [hit.id for hit in result.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
     (none,) = arm.search([query], 2, np.zeros(3, bool))
     assert none.hits == ()
-    with pytest.raises(RequestError, match="k is 0"):
-        arm.search([query], 0)
 
 
 SENTENCES = st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=8)

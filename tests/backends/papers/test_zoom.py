@@ -12,7 +12,6 @@ from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, CorpusOf, counts_of, many_passages
 from tests.backends.papers.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
-from wye.backends.numerics import RequestError
 from wye.backends.papers.clue import ClueRetriever
 from wye.backends.papers.settings import ZoomSettings
 from wye.backends.papers.zoom import NOTHING_STANDS_OUT, ZoomRetriever, chunk_zoom, decoupled_walk
@@ -138,8 +137,6 @@ def test_a_question_that_stands_out_nowhere_takes_the_most_similar(corpus_of: Co
     assert [hit.id for hit in result.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
     assert arm.search([query], 3, np.zeros(3, bool))[0].hits == ()
     assert arm.search([], 3) == []
-    with pytest.raises(RequestError, match="k is 0"):
-        arm.search([query], 0)
 
 
 def level(matrix: Float64) -> Float64:

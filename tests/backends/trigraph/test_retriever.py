@@ -19,7 +19,6 @@ from tests.backends.conftest import (
     trace_of,
     unmarked,
 )
-from wye.backends.numerics import RequestError
 from wye.backends.papers.units import ENTITIES, Units, best_facts
 from wye.backends.trigraph import bridging, question
 from wye.backends.trigraph.bridging import DOUBT
@@ -348,21 +347,6 @@ def test_at_most_k_and_all_when_there_are_fewer(corpus_of: CorpusOf) -> None:
     none = np.zeros(9, bool)
     assert [ranking.hits for ranking in retriever.search([query], 3, none)] == [()]
     assert retriever.search([], 3) == []
-
-
-def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
-    retriever = make(corpus_of, many_passages(3), TriGraphSettings())
-    query = questions(1)
-    with pytest.raises(RequestError, match="k is 0"):
-        retriever.search(query, 0)
-    with pytest.raises(RequestError, match="3 passages"):
-        retriever.search(query, 1, np.ones(4, bool))
-    with pytest.raises(RequestError, match="filter mask"):
-        retriever.batch(query, np.ones(2, bool))
-    with pytest.raises(RequestError, match="vectors of 8"):
-        retriever.search([Query("short", np.ones(7, np.float32))], 1)
-    with pytest.raises(ValueError, match="there are no lexical scores"):
-        TriGraphRetriever(retriever.corpus, TriGraphSettings())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -45,14 +45,6 @@ def test_masses_are_those_solved_directly(seed: int, size: tuple[int, int], damp
     assert np.abs(mass - expected).sum() <= TOLERANCE / (1 - damping)
 
 
-@pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5])
-def test_a_damping_without_a_limit_is_refused(damping: float) -> None:
-    nothing = np.empty(0, np.int64)
-    edges = Edges(nothing, nothing, nothing, np.empty(0), nothing, nothing)
-    with pytest.raises(ValueError, match="damping must be in"):
-        walk(edges, NO_TIES, np.empty(0), (nothing, np.empty(0)), damping)
-
-
 def test_few_passages_have_the_edges_they_have_among_all(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of(*many_passages(30, 3))
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
