@@ -214,6 +214,9 @@ def _rounded(value: object) -> object:
     return value
 
 
+_CANONICAL: dict[str, Any] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
+
+
 def canonical_json(value: object, *, indent: int | None = None) -> str:
     """JSON with sorted keys and exact numbers: equal values give equal text.
 
@@ -221,11 +224,4 @@ def canonical_json(value: object, *, indent: int | None = None) -> str:
     infinities.
     """
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(
-        value,
-        sort_keys=True,
-        indent=indent,
-        ensure_ascii=False,
-        separators=separators,
-        allow_nan=False,
-    )
+    return json.dumps(value, indent=indent, separators=separators, **_CANONICAL)

@@ -418,8 +418,5 @@ def _postings(
     by_term = by_passage.tocsc()
     by_term.sum_duplicates()
     smallest = np.min_scalar_type(int(by_term.data.max(initial=0)))
-    return (
-        by_term.indptr.astype(np.int64),
-        by_term.indices.astype(np.int32),
-        by_term.data.astype(smallest),
-    )
+    starts, rows = by_term.indptr.astype(np.int64), by_term.indices.astype(np.int32)
+    return starts, rows, by_term.data.astype(smallest)

@@ -169,20 +169,13 @@ def compile_model(
     model: "Model", threads: int, *, halves: bool, calls: int | None = None
 ) -> "CompiledModel":
     """Compile for threads that so many calls share, or None for one each; maybe in bfloat16."""
-    return (
-        as_openvino()
-        .Core()
-        .compile_model(
-            model,
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "bf16" if halves else "f32",
-                "NUM_STREAMS": threads if calls is None else calls,
-                "INFERENCE_NUM_THREADS": threads,
-                "ENABLE_CPU_PINNING": False,
-            },
-        )
-    )
+    options = {
+        "INFERENCE_PRECISION_HINT": "bf16" if halves else "f32",
+        "NUM_STREAMS": threads if calls is None else calls,
+        "INFERENCE_NUM_THREADS": threads,
+        "ENABLE_CPU_PINNING": False,
+    }
+    return as_openvino().Core().compile_model(model, "CPU", options)
 
 
 def states_graph(

@@ -168,11 +168,8 @@ class Gateway:
                 steps = answer.ranking if answer.searches or answer.hops else None
                 whole = replace(result, coverage=coverage[row])
                 has_plan = bool(plan.steps or plan.open)
-                replays.append(
-                    TimedArmResults(
-                        whole, batch.seconds[row], steps, has_plan, plan.open, rows[row]
-                    )
-                )
+                about = has_plan, plan.open, rows[row]
+                replays.append(TimedArmResults(whole, batch.seconds[row], steps, *about))
         return replays
 
     def _pipeline(
@@ -210,10 +207,9 @@ class _Pipeline:
         model, positions = batch.models.router, range(len(self.questions))
         may_step = model.policy.thresholds.steps > 0
         features = batch.columns(model.needs, trees=ask.explain, may_step=may_step)
+        nested = [*map(is_nested, batch.questions)]
         with batch.stage("routing", positions):
-            decisions = model.decide(
-                features, nested=[*map(is_nested, batch.questions)], explain=ask.explain
-            )
+            decisions = model.decide(features, nested=nested, explain=ask.explain)
         planned = [row for row, decision in enumerate(decisions) if decision.planned]
         rows = [row for row in planned if decisions[row].route != Route.GRAPH]
         evidence = zip(rows, share_at_hand(features[rows]), _among_rows(batch, rows), strict=True)
@@ -334,9 +330,8 @@ class _Pipeline:
         judgements = self._judge(answers)
         replies = {}
         for row, answer in answers.items():
-            ranking, relevance = likely(
-                answer.ranking, judgements[row].relevance, ask.min_relevance, ask.k
-            )
+            of_hits, searched = judgements[row].relevance, batch.questions[row]
+            ranking, relevance = likely(answer.ranking, of_hits, ask.min_relevance, ask.k)
             replies[row] = Reply(
                 question=self.questions[row],
                 route=self.routes[row],
@@ -351,23 +346,19 @@ class _Pipeline:
                 relevance=relevance,
                 answerability=judgements[row].answerability,
                 duplicates={i: same for i, same in duplicates[row].items() if i in ranking.ids()},
-                searched=batch.questions[row]
-                if batch.questions[row] != self.questions[row]
-                else "",
+                searched=searched if searched != self.questions[row] else "",
             )
         return replies
 
     def _by_wording(self, row: int, answer: StepsResult) -> StepsResult:
         """An answer in the order that the wording of its question asks for; see `wording`."""
-        batch = self.batch
+        batch, ranking = self.batch, answer.ranking
         wishes = wording.read_wording(batch.questions[row])
         if not wishes or self.routes[row] in FURTHER:
             return answer
         with batch.stage("wording", [row]):
-            ranking = wording.by_wording(
-                wishes, answer.ranking, batch.arms, batch.allowed, self.ask.k
-            )
-        return replace(answer, ranking=ranking)
+            ordered = wording.by_wording(wishes, ranking, batch.arms, batch.allowed, self.ask.k)
+        return replace(answer, ranking=ordered)
 
     def _folded(
         self, answers: Mapping[int, StepsResult]

@@ -34,6 +34,7 @@ CARD = "CARD.md"
 PRECISION, LIMIT = "familiarity.precision", "familiarity.limit"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MEMBER = re.compile(r"members\.(\d+)\.(.+)")
 _VERSION = re.compile(r"v([1-9]\d*)")
 
 
@@ -138,26 +139,17 @@ def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
 
 
 def _policy_text(policy: Policy, notes: Mapping[str, Any]) -> bytes:
-    thresholds = policy.thresholds
-    return _text(
-        {
-            **({"router": policy.router} if policy.router else {}),
-            **asdict(thresholds),
-            "simple": str(policy.simple),
-            "notes": notes,
-        }
-    )
+    router = {"router": policy.router} if policy.router else {}
+    thresholds = asdict(policy.thresholds)
+    return _text({**router, **thresholds, "simple": str(policy.simple), "notes": notes})
 
 
 def _parse_policy(data: bytes, path: Path) -> Policy:
     content = _parse(data, path)
     try:
-        low, high, steps = content["low"], content["high"], content.get("steps", 0)
-        return Policy(
-            Thresholds(float(low), float(high), float(steps)),
-            Route(content["simple"]),
-            str(content.get("router") or ""),
-        )
+        several = content["low"], content["high"], content.get("steps", 0)
+        router = str(content.get("router") or "")
+        return Policy(Thresholds(*map(float, several)), Route(content["simple"]), router)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(
             f"'{path}' is not a thresholds file: {error} is missing or has the wrong type."
@@ -216,16 +208,11 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
 def _networks(data: bytes, count: int) -> tuple[tuple[AttentionMlp, ...], Familiarity | None]:
     # Checksums say that the weights are those that were written with this manifest.
     tensors = load_tensors(data)
-    members = tuple(
-        AttentionMlp(
-            {
-                name.removeprefix(prefix): values
-                for name, values in tensors.items()
-                if name.startswith(prefix)
-            }
-        )
-        for prefix in map("members.{}.".format, range(count))
-    )
+    of_members: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, values in tensors.items():
+        if match := _MEMBER.fullmatch(name):
+            of_members[int(match[1])][match[2]] = values
+    members = tuple(map(AttentionMlp, of_members))
     if PRECISION not in tensors:
         return members, None
     return members, Familiarity(tensors[PRECISION], float(tensors[LIMIT][0]))

@@ -208,6 +208,7 @@ class RoutingModel:
             route, reason = decide(score, thresholds, simple=policy.simple), SCORE
             if not is_known[row]:
                 route, reason = Route.FUSION, UNFAMILIAR
+            may_step = may_take_steps(route, score, share, thresholds, nested=is_nested)
             decision = Decision(
                 route,
                 score,
@@ -216,14 +217,11 @@ class RoutingModel:
                 reason,
                 self.name,
                 simple=policy.simple,
-                planned=thresholds.steps > 0
-                and may_take_steps(route, score, share, thresholds, nested=is_nested),
+                planned=thresholds.steps > 0 and may_step,
             )
             if explain and is_known[row]:
-                baseline, values = self._explainer.attribute(inputs[row], logit)
-                shown = features[row][scorer.columns]
-                decision = replace(
-                    decision, contributions=contributions(baseline, values, scorer.names, shown)
-                )
+                added, shown = self._explainer.attribute(inputs[row], logit), features[row]
+                parts = contributions(*added, scorer.names, shown[scorer.columns])
+                decision = replace(decision, contributions=parts)
             decisions.append(decision)
         return decisions

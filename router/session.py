@@ -88,14 +88,10 @@ class IndexModels:
         others.
         """
         settings, stored = self._settings.analyser, self.index.fingerprint
-        vectors = stored.get("sentence_vectors", settings.sentence_vectors)
-        analyser = self._cache.analyser(
-            replace(
-                settings,
-                sentence_vectors=cast("SentenceVectors", vectors),
-                title_in_text=stored.get("title_in_text") == "true",
-            )
-        )
+        vectors = cast("SentenceVectors", stored.get("sentence_vectors", settings.sentence_vectors))
+        titled = stored.get("title_in_text") == "true"
+        settings = replace(settings, sentence_vectors=vectors, title_in_text=titled)
+        analyser = self._cache.analyser(settings)
         self.index.check(analyser.fingerprint)
         return analyser
 
@@ -252,15 +248,9 @@ class Session:
     @cached_property
     def gateway(self) -> Gateway:
         """The gateway that answers questions."""
-        settings = self.settings
-        return Gateway(
-            self.snapshot,
-            self.models,
-            settings.fusion,
-            self.models.relevance,
-            settings.duplicates,
-            Route(settings.router.route),
-        )
+        settings, models = self.settings, self.models
+        defaults = settings.duplicates, Route(settings.router.route)
+        return Gateway(self.snapshot, models, settings.fusion, models.relevance, *defaults)
 
     @property
     def reranker(self) -> Reranker:

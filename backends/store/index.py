@@ -20,6 +20,7 @@ from lance.optimize import Compaction
 
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from wye.backends.files import LOCK, NOTE, address_of, digest_of, uninterrupted, writer_lock
+from wye.backends.store import versions
 from wye.backends.store.derived import FOLDER as DERIVED
 from wye.backends.store.derived import DerivedFiles, newest_in
 from wye.backends.store.schema import (
@@ -29,33 +30,7 @@ from wye.backends.store.schema import (
     VERSION_KEY,
     passage_schema,
 )
-from wye.backends.store.versions import (
-    MOST_SCANNED,
-    PASSAGES,
-    ROWS_PER_FRAGMENT,
-    TIERS,
-    Mark,
-    Opened,
-    Record,
-    Survey,
-    aside_folder,
-    check_files,
-    check_indices,
-    damaged,
-    drop_superseded,
-    flush,
-    flush_files,
-    fragments_by_size,
-    has_versions,
-    manifest_name,
-    newest_mark,
-    open_dataset,
-    read_record,
-    reading,
-    set_aside,
-    sizes_of,
-    take_in,
-)
+from wye.backends.store.versions import PASSAGES, Opened, Record, Survey
 
 _LONE = re.compile(r"[\ud800-\udfff]")
 KEEP_VERSIONS = timedelta(hours=1)
@@ -73,7 +48,7 @@ class PassageStore:
     """
 
     def __init__(
-        self, path: Path, dataset: lance.LanceDataset, mark: Mark = None, fault: str = ""
+        self, path: Path, dataset: lance.LanceDataset, mark: versions.Mark = None, fault: str = ""
     ) -> None:
         """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
         _require_ours(path, dataset.schema)
@@ -98,15 +73,15 @@ class PassageStore:
             from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
 
             return RemoteStore.create(folder, dimension, fingerprint)
-        if not has_versions(folder):
+        if not versions.has_versions(folder):
             _refuse_foreign(folder)
             folder.mkdir(parents=True, exist_ok=True)
             with writer_lock(folder):
                 # The former holder of the lock may have created it since the check above.
-                if not has_versions(folder):
+                if not versions.has_versions(folder):
                     empty = passage_schema(dimension, fingerprint).empty_table()
                     dataset = lance.write_dataset(empty, folder / PASSAGES, mode="create")
-                    flush(folder, dataset, Record())
+                    versions.flush(folder, dataset, Record())
         return cls.open(folder, fingerprint)
 
     def __reduce__(self) -> tuple[Callable[[Path], "PassageStore"], tuple[Path]]:
@@ -133,7 +108,7 @@ class PassageStore:
             from wye.backends.store.remote import RemoteStore  # noqa: PLC0415 - a subclass
 
             return RemoteStore.open(folder, fingerprint, opened)
-        if not has_versions(folder):
+        if not versions.has_versions(folder):
             raise IndexNotFoundError(
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
@@ -166,11 +141,11 @@ class PassageStore:
 
     def beside(self, name: str) -> lance.LanceDataset:
         """The newest version of a dataset of the index."""
-        return open_dataset(self.uri(name), opened=self._dataset, options=self.options)
+        return versions.open_dataset(self.uri(name), opened=self._dataset, options=self.options)
 
     def reading(self, *also: type[Exception]) -> AbstractContextManager[None]:
         """Turn what Lance and Arrow raise while this is read, and further errors, into ours."""
-        return reading(self.path, also=(OSError, *also))
+        return versions.reading(self.path, also=(OSError, *also))
 
     @property
     def version(self) -> int:
@@ -196,26 +171,26 @@ class PassageStore:
     @property
     def is_newest(self) -> bool:
         """Whether no version was added or removed since this one was opened."""
-        return self._mark is not None and self._mark == newest_mark(self.path)
+        return self._mark is not None and self._mark == versions.newest_mark(self.path)
 
     def check_files(self, digests: Mapping[str, str] | None = None) -> None:
         """Check the lengths of the version's files, and their digests if given."""
         with self.reading():
-            files = sizes_of(self._dataset)
+            files = versions.sizes_of(self._dataset)
         if digests is not None:
-            files[manifest_name(self.version)] = None
+            files[versions.manifest_name(self.version)] = None
         try:
-            check_files(self.path / PASSAGES, files, digests)
+            versions.check_files(self.path / PASSAGES, files, digests)
         except IndexDamagedError as error:
-            raise damaged(self.path, str(error)) from None
+            raise versions.damaged(self.path, str(error)) from None
         if digests is not None:
-            check_indices(self.path, self._dataset, digests)
+            versions.check_indices(self.path, self._dataset, digests)
 
     def check_content(self) -> None:
         """Check that the index is as last committed, byte for byte; reads all of it."""
         if self.fault:
             raise IndexDamagedError(self.fault)
-        self.check_files(read_record(self.path).digests)
+        self.check_files(versions.read_record(self.path).digests)
 
     @cached_property
     def is_large(self) -> bool:
@@ -228,7 +203,7 @@ class PassageStore:
         if not self.is_large:
             return None
         with self.reading():
-            manifest = digest_of(self.path / PASSAGES / manifest_name(self.version))
+            manifest = digest_of(self.path / PASSAGES / versions.manifest_name(self.version))
         folder = self.path / DERIVED / f"{self.version}-{manifest[:16]}"
         # Nothing is written to a damaged index before it is repaired.
         return DerivedFiles(folder, self.fingerprint, is_persistent=not self.fault)
@@ -262,8 +237,8 @@ class PassageStore:
             if fault:
                 raise IndexDamagedError(fault)
             # A power cut in the middle of a commit left these; nobody was told of them.
-            names = [f"{PASSAGES}/{manifest_name(number)}" for number in torn]
-            set_aside(self.path, names, aside_folder(self.path))
+            names = [f"{PASSAGES}/{versions.manifest_name(number)}" for number in torn]
+            versions.set_aside(self.path, names, versions.aside_folder(self.path))
             yield Writer(newest, survey.record)
 
 
@@ -355,7 +330,7 @@ class Writer:
 
     def guard(self) -> AbstractContextManager[None]:
         """As `PassageStore.reading`, but errors of a full disk pass."""
-        return reading(self.folder, also=())
+        return versions.reading(self.folder, also=())
 
     def commit(
         self,
@@ -374,8 +349,8 @@ class Writer:
             self.record()
         except OSError:  # the caller is refused, so the version must not take effect later
             with suppress(OSError, IndexDamagedError):
-                if read_record(self.folder).version < self.version:
-                    (self.folder / PASSAGES / manifest_name(self.version)).unlink()
+                if versions.read_record(self.folder).version < self.version:
+                    (self.folder / PASSAGES / versions.manifest_name(self.version)).unlink()
                     self.dataset = former
             raise
 
@@ -387,11 +362,11 @@ class Writer:
 
     def flush(self, fragments: Sequence[lance.FragmentMetadata]) -> None:
         """Sync new files, before a manifest names them."""
-        flush_files(self.folder, fragments)
+        versions.flush_files(self.folder, fragments)
 
     def record(self, former: Record | None = None) -> None:
         """Sync and record the newest version with its files, by the last record or another one."""
-        self._record = flush(self.folder, self.dataset, former or self._record)
+        self._record = versions.flush(self.folder, self.dataset, former or self._record)
 
     def merge_small(self, fragments: int) -> None:
         """Merge one group of fragments, if there are so many of about one size.
@@ -399,27 +374,28 @@ class Writer:
         Lance scans what it has not indexed, at a price for each fragment more than for each row. So
         where it searches, the smallest are merged sooner, and many rows are indexed.
         """
-        crowds, searches = fragments_by_size(self.dataset), bool(self.dataset.describe_indices())
+        crowds = versions.fragments_by_size(self.dataset)
+        searches = bool(self.dataset.describe_indices())
         crowded = {rows for rows, count in crowds.items() if count >= fragments}
-        if searches and crowds[TIERS[0]] >= MOST_SCANNED:
-            crowded.add(TIERS[0])
+        if searches and crowds[versions.TIERS[0]] >= versions.MOST_SCANNED:
+            crowded.add(versions.TIERS[0])
         if crowded:
             self.compact(rows=max(crowded), groups=1)
         if searches:
-            self.take_in(TIERS[0])
+            self.take_in(versions.TIERS[0])
 
     def take_in(self, least: int = 0) -> None:
         """Have Lance index the rows that its indices lack, if they are more than `least`."""
         version = self.version
         with self.guard(), uninterrupted():
-            take_in(self.dataset, least)
+            versions.take_in(self.dataset, least)
         if self.version > version:
             self.record()
 
     def compact(
         self,
         keep: timedelta = KEEP_VERSIONS,
-        rows: int = ROWS_PER_FRAGMENT,
+        rows: int = versions.ROWS_PER_FRAGMENT,
         groups: int | None = None,
     ) -> None:
         """Merge fragments of fewer rows, and drop versions that nobody should still read.
@@ -437,7 +413,7 @@ class Writer:
                 with uninterrupted():
                     Compaction.commit(self.dataset, done)
             self.record()  # before versions are dropped
-            drop_superseded(passages, self.dataset, keep)
+            versions.drop_superseded(passages, self.dataset, keep)
         digests = self._record.digests.items()
         remaining = {name: digest for name, digest in digests if (passages / name).exists()}
         self.record(Record(self.version, remaining))

@@ -32,8 +32,6 @@ from wye.backends.store.schema import (
 from wye.backends.text import title_names
 from wye.backends.types import (
     AnalysedPassage,
-    Float16,
-    Float32,
     IndexedPassage,
     Passage,
     PassageAnalyser,
@@ -202,11 +200,8 @@ class Ingest:
         with self._writer.index.reading():
             rows = dataset.to_table(columns=columns, filter=any_of("id", passages))
             pairs = zip(to_passages(rows), to_analyses(rows), strict=True)
-            return {
-                before.id: analysis
-                for before, analysis in pairs
-                if before.analysed == passages[before.id].analysed
-            }
+            same = ((p, each) for p, each in pairs if p.analysed == passages[p.id].analysed)
+            return {before.id: analysis for before, analysis in same}
 
     def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
         if any(passage.statements for passage in lacking):
@@ -325,14 +320,8 @@ def _lengths(passages: Iterable[Passage]) -> dict[str, int]:
 
 def content_hash(passage: Passage) -> str:
     """128-bit hash in hex of everything that a row is computed from; equal hashes need no work."""
-    fields = [
-        passage.document,
-        passage.chunk,
-        passage.title,
-        passage.text,
-        canonical_json(dict(passage.metadata)),
-        *passage.statements,
-    ]
+    text = passage.document, passage.chunk, passage.title, passage.text
+    fields = [*text, canonical_json(dict(passage.metadata)), *passage.statements]
     return hashlib.blake2b(canonical_json(fields).encode(), digest_size=16).hexdigest()
 
 
@@ -345,13 +334,9 @@ def to_batch(
 ) -> pa.RecordBatch:
     """Rows for n passages and their n analyses, in order; columns of no value are null.
 
-    `lengths` is document -> its number of chunks; an encoder adds a vector of each name. A
-    `ValueError` if a vector has another length than the index's.
+    `lengths` is document -> its number of chunks; an encoder adds a vector of each name.
     """
-    dimension, pairs = (
-        schema.field("vector").type.list_size,
-        [*zip(passages, analysed, strict=True)],
-    )
+    pairs = [*zip(passages, analysed, strict=True)]
     rows: list[dict[str, object]] = [
         {
             "id": passage.id,
@@ -361,11 +346,11 @@ def to_batch(
             "text": passage.text,
             "metadata": canonical_json(dict(passage.metadata)),
             "content_hash": content_hash(passage),
-            "vector": _halves(analysis.vector, dimension),
+            "vector": analysis.vector.astype(np.float16),
             "sentences": [
                 {
                     "text": sentence.text,
-                    "vector": _halves(sentence.vector, dimension),
+                    "vector": sentence.vector.astype(np.float16),
                     "entities": sentence.entities,
                     "phrases": sentence.phrases,
                 }
@@ -381,7 +366,7 @@ def to_batch(
         distinct = [*dict.fromkeys(chain.from_iterable(names))]
         vectors = dict(zip(distinct, encoder.encode_surfaces(distinct), strict=True))
         for row, of_row in zip(rows, names, strict=True):
-            row[NAMES] = [{"name": x, "vector": _halves(vectors[x], dimension)} for x in of_row]
+            row[NAMES] = [{"name": x, "vector": vectors[x].astype(np.float16)} for x in of_row]
     return pa.RecordBatch.from_pylist(rows, schema)
 
 
@@ -389,13 +374,3 @@ def _names_of(passage: Passage, analysis: AnalysedPassage) -> list[str]:
     """The distinct names that a passage mentions or has as title, in order."""
     mentioned = (sentence.entities for sentence in analysis.sentences)
     return [*dict.fromkeys(chain(title_names(passage.title), *mentioned))]
-
-
-def _halves(vector: Float32, dimension: int) -> Float16:
-    halves: Float16 = np.asarray(vector, np.float16)
-    if halves.shape != (dimension,):
-        raise ValueError(
-            f"The analyser returned a vector of shape {halves.shape}; this index holds {dimension} "
-            "numbers for each. An analyser's `dimension` and its vectors must agree."
-        )
-    return halves

@@ -257,15 +257,9 @@ class InMemory:
         """See `PassageSource`."""
         passages = passages[self.by_id(passages)]
         passage, entity, counts = self._graph.mentioned_in(passages)
-        title_passage, title_entity = self._graph.titles.pairs(passages)
-        return Edges(
-            passages,
-            passage,
-            entity,
-            counts.astype(np.float64),
-            title_passage,
-            title_entity.astype(np.int64),
-        )
+        titled, title_entity = self._graph.titles.pairs(passages)
+        titles = titled, title_entity.astype(np.int64)
+        return Edges(passages, passage, entity, counts.astype(np.float64), *titles)
 
     def by_id(self, passages: Int64) -> Int64:
         """See `PassageSource`; passages are numbered so, but for late ones."""
@@ -280,11 +274,10 @@ class InMemory:
     def scores(self, passages: Int64) -> tuple[Float32, Float32]:
         """See `PassageSource`."""
         rows, values = self._similar
-        similar = (
-            values[passages]
-            if rows is None
-            else products_of(self._corpus.vectors, passages, self._query.vector)
-        )
+        if rows is None:
+            similar = values[passages]
+        else:
+            similar = products_of(self._corpus.vectors, passages, self._query.vector)
         lexical = self._lexical
         return similar, np.zeros_like(similar) if lexical is None else lexical[passages]
 

@@ -80,14 +80,11 @@ class SyntaxParser:
 
     def build(self, parses: Sequence[Parse]) -> list[Syntax]:
         """As `parse`, given the parses with their tokens."""
-        return [
-            Syntax(
-                parse.tokens,
-                parse.token_sentences,
-                tuple(self._tree(parse.tokens[start:end]) for start, end in parse.token_sentences),
-            )
-            for parse in parses
-        ]
+        return [*map(self._syntax, parses)]
+
+    def _syntax(self, parse: Parse) -> Syntax:
+        trees = (self._tree(parse.tokens[start:end]) for start, end in parse.token_sentences)
+        return Syntax(parse.tokens, parse.token_sentences, tuple(trees))
 
     def _tree(self, tokens: Sequence[Token]) -> Tree:
         words = [(token.text, token.tag) for token in tokens]

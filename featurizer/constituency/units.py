@@ -136,12 +136,9 @@ def is_verb_phrase(node: _Node) -> bool:
 
 def is_inverted_verb(node: _Node) -> bool:
     """`MD|VBZ|VBP|VBD > (SQ !< VP)`: the verb of a question whose only verb is inverted."""
-    return (
-        node.label in _FINITE
-        and node.parent is not None
-        and node.parent.label == "SQ"
-        and not node.parent.has("VP")
-    )
+    clause = node.parent
+    is_inverted = clause is not None and clause.label == "SQ" and not clause.has("VP")
+    return is_inverted and node.label in _FINITE
 
 
 def is_clause(node: _Node) -> bool:
@@ -236,14 +233,10 @@ def is_nominal_clause(node: _Node) -> bool:
 
 def is_verbal_subject(node: _Node) -> bool:
     """`S < (VP <# VBG|TO) $+ VP`: a gerund or an infinitive as the subject of a verb."""
-    return (
-        node.label == "S"
-        and _precedes_verb_phrase(node)
-        and any(
-            child.label == "VP" and child.headed_by(frozenset({"VBG", "TO"}))
-            for child in node.children
-        )
-    )
+    if node.label != "S" or not _precedes_verb_phrase(node):
+        return False
+    phrases = (child for child in node.children if child.label == "VP")
+    return any(phrase.headed_by(frozenset({"VBG", "TO"})) for phrase in phrases)
 
 
 def _precedes_verb_phrase(node: _Node) -> bool:

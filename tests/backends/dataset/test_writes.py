@@ -82,7 +82,7 @@ def test_a_commit_that_fails_counts_nothing(folder: Path, monkeypatch: pytest.Mo
         raise OSError(ENOSPC, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("wye.backends.store.index.flush_files", full)
+        patch.setattr("wye.backends.store.versions.flush_files", full)
         for _ in range(3):
             with pytest.raises(OSError, match="no space"):
                 opened(folder).ingest([NEW])
@@ -125,8 +125,7 @@ def test_merged_fragments_are_indexed_with_few_others(
 def test_many_written_rows_are_indexed_without_a_merge(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (wye.backends.store.index, wye.backends.store.versions):
-        monkeypatch.setattr(module, "TIERS", (2, 8))
+    monkeypatch.setattr(wye.backends.store.versions, "TIERS", (2, 8))
     session = opened(folder)
     for names, waiting in ("a", {1}), ("bc", {0}), ("d", {1}):
         session.ingest(Passage(name, NEW.title, NEW.text) for name in names)

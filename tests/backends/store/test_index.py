@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import wye.backends.store.index
+import wye.backends.store.versions
 from tests.backends.store.conftest import ANALYSER
 from tests.stored import fetch
 from wye.backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
@@ -96,7 +96,7 @@ def test_a_change_that_was_refused_does_not_come_later(
 
     with holding_a.writer() as writer:
         with monkeypatch.context() as patch:
-            patch.setattr(wye.backends.store.index, "flush", full)
+            patch.setattr(wye.backends.store.versions, "flush", full)
             with pytest.raises(OSError, match="full"):
                 writer.upsert(plain("b"))
         writer.upsert(plain("c"))
