@@ -221,13 +221,8 @@ class LexicalRetriever:
             in_text = terms(text, self.settings.stemmer, self._stopwords)
             frequencies = Counter([*in_text, *self._terms_of(notations(text))])
             norm = k1 * ((1 - b) + b * len(in_text) / (self.mean_length or 1.0))
-            scores.append(
-                math.fsum(
-                    idf[term] * frequencies[term] / (norm + frequencies[term])
-                    for term in question_terms
-                    if frequencies[term]
-                )
-            )
+            shared = [(idf[term], frequencies[term]) for term in question_terms]
+            scores.append(math.fsum(weight * tf / (norm + tf) for weight, tf in shared if tf))
         return np.array(scores, np.float32)
 
     def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:

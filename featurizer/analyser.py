@@ -220,16 +220,11 @@ class Analyser:
         prefix = self.settings.encoder.question_prefix
         # The encoder never reaches text beyond a page, and tokenising that takes long.
         prefixed = self.encoder.encode_with_states([prefix + text[: self._page] for text in texts])
-        return [
-            replace(
-                encoded,
-                text=text,
-                offsets=tuple(
-                    (start - len(prefix), end - len(prefix)) for start, end in encoded.offsets
-                ),
-            )
-            for encoded, text in zip(prefixed, texts, strict=True)
-        ]
+        questions, size = [], len(prefix)
+        for encoded, text in zip(prefixed, texts, strict=True):
+            offsets = tuple((start - size, end - size) for start, end in encoded.offsets)
+            questions.append(replace(encoded, text=text, offsets=offsets))
+        return questions
 
     def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
         """(n, d) unit vectors of spans of a question, in its context if tokens are averaged."""
@@ -285,18 +280,15 @@ class Analyser:
             vectors, inner = yield from self._encode_pooled(heads, texts, spans, tokens)
         else:
             vectors, inner = yield from self._encode_apart(heads, items, spans, tokens)
-        return [
-            PassageAnalysis(
-                vectors[row],
-                tuple(
-                    SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
-                    for (span, entities, phrases), vector in zip(
-                        sentences[row], inner[row], strict=True
-                    )
-                ),
-            )
-            for row, text in enumerate(texts)
-        ]
+        analyses = []
+        for row, text in enumerate(texts):
+            parts = zip(sentences[row], inner[row], strict=True)
+            each = [
+                SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
+                for (span, entities, phrases), vector in parts
+            ]
+            analyses.append(PassageAnalysis(vectors[row], tuple(each)))
+        return analyses
 
     def _encode_apart(
         self,
@@ -351,12 +343,8 @@ class Analyser:
         tokens: int,
     ) -> Steps[None]:
         """Encode alone the sentences that no window reached, as behind a very long title."""
-        gaps = [
-            (row, position)
-            for row, group in enumerate(pooled)
-            for position, reached in enumerate(np.any(group, axis=1).tolist())
-            if not reached
-        ]
+        unreached = [np.flatnonzero(~np.any(group, axis=1)).tolist() for group in pooled]
+        gaps = [(row, position) for row, rest in enumerate(unreached) for position in rest]
         alone = [texts[row][slice(*spans[row][position])] for row, position in gaps]
         vectors, _ = yield from self.encoder.encode_in_steps(alone, [()] * len(alone), tokens)
         for (row, position), vector in zip(gaps, vectors, strict=True):

@@ -399,12 +399,11 @@ class _TorchEncoder:
         # The library draws a progress bar even for the milliseconds that reading 90 MB takes.
         bars.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
-            self._model: Any = SentenceTransformer(
-                str(folder),
-                device="cpu",
-                local_files_only=True,
-                model_kwargs={"dtype": torch.float32},
-            ).eval()
+            single = {"dtype": torch.float32}
+            model = SentenceTransformer(
+                str(folder), device="cpu", local_files_only=True, model_kwargs=single
+            )
+            self._model: Any = model.eval()
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(
                 f"sentence-transformers cannot load {folder}: {error}. Copy it again from its "

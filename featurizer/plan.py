@@ -384,13 +384,8 @@ def _list_items(sentence: ParsedSentence, link: str) -> list[Span]:
 
 def _coordination(sentence: ParsedSentence, node: Node) -> tuple[list[Span], str]:
     """The parts of a coordination, if all of them contain a name, and its conjunction."""
-    links = [
-        child.start
-        for child in node.children
-        if child.label == "CC"
-        and sentence.lower[child.start] in ("and", "or")
-        and not sentence.quoted[child.start]
-    ]
+    links = [child.start for child in node.children if child.label == "CC"]
+    links = [p for p in links if sentence.lower[p] in ("and", "or") and not sentence.quoted[p]]
     spans: list[Span] = []
     start = node.start
     for child in (*node.children, Node("CC", node.end)):

@@ -15,15 +15,9 @@ from wye.featurizer.features import tree as tree_features
 from wye.featurizer.question import Feature, View
 from wye.featurizer.types import Syntax
 
-FEATURES: tuple[Feature, ...] = (
-    *constituency_features.FEATURES,
-    *tree_features.FEATURES,
-    *dependency.FEATURES,
-    *lexical.FEATURES,
-    *semantic.FEATURES,
-    *relation.FEATURES,
-    *interaction.FEATURES,
-)
+_OF_TREES, _OF_TOKENS = (constituency_features, tree_features), (dependency, lexical)
+_TABLES = (*_OF_TREES, *_OF_TOKENS, semantic, relation, interaction)
+FEATURES: tuple[Feature, ...] = tuple(each for table in _TABLES for each in table.FEATURES)
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
 
 _TREE_GROUPS = ("constituency", "tree")

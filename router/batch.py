@@ -166,12 +166,8 @@ class Batch:
 
     def may_have_plans(self, positions: Sequence[int]) -> list[int]:
         """Those of some questions that may have a plan, by their words, and are not too long."""
-        return [
-            position
-            for position in positions
-            if token_count(self.questions[position]) <= LONGEST_STEPPED
-            and may_have_plan(self.questions[position])
-        ]
+        short = [p for p in positions if token_count(self.questions[p]) <= LONGEST_STEPPED]
+        return [position for position in short if may_have_plan(self.questions[position])]
 
     def plans(self, positions: Sequence[int]) -> dict[int, Plan]:
         """Plans by position, without questions that cannot have one or are too long.
@@ -324,14 +320,9 @@ class Batch:
         """Rankings of some arms for some questions; with seeds for the graph, or if asked for."""
         starts = self.seeds(positions) if seeds or Route.GRAPH in arms else [()] * len(positions)
         rankings = {arm: self.search(arm, positions, depth) for arm in arms}
-        return [
-            ArmResults(
-                self.queries[position],
-                starts[row],
-                {arm: rows[row] for arm, rows in rankings.items()},
-            )
-            for row, position in enumerate(positions)
-        ]
+        each = [{arm: of[row] for arm, of in rankings.items()} for row in range(len(positions))]
+        queries = [self.queries[position] for position in positions]
+        return [*map(ArmResults, queries, starts, each)]
 
     def hybrid(self, positions: Sequence[int], k: int) -> list[Ranking]:
         """The fused rankings of the text arms for some questions."""

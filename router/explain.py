@@ -60,10 +60,7 @@ def contributions(
     baseline: float, values: Float64, names: tuple[str, ...], features: Float64
 ) -> tuple[Contribution, ...]:
     """The baseline and each feature's (d,) addition and value, named, by descending |logit|."""
-    parts = [
-        Contribution(name, logit, value)
-        for name, logit, value in zip(names, values.tolist(), features.tolist(), strict=True)
-    ]
+    parts = [*map(Contribution, names, values.tolist(), features.tolist())]
     parts.sort(key=lambda part: (-abs(part.logit), part.name))
     return Contribution(BASELINE, baseline), *parts
 

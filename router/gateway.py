@@ -226,10 +226,8 @@ class _Pipeline:
         if model.asks_corpus:
             seeds = batch.seeds(positions)
             batch.find_names(positions)
-        return [
-            with_explanation(decision, syntaxes[row].trees, batch.plan(row), seeds[row])
-            for row, decision in enumerate(decisions)
-        ]
+        trees, plans = [syntax.trees for syntax in syntaxes], map(batch.plan, positions)
+        return [*map(with_explanation, decisions, trees, plans, seeds)]
 
     @cached_property
     def routes(self) -> Sequence[Route]:

@@ -130,14 +130,11 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
         weights = [1.0, *(remote.weight for remote in lists)]
         ranking = fuse([local, *(remote.ranking for remote in lists)], weights, k=k)
     our_hits = {hit.id: hit for hit in ours.hits}
-    return replace(
-        ranking,
-        hits=tuple(
-            hit._replace(sources=_split(hit.sources, our_hits.get(hit.id), ours.retriever))
-            for hit in ranking.hits
-        ),
-        degraded="",
-    )
+    hits = []
+    for hit in ranking.hits:
+        sources = _split(hit.sources, our_hits.get(hit.id), ours.retriever)
+        hits.append(hit._replace(sources=sources))
+    return replace(ranking, hits=tuple(hits), degraded="")
 
 
 def _values(ranking: Ranking, meaning: Scores) -> Float64:
@@ -159,10 +156,7 @@ def _split(sources: Sequence[Source], our_hit: RankedHit | None, name: str) -> t
             result.append(source._replace(retriever=name))
         else:
             total = math.fsum(part.share for part in our_hit.sources)
-            result += [
-                part._replace(
-                    share=source.share * (part.share / total if total else 1 / len(our_hit.sources))
-                )
-                for part in our_hit.sources
-            ]
+            for part in our_hit.sources:
+                share = part.share / total if total else 1 / len(our_hit.sources)
+                result.append(part._replace(share=source.share * share))
     return tuple(sorted(result))

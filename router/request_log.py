@@ -35,12 +35,8 @@ class RequestLog:
 
     def write(self, kind: str, request_id: str, values: Mapping[str, Any]) -> None:
         """Append a line; after an `OSError` half of one may stay, and the next starts anew."""
-        line = {
-            "kind": kind,
-            "request_id": request_id,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            **values,
-        }
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"kind": kind, "request_id": request_id, "time": time, **values}
         data = (json.dumps(line) + "\n").encode()
         if self._is_torn():
             data = b"\n" + data

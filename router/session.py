@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
@@ -287,15 +287,9 @@ class Session:
         The version in view stays the same until `reload`. The report's seconds split analysis into
         "parse" (the wait for it, where other processes parse) and "encode".
         """
-        settings, before = self.settings.ingest, dict(self.analyser.seconds)
-        report = ingest(
-            PassageStore.open(self.folder),
-            passages,
-            self.analyser,
-            batch_passages=settings.batch_passages,
-            entity_vectors=settings.entity_vectors,
-            progress=progress,
-        )
+        index, options = PassageStore.open(self.folder), asdict(self.settings.ingest)
+        before = dict(self.analyser.seconds)
+        report = ingest(index, passages, self.analyser, progress=progress, **options)
         after, seconds = self.analyser.seconds, report.seconds
         parse, encode = (after[stage] - before[stage] for stage in ("parsing", "encoding"))
         stages = {"read": seconds["read"], "parse": parse, "encode": encode}

@@ -312,10 +312,8 @@ def attribute_docs(docstring: str | None) -> dict[str, str]:
     _, _, section = (docstring or "").partition("Attributes:\n")
     matches = list(_ATTRIBUTE.finditer(section))
     ends = [*(match.start() for match in matches), len(section)][1:]
-    return {
-        match[1]: " ".join(section[match.end() : end].split())
-        for match, end in zip(matches, ends, strict=True)
-    }
+    texts = (section[match.end() : end] for match, end in zip(matches, ends, strict=True))
+    return {match[1]: " ".join(text.split()) for match, text in zip(matches, texts, strict=True)}
 
 
 def markdown(model: type[S]) -> str:

@@ -349,21 +349,14 @@ def _rows(table: WordTable, corpus: Corpus) -> list[NewRow]:
     owners, _ = graph.titled.pairs(np.arange(len(graph), dtype=np.int64))
     titles: list[int] = np.bincount(owners, minlength=len(graph)).tolist()
     order = np.argsort(corpus.addresses, kind="stable").tolist()
-    return [
-        NewRow(
-            passage.id,
-            passage.document,
-            passage.chunk,
-            passage.title,
-            passage.text,
-            passage.metadata,
-            tokens_of(f"{passage.title}\n{passage.text}", settings),
-            *_names_of(corpus, graph, row, titles),
-        )
-        for row, passage in zip(
-            order, corpus.passages([corpus.ids[row] for row in order]), strict=True
-        )
-    ]
+    passages = corpus.passages([corpus.ids[row] for row in order])
+    rows = []
+    for row, passage in zip(order, passages, strict=True):
+        place = passage.id, passage.document, passage.chunk
+        content = passage.title, passage.text, passage.metadata
+        tokens = tokens_of(f"{passage.title}\n{passage.text}", settings)
+        rows.append(NewRow(*place, *content, tokens, *_names_of(corpus, graph, row, titles)))
+    return rows
 
 
 def _names_of(corpus: Corpus, graph: TriGraph, row: int, titles: Sequence[int]) -> tuple[Any, ...]:
@@ -375,16 +368,10 @@ def _names_of(corpus: Corpus, graph: TriGraph, row: int, titles: Sequence[int]) 
     keys = {entity: graph.keys[entity] for entity in {*entities.tolist(), *of_title}}
     by_hash = sorted(keys, key=lambda entity: hashed(keys[entity]))
     position = {entity: number for number, entity in enumerate(by_hash)}
-    names = [
-        Name(
-            keys[entity],
-            graph.display_names.of(entity),
-            int(graph.degrees[entity]),
-            titles[entity],
-            bool(graph.is_phrase[entity]),
-        )
-        for entity in by_hash
-    ]
+    names = []
+    for entity in by_hash:
+        counts = int(graph.degrees[entity]), titles[entity], bool(graph.is_phrase[entity])
+        names.append(Name(keys[entity], graph.display_names.of(entity), *counts))
     pairs = zip(owners.tolist(), entities.tolist(), strict=True)
     mentions = sorted({(sentence, position[entity]) for sentence, entity in pairs})
     tagged = [corpus.entities.of(sentence) for sentence in range(first, last)]

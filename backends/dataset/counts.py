@@ -104,16 +104,10 @@ class Counts:
         # The most frequent one is last, of several the first in code point order.
         spelt = sorted(sorted(self.shown.items(), reverse=True), key=itemgetter(1))
         shown = {key: text for (key, text), _ in spelt}
-        names = [
-            entry_of_name(
-                key,
-                sign * count,
-                sign * self.titles[key],
-                is_phrase=key not in self.proper,
-                shown=shown.get(key, ""),
-            )
-            for key, count in sorted(self.names.items())
-        ]
+        names = []
+        for key, count in sorted(self.names.items()):
+            counts, is_phrase = (sign * count, sign * self.titles[key]), key not in self.proper
+            names.append(entry_of_name(key, *counts, is_phrase=is_phrase, shown=shown.get(key, "")))
         yield from sorted(names, key=lambda entry: -(entry[1].bits & LINKED))
         yield from (((TERM, term), Word(term, sign * n)) for term, n in self.tokens.items())
         for text, count in self.labels.items():

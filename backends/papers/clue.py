@@ -135,17 +135,13 @@ class ClueRetriever:
         self, query: Query, followed: Sequence[tuple[Set, _State]], allowed: Mask | None
     ) -> list[tuple[int, float]]:
         """Each unit of each set, and the score that the set would lose without it."""
-        without = sorted(
-            {tuple(u for u in units if u != unit) for units, _ in followed for unit in units} - {()}
-        )
-        by = self.settings.score
-        scores = self._units.scores(query, without, by, allowed).tolist()
-        score_of_set: dict[Set, float] = {(): 0.0, **dict(zip(without, scores, strict=True))}
-        return [
-            (unit, state.score - score_of_set[tuple(u for u in units if u != unit)])
-            for units, state in followed
-            for unit in units
-        ]
+        each = [(unit, units, state.score) for units, state in followed for unit in units]
+        others = [tuple(u for u in units if u != unit) for unit, units, _ in each]
+        sets = sorted({*others} - {()})
+        scores = self._units.scores(query, sets, self.settings.score, allowed).tolist()
+        score_of_set: dict[Set, float] = {(): 0.0, **dict(zip(sets, scores, strict=True))}
+        pairs = zip(each, others, strict=True)
+        return [(unit, score - score_of_set[rest]) for (unit, _, score), rest in pairs]
 
     def _residuals(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
         """(b, d) residual question of each set: its vector minus those of the set's units."""

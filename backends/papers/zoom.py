@@ -104,13 +104,9 @@ class ZoomRetriever:
         entities = np.unique(mentioned).astype(np.int64)
         mentions = np.zeros((len(rows), len(entities)))
         mentions[sentence, np.searchsorted(entities, mentioned)] = 1
-        scores = chunk_zoom(
-            corpus.sentence_vectors[rows].astype(np.float64),
-            owners[rows].astype(np.int64),
-            mentions,
-            mass[len(corpus) + entities],
-            query.vector,
-        )
+        vectors = corpus.sentence_vectors[rows].astype(np.float64)
+        of_rows, active = owners[rows].astype(np.int64), mass[len(corpus) + entities]
+        scores = chunk_zoom(vectors, of_rows, mentions, active, query.vector)
         scored: dict[int, list[tuple[str, float]]] = {row: [] for row in passages.tolist()}
         texts = corpus.sentence_texts(rows)
         for row, text, score in zip(owners[rows].tolist(), texts, scores.tolist(), strict=True):
@@ -136,11 +132,8 @@ class ZoomRetriever:
         similarities = products_of_all(self._corpus.vectors, vectors)
         for row, (query, similarity) in enumerate(zip(queries, similarities, strict=True)):
             rows = _standing_out(similarity, filtered.allowed, settings.deviations)
-            seeds = tuple(
-                seed
-                for seed in self.graph.finder.find(query, filtered.degree)
-                if seed.value >= settings.least
-            )
+            named = self.graph.finder.find(query, filtered.degree)
+            seeds = [seed for seed in named if seed.value >= settings.least]
             nothing = not seeds and not len(rows)
             if nothing:
                 rows = _allowed_rows(filtered.allowed, n)

@@ -163,18 +163,12 @@ class Corpus:
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the given order; unknown ids are left out."""
-        rows = self.rows(ids)
-        return [
-            Passage(
-                self.ids[row],
-                self.titles[row],
-                text,
-                json.loads(self.metadata[row]),
-                self.documents[row],
-                int(self.chunks[row]),
-            )
-            for row, text in zip(rows, self.texts(rows), strict=True)
-        ]
+        rows, passages = self.rows(ids), list[Passage]()
+        for row, text in zip(rows, self.texts(rows), strict=True):
+            content = self.titles[row], text, json.loads(self.metadata[row])
+            place = self.documents[row], int(self.chunks[row])
+            passages.append(Passage(self.ids[row], *content, *place))
+        return passages
 
     def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
         """Texts of sentences by row, in the given order, read from disk."""

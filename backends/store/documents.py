@@ -100,13 +100,9 @@ def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> li
     with index.reading():
         dataset, condition = index.snapshot(), any_of("document", ids)
         rows = _matches(dataset, columns_of(dataset.schema), filter_, condition)
-    for passage in to_passages(rows):
+    for passage in sorted(to_passages(rows), key=lambda passage: passage.chunk):
         chunks.setdefault(passage.document, []).append(passage)
-    return [
-        StoredDocument(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
-        for id_ in ids
-        if id_ in chunks
-    ]
+    return [StoredDocument(id_, tuple(chunks[id_])) for id_ in ids if id_ in chunks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,20 +173,16 @@ def _explain_entities(
     """Active entities by level, then by descending weight, with the sentences that led to them."""
     bridges = activation.bridges
     sentences = np.array([bridge.sentence for bridge in bridges.values()], np.int64)
-    led = {
-        entity: BridgeNote(
-            name(bridge.source) if bridge.source != QUESTION else "", *statement, bridge.similarity
-        )
-        for (entity, bridge), statement in zip(
-            bridges.items(), source.statements(sentences), strict=True
-        )
-    }
-    columns = (activation.entities, activation.level, activation.value, activation.weight)
-    degrees = source.degree(activation.entities).tolist()
+    led: dict[int, BridgeNote] = {}
+    for entity, statement in zip(bridges, source.statements(sentences), strict=True):
+        bridge = bridges[entity]
+        before = name(bridge.source) if bridge.source != QUESTION else ""
+        led[entity] = BridgeNote(before, *statement, bridge.similarity)
+    columns = activation.entities, activation.level, activation.value, activation.weight
+    degrees = source.degree(activation.entities)
+    rows = zip(*(column.tolist() for column in (*columns, degrees)), strict=True)
     notes = [
         EntityNote(name(entity), level, value, weight, passages, led.get(entity))
-        for entity, level, value, weight, passages in zip(
-            *(column.tolist() for column in columns), degrees, strict=True
-        )
+        for entity, level, value, weight, passages in rows
     ]
     return tuple(sorted(notes, key=lambda note: (note.level, -note.weight, note.entity)))

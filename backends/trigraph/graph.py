@@ -307,17 +307,6 @@ def counted(owners: Int64, items: Numbers, size: int) -> tuple[Int64, Int64, Int
     return pairs >> bits, pairs & (1 << bits) - 1, counts
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
-    """Entity numbers of the names in a corpus; -1 for a name that is no entity."""
-
-    keys: Strings
-    surface: Int64  # of each named-entity surface
-    phrase: Int64  # of each noun phrase
-    title_passage: Int64  # passage of each title
-    title_entity: Int64  # its entity
-
-
 def assemble(
     corpus: Corpus,
     settings: AssemblySettings,
@@ -338,19 +327,19 @@ def assemble(
         known = base.names.somewhere_in(normalised.sentences)
         names = Strings(map(base.keys.__getitem__, known.tolist()))
         recurs |= np.fromiter((base.keys.find(key) >= 0 for key in normalised.phrases), bool)
-    numbers = _number(corpus, settings, normalised, recurs, names)
-    rows = NameWords.of(numbers.keys, normalised.words)
-    size = len(numbers.keys)
+    keys, surface, phrase, titles = _number(corpus, settings, normalised, recurs, names)
+    rows = NameWords.of(keys, normalised.words)
+    size = len(keys)
     named = np.zeros(size, bool)
-    named[numbers.surface[numbers.surface >= 0]] = True
-    named[numbers.title_entity] = True
-    named[find_all(names, numbers.keys)] = True
+    named[surface[surface >= 0]] = True
+    named[titles[1]] = True
+    named[find_all(names, keys)] = True
     trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
-    tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
-    titled = np.concatenate([tagged, _title_entries(corpus, numbers)], axis=1)
+    tagged = _entries(corpus.entities.sentence, surface[corpus.entities.code])
+    titled = np.concatenate([tagged, _title_entries(corpus, titles)], axis=1)
     tagged_pairs = _pairs(titled, size)
     del titled  # in a large corpus each of these takes a tenth of a gigabyte
-    untagged = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
+    untagged = _entries(corpus.phrases.sentence, phrase[corpus.phrases.code])
     if settings.link_text:
         untagged = np.concatenate([untagged, _link(normalised, trie, rows)], axis=1)
     untagged_pairs = without(_pairs(untagged, size), tagged_pairs)
@@ -359,7 +348,7 @@ def assemble(
     sentence, entity = np.divmod(pairs, max(size, 1))
     del pairs, tagged_pairs, untagged_pairs
     n = max(len(corpus), 1)
-    titled_pairs = distinct(numbers.title_entity * n + numbers.title_passage)
+    titled_pairs = distinct(titles[1] * n + titles[0])
     title_entity, title_passage = np.divmod(titled_pairs, n)
     passage, mentioned, counts = counted(
         np.concatenate([corpus.sentence_passage[sentence].astype(np.int64), title_passage]),
@@ -369,9 +358,8 @@ def assemble(
     by_entity = np.argsort(mentioned, kind="stable")
     passages = Lists.from_owners(mentioned[by_entity], passage[by_entity], size)
     by_title = np.argsort(title_passage, kind="stable")
-    of_titles = np.stack([numbers.title_passage, numbers.title_entity])
     return TriGraph(
-        keys=numbers.keys,
+        keys=keys,
         is_phrase=~named,
         degrees=np.diff(passages.starts).astype(np.int32),
         passages=passages,
@@ -381,7 +369,7 @@ def assemble(
         titles=Lists.from_owners(title_passage[by_title], title_entity[by_title], len(corpus)),
         owners=corpus.sentence_passage,
         names=trie,
-        display_names=DisplayNames(corpus, numbers.keys, numbers.surface, of_titles),
+        display_names=DisplayNames(corpus, keys, surface, titles),
     )
 
 
@@ -391,7 +379,12 @@ def _number(
     normalised: NormalisedCorpus,
     recurs: Mask,
     names: Strings,
-) -> _Numbers:
+) -> tuple[Strings, Int64, Int64, Int64]:
+    """Number the entities of a corpus by their keys.
+
+    Returns keys; the number of each named-entity surface and of each noun phrase, -1 for one that
+    is no entity; and (2, t) passage and entity of each title.
+    """
     phrases = normalised.phrases
     recurring_phrases = phrases.where(recurs) if phrases else Strings(())
     title_passage: list[int] = []
@@ -406,13 +399,8 @@ def _number(
     phrase = np.full(len(corpus.phrases.names), -1, np.int64)
     if phrases:
         phrase[:] = np.where(find_all(phrases, recurring_phrases) >= 0, find_all(phrases, keys), -1)
-    return _Numbers(
-        keys,
-        find_all(normalised.surfaces, keys),
-        phrase,
-        np.array(title_passage, np.int64),
-        find_all(named, keys),
-    )
+    of_titles = np.stack([np.array(title_passage, np.int64), find_all(named, keys)])
+    return keys, find_all(normalised.surfaces, keys), phrase, of_titles
 
 
 def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
@@ -443,15 +431,11 @@ def _entries(sentence: Int32, entity: Int64) -> Int64:
     return np.stack([sentence[is_entity].astype(np.int64), entity[is_entity]])
 
 
-def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
+def _title_entries(corpus: Corpus, titles: Int64) -> Int64:
     """(2, m) sentence and entity for titles: every sentence mentions its passage's title."""
-    first = np.searchsorted(corpus.sentence_passage, numbers.title_passage)
-    last = np.searchsorted(corpus.sentence_passage, numbers.title_passage, side="right")
-    length = last - first
-    start = np.repeat(first - np.cumsum(length) + length, length)
-    return np.stack(
-        [start + np.arange(len(start), dtype=np.int64), np.repeat(numbers.title_entity, length)]
-    )
+    first = np.searchsorted(corpus.sentence_passage, titles[0])
+    last = np.searchsorted(corpus.sentence_passage, titles[0], side="right")
+    return np.stack([ranges(first, last), np.repeat(titles[1], last - first)])
 
 
 def _link(normalised: NormalisedCorpus, trie: NameTrie, rows: NameWords) -> Int64:

@@ -132,10 +132,7 @@ class TriGraphBatch:
     ) -> list[tuple[NameCoverage, ...]]:
         """Where the names in some questions' words occur in passages by id; needs no parse."""
         rows = [np.array(self._arm.corpus.rows(passage_ids), np.int64) for passage_ids in ids]
-        return [
-            self._coverage(self._seeds_in_words(position), passages)
-            for position, passages in zip(positions, rows, strict=True)
-        ]
+        return [*map(self._coverage, map(self._seeds_in_words, positions), rows)]
 
     def _coverage(self, seeds: Sequence[Seed], passages: Int64) -> tuple[NameCoverage, ...]:
         graph, entities = self._arm.graph, np.array([seed.entity for seed in seeds], np.int64)

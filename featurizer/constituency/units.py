@@ -172,13 +172,10 @@ def _is_finite(phrase: _Node) -> bool:
 
 def is_t_unit(node: _Node) -> bool:
     """`S|SBARQ|SINV|SQ > ROOT | [$-- S|SBARQ|SINV|SQ !>> SBAR|VP]`."""
-    return node.label in _SENTENCES and (
-        node.parent_in(_ROOT)
-        or (
-            any(sister.label in _SENTENCES for sister in node.left_sisters())
-            and not node.under(_SUBORDINATORS)
-        )
-    )
+    if node.label not in _SENTENCES:
+        return False
+    follows = any(sister.label in _SENTENCES for sister in node.left_sisters())
+    return node.parent_in(_ROOT) or (follows and not node.under(_SUBORDINATORS))
 
 
 def is_dependent_clause(node: _Node) -> bool:

@@ -153,14 +153,9 @@ class WindowEncoder:
     def _embed(self, attributes: NDArray[np.uint64]) -> Float32:
         """(tiled n, tables * width) sums of the rows that each attribute's hash selects."""
         columns = attributes.reshape(-1, len(self._attributes))
-        hashes = np.stack(
-            [
-                self._ops.hash(np.ascontiguousarray(columns[:, column]), seed)
-                for column, seed in zip(self._columns, self._seeds, strict=True)
-            ],
-            axis=1,
-        )
-        rows = hashes % self._rows[:, None] + self._starts[:, None]
+        pairs = zip(self._columns, self._seeds, strict=True)
+        each = [self._ops.hash(np.ascontiguousarray(columns[:, c]), seed) for c, seed in pairs]
+        rows = np.stack(each, axis=1) % self._rows[:, None] + self._starts[:, None]
         summed = self._ops.gather_add(self._table, rows.reshape(-1, rows.shape[2]))
         return tiles(summed.reshape(len(columns), -1)).reshape(-1, rows.shape[1] * summed.shape[1])
 

@@ -254,23 +254,17 @@ def _joined(docs: "list[Doc]") -> "Doc":
 
 
 def _extract(doc: "Doc", offset: int) -> Parse:
+    def span(part: "SpacySpan") -> Span:
+        return offset + part.start_char, offset + part.end_char
+
+    sentences = [sentence for sentence in doc.sents if sentence.text.strip()]
+    entities = [entity for entity in doc.ents if entity.label_ not in UNNAMED_LABELS]
+    phrases = [(noun_phrase_key(chunk), chunk) for chunk in doc.noun_chunks]
     return Parse(
         text=doc.text,
-        sentences=tuple(
-            _trimmed(sentence.text, offset + sentence.start_char)
-            for sentence in doc.sents
-            if sentence.text.strip()
-        ),
-        entities=tuple(
-            EntityMention(e.text, e.label_, (offset + e.start_char, offset + e.end_char))
-            for e in doc.ents
-            if e.label_ not in UNNAMED_LABELS
-        ),
-        phrases=tuple(
-            NounPhrase(key, (offset + chunk.start_char, offset + chunk.end_char))
-            for chunk in doc.noun_chunks
-            if (key := noun_phrase_key(chunk))
-        ),
+        sentences=tuple(_trimmed(each.text, offset + each.start_char) for each in sentences),
+        entities=tuple(EntityMention(e.text, e.label_, span(e)) for e in entities),
+        phrases=tuple(NounPhrase(key, span(chunk)) for key, chunk in phrases if key),
     )
 
 

@@ -331,5 +331,5 @@ def test_the_hash_covers_every_part_and_ignores_the_order_of_metadata() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     wrong = PassageAnalysis(np.zeros(DIMENSION + 1, np.float32), ())
-    with pytest.raises(ValueError, match="this index holds 3 numbers for each"):
+    with pytest.raises(ValueError, match="expected 3 but got"):
         to_batch([Passage("a", "", "x")], [wrong], SCHEMA)
