@@ -8,7 +8,6 @@ import lance
 import numpy as np
 import pytest
 
-import wye.backends.store.index
 import wye.backends.store.versions
 from tests.backends.dataset.sessions import FUSED, NEW, QUESTIONS, all_ids, counts, ids, opened
 from wye.backends.dataset.words import TERM, WORDS, WordTable
