@@ -45,6 +45,25 @@ _GIVEN_WITHOUT = re.compile(
 # A question whether, or how, a thing is in the state that the last word says.
 _IS_SO = re.compile(r"(?i:(?:is|are|was|were|has|have)\b.*\d|how\b.*\bbe\b).*\b(\w+)\W*")
 
+# What a question says of the thing of a row -> labels that say it in other words.
+_OTHER_WORDS = tuple(
+    tuple(re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in pair)
+    for pair in (
+        (
+            "where(?:'s| is| are| do| does| can| stands?)",
+            "at|base|based|bin|building|location|place|position|room|shelf|site|station|town|where",
+        ),
+        (
+            r"(?:when|since|how long)\b.*\b(?:join(?:ed)?|start(?:ed)?|hired|here|with us)",
+            "since|joined|entry|start",
+        ),
+        (
+            "replaces?|stands? in|instead|covers for|fills in|away",
+            "deputy|substitute|reserve|stand-?in",
+        ),
+    )
+)
+
 
 class _Kind(NamedTuple):
     """What asks for a kind of value, its units ("+" of telephones), words beside its numbers."""
@@ -70,7 +89,8 @@ _KINDS = (
     _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
     _kind("litres|liters", "l ml", "litres liters"),
     _kind(
-        "(?:tele)?phone|extension|mobile",
+        r"(?:tele)?phone|extension|mobile|(?:call|dial|reach|ring)\b.*\bnumber|"
+        r"number\b.*\b(?:call|dial|reach|ring)|internal number",
         "+",
         "call dial ext extension handy mobile natel number phone ring tel telefon telephone",
     ),
@@ -114,6 +134,15 @@ def lacks_date(question: str, texts: Iterable[str]) -> bool:
     asked = [each.days or (*filter(_MONTH.fullmatch, each.keys),) for each in phrases(question)]
     known = {key.lstrip(WITHIN) for t in texts if any(asked) for key in notations(t)}
     return any(dates and not known.intersection(dates) for dates in asked)
+
+
+def says_in_other_words(question: str, text: str) -> bool:
+    """Whether a row has a label or a telephone that stands for other words of a question."""
+    kind, cells = _kind_asked(question), cells_of(text)
+    if kind and "+" in kind.units and _has_value(kind, text):
+        return True
+    labels = " ".join(label for label, _ in cells)
+    return any(asks.search(question) and says.search(labels) for asks, says in _OTHER_WORDS)
 
 
 def says_who_or_when(title: str, text: str, question: str) -> bool:

@@ -32,7 +32,13 @@ from wye.backends.text import (
     words_of,
 )
 from wye.backends.types import Float64, Mask, Ranking
-from wye.router.asked import given_without, lacks_date, lacks_value, says_who_or_when
+from wye.router.asked import (
+    given_without,
+    lacks_date,
+    lacks_value,
+    says_in_other_words,
+    says_who_or_when,
+)
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
 from wye.router.types import ABSTAIN_BELOW, FURTHER, SURE_FROM, Route
@@ -54,6 +60,9 @@ _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
 """What a text with the header of a mail says of whoever it is from."""
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
+_NEAR = 0.38  # cosine from which text has something to say to a question without a name
+_FOLLOWED = 0.5  # probability from which a name that steps followed belongs to its passage
+_NEW_WORDS = 2
 FEW = "few"  # name of the curves for fused lists that were not cut off, as in a small corpus
 PASSAGE_EVIDENCE = (
     *("score", "rank", "coverage", "added"),
@@ -236,8 +245,10 @@ class Evidence:
         answer: (d,), as in `ANSWER_EVIDENCE`.
         has_codes: (n,) whether the question is codes alone and a passage has them all.
         least: Answerability at least, whatever the curves say: a question is never called absent
-            while one of the first passages has all of its words, or the first has the code that it
-            asks who or when of, and is answered where it is codes alone and one has them.
+            while one of the first passages has all of its words, or is near it and it has no name,
+            or while the first has the code that it asks who or when of, or says what it asks in
+            other words or leads to what does; it is answered where it is codes alone and one has
+            them.
         most: Answerability at most: a question is called absent where the first passages have none
             of its codes, which the wording would have put there, lack a year that it names, or are
             led by a row with its names of which nothing else that it says is said, unless it asks
@@ -290,10 +301,18 @@ class Evidence:
         self.answer: Float64 = np.array(answer)
         has_code = bool(self._has_code[:1].any())
         is_said = (has_code or of_row == 0) and says_who_or_when(*texts[0], question)
-        is_there = (terms and self._has_term[:FIRST].all(axis=1).any()) or (has_code and is_said)
+        says_so = (has_code or of_row == 0) and says_in_other_words(question, texts[0][1])
+        says_so |= of_row == 0 and self._is_followed(first & ~is_name)
+        big = {*content_terms(" ".join(filter(str.istitle, question.split()[1:])))}
+        is_big = np.array([term in big for term in terms], bool)
+        has_name = is_name.any() or is_big.sum() > 1 or (is_big & together).any()
+        cosine = np.fmax.reduce([*cosines[:FIRST], *ranking.sentences[:FIRST]])
+        is_near = cosine >= _NEAR and not has_name
+        is_there = says_so or is_near or (has_code and is_said)
+        is_there |= bool(terms and self._has_term[:FIRST].all(axis=1).any())
         self.least = SURE_FROM if self.has_codes[:FIRST].any() else ABSTAIN_BELOW * bool(is_there)
         self._leads = any(self._cells[:1]) and (has_code or not math.isnan(of_row))
-        self.most = self._most(row_says_nothing=of_row == 0 and not is_said)
+        self.most = self._most(row_says_nothing=of_row == 0 and not is_said and not says_so)
 
     def _on_passages(self, scores: Float64, cosines: Float64, named: Float64) -> Float64:
         """The columns of `PASSAGE_EVIDENCE`."""
@@ -320,6 +339,12 @@ class Evidence:
             of_code = np.isin(self._terms, content_terms(code.text))
             first |= self._has_code[:FIRST, number, None] & of_code
         return first
+
+    def _is_followed(self, has_word: Mask) -> bool:
+        """Whether a passage that a name of the first row leads to has words that the row lacks."""
+        hops = [self._ranking.hops.get(id_, 0.0) for id_ in self._ranking.ranking.ids(FIRST)]
+        new: Mask = has_word & ~has_word[:1]
+        return any(new[np.array(hops) >= _FOLLOWED].sum(axis=1) >= _NEW_WORDS)
 
     def is_said_otherwise(self) -> bool:
         """Whether the first row has a name of the question and says by a label what is asked.

@@ -18,6 +18,7 @@ from wye.router.asked import (
     lacks_date,
     lacks_value,
     says_by_label,
+    says_in_other_words,
     says_who_or_when,
 )
 
@@ -197,3 +198,19 @@ def test_a_label_may_be_less_near_where_it_brings_the_name_nearer(
             return np.array([[label if "the " in text else alone, 0] for text in texts], "f4")
 
     assert says("K-12 belongs to which ship?", Near()) is is_said
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "says"),
+    [
+        ("where is the K-7 kept", "model: Aker; based at: north quay", True),
+        ("where was Odile born", "team: yard; place: north quay", False),
+        ("when did Odile join", "team: yard; since: 2019-04-01", True),
+        ("when does Odile retire", "team: yard; since: 2019-04-01", False),
+        ("who stands in for Odile", "person: Odile Marsh; deputy: Ivo Lund", True),
+        ("what number do I call for Odile", "team: yard; phone: +41 79 555 01 52", True),
+        ("what number has the seal of Odile", "team: yard; phone: +41 79 555 01 52", False),
+    ],
+)
+def test_what_a_row_says_in_other_words(question: str, text: str, says: bool) -> None:
+    assert says_in_other_words(question, text) == says

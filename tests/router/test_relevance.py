@@ -257,6 +257,29 @@ def test_what_a_label_of_the_row_with_the_name_says_is_not_absent() -> None:
     assert len(asked) == 2
 
 
+def test_what_is_near_a_question_without_a_name_is_not_called_absent() -> None:
+    texts = [("Can I charge an electric car?", "Four posts stand behind the hall.")]
+    for question, least in (
+        ("where do I load my van", ABSTAIN_BELOW),
+        ("where do I load my Vanetta", ABSTAIN_BELOW),
+        ("where did Una Vane load", 0.0),  # nobody has that name
+        ("who opened the Hall", 0.0),  # a name, of which that is not said
+    ):
+        assert evidence(question, texts, sentences=[0.4]).least == least
+        assert evidence(question, texts, sentences=[0.3]).least == 0.0
+
+
+def test_a_row_that_leads_to_what_is_asked_is_not_silent() -> None:
+    texts = [
+        ("Heron", "code: H-4; checked: I. Lund"),
+        ("Ivo Lund", "trade: welder; school day: Tuesday"),
+    ]
+    question = "school day of who oils the Heron"
+    assert evidence(question, texts).most < ABSTAIN_BELOW
+    followed = evidence(question, texts, hops={"p2": 0.7})
+    assert (followed.least, followed.most) == (ABSTAIN_BELOW, 1.0)
+
+
 def test_the_name_of_a_file_says_what_its_rows_are() -> None:
     question, hits = "Which bicycle has Amira Holt?", ranking(0.1).hits
     for id_, most in (("hr/bicycles.csv:4", 1), ("hr/staff.csv:4", ABSTAIN_BELOW)):
