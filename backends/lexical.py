@@ -22,7 +22,14 @@ from wye.backends.arrays import TermNumbers, Words, pack_strings, unpack_strings
 from wye.backends.errors import BackendError
 from wye.backends.notations import IS_DAY, WITHIN, digraphs, months_in, notations
 from wye.backends.numerics import rank_rows, top_rows
-from wye.backends.text import STOPWORDS, content_terms, singular, terms, without_request
+from wye.backends.text import (
+    STOPWORDS,
+    content_terms,
+    german_words,
+    singular,
+    terms,
+    without_request,
+)
 from wye.backends.types import (
     Arrays,
     Float32,
@@ -42,6 +49,7 @@ LACKING_FROM, WRONG_FROM = 6, 8
 have too many others near them ("solver", "silver")."""
 MOST_UNKNOWN = 5  # with more unknown words, a question is of another subject or language
 _PLAIN_WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,20}(?![\w'\u2019-])")
+_GERMAN_ENDINGS = ("ern", "en", "er", "es", "e", "n", "s")
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly")
 NO_TERM = "no term of the question occurs in the corpus"
 
@@ -275,7 +283,11 @@ class LexicalRetriever:
     def _terms_in(self, question: str) -> list[str]:
         """The terms of a question without the request at its start, and its notations."""
         question = without_request(question)
-        in_words = terms(question, self.settings.stemmer, self._stopwords)
+        german = german_words(question)
+        in_words = terms(question, self.settings.stemmer, self._stopwords | german)
+        for word in [word for word in in_words if german and not self.counts_of([word])]:
+            bare = next((word.removesuffix(e) for e in _GERMAN_ENDINGS if word.endswith(e)), word)
+            in_words += self.counts_of([bare, *(bare + ending for ending in _GERMAN_ENDINGS)])
         # A passage with "ö" has "oe" too, so the word would count twice.
         twice = {
             self._term(digraph)
@@ -323,12 +335,12 @@ class LexicalRetriever:
         A word in small letters is misspelt if no passage has it and it is no word of a language by
         `is_word` either, nor a form of one. It stands for the word at one of `_misspellings` that
         most passages have, unless two such words are in as many. Beyond `MOST_UNKNOWN` words that
-        no passage has, none is read otherwise.
+        no passage has, none is read otherwise, nor is any of German, with its many forms.
         """
         return [self._respelt(question, is_word) for question in questions]
 
     def _respelt(self, question: str, is_word: Callable[[str], bool]) -> str:
-        words = dict.fromkeys(_PLAIN_WORD.findall(question))
+        words = dict.fromkeys(() if german_words(question) else _PLAIN_WORD.findall(question))
         known = self.counts_of(words) if words else {}
         unknown, meant = [word for word in words if word not in known], {}
         for word in unknown if len(unknown) <= MOST_UNKNOWN else ():

@@ -26,6 +26,7 @@ from wye.backends.text import (
     cells_of,
     content_terms,
     folded_words,
+    german_words,
     looks_foreign,
     title_names,
     words_before_stemming,
@@ -59,6 +60,7 @@ ASKING_WORDS = frozenset(
 _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
 """What a text with the header of a mail says of whoever it is from."""
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
+_DIGRAPH = re.compile("([aou])e")
 _MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 _NEAR = 0.38  # cosine from which text has something to say to a question without a name
 _FOLLOWED = 0.5  # probability from which a name that steps followed belongs to its passage
@@ -268,7 +270,9 @@ class Evidence:
         """
         self._ranking, texts, question = ranking, ranking.texts, ranking.question
         every = sorted({*content_terms(question)})
-        self._terms = terms = [term for term in every if term not in ASKING_WORDS] or every
+        self._german = german_words(question)  # in which nouns have capitals as names do
+        asking = ASKING_WORDS | self._german
+        self._terms = terms = [term for term in every if term not in asking] or every
         self._weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
         heads = [_between_blanks(title) for title, _ in texts]
         bodies = [_between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts]
@@ -282,7 +286,7 @@ class Evidence:
         is_codes = is_only_codes(question, terms, self._codes)
         self.has_codes: Mask = np.atleast_1d(self._has_code.all(axis=1) & is_codes)
         self.passages = self._on_passages(scores, cosines, _named_above(texts, bodies))
-        first = self._first_in_any_form()
+        self._first = first = self._first_in_any_form()
         together: Mask = np.atleast_1d(first.any(axis=0))
         is_name = self._are_names(together)
         # Who asks for a name or a code alone wants what has it.
@@ -333,6 +337,8 @@ class Evidence:
         first = self._has_term[:FIRST].copy()
         for column in np.flatnonzero(~first.all(axis=0)).tolist():
             term, rows = self._terms[column], np.flatnonzero(~first[:, column]).tolist()
+            if self._german:
+                term = _DIGRAPH.sub(r"\1", term)
             if has_form(term, "".join([self._whole[row] for row in rows])):
                 first[rows, column] = [has_form(term, self._whole[row]) for row in rows]
         for number, code in enumerate(self._codes):
@@ -358,7 +364,7 @@ class Evidence:
             codes = (c.text for c, has in zip(self._codes, self._has_code[0], strict=True) if has)
             if says(next(codes, texts[0][0]), texts[0][1]):
                 return True
-        sharing = np.flatnonzero(self._has_term[:FIRST].any(axis=1)).tolist()
+        sharing = np.flatnonzero(self._first.any(axis=1)).tolist()
         return any(looks_foreign(texts[row][1]) for row in sharing)
 
     def _most(self, *, row_says_nothing: bool) -> float:
@@ -454,7 +460,8 @@ class Evidence:
         for number in np.flatnonzero(together).tolist():
             term, forms = self._terms[number], words_of(self._terms[number])
             is_plain = term.isalpha() and any(_has_piece(form, text) for form in forms)
-            are_big[number] = not is_plain and small.isdisjoint(forms)
+            is_noun = is_plain or (bool(self._german) and term.isalpha())
+            are_big[number] = not is_noun and small.isdisjoint(forms)
         return are_big
 
 

@@ -239,3 +239,13 @@ def test_a_misspelt_word_stands_for_the_nearest_of_the_corpus(question: str, sea
     texts = [word for word, count in counts.items() for _ in range(count)]
     retriever = LexicalRetriever(ids_of(len(texts)), texts)
     assert retriever.respelt([question], {"donner", "their", "lever"}.__contains__) == [searched]
+
+
+def test_small_words_of_a_german_question_do_not_count_and_its_words_have_german_endings() -> None:
+    """In English text "der" is rare; and what is one slip from "password" is no slip."""
+    texts = ["Der Steg ist zu.", "Passwörter ändert die Werft.", "the password", "a ferry"]
+    retriever = LexicalRetriever(ids_of(len(texts)), texts)
+    question = "wie ist das passwort der fähre, und wo?"
+    assert retriever.respelt([question], frozenset[str]().__contains__) == [question]
+    (ranking,) = retriever.search([ask(question)], k=4)
+    assert ranking.ids() == ["p00001"]

@@ -16,6 +16,7 @@ import wye.backends.text
 from wye.backends.text import (
     are_copies,
     entity_key,
+    german_words,
     is_blank,
     is_informative,
     mention_key,
@@ -280,6 +281,23 @@ def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
 )
 def test_a_request_that_starts_a_question_is_none_of_its_words(question: str, rest: str) -> None:
     assert without_request(question) == rest
+
+
+@pytest.mark.parametrize(
+    ("question", "is_german"),
+    [
+        ("Wer hat den Schlüssel?", True),
+        ("Was kostet die Fähre nach Föhr im Winter?", True),
+        ("schluessel fuer das lager, wo", True),
+        ("Who was der Alte, and what is die Wende?", False),
+        ("Das Boot", False),
+        ("was the ferry late in March", False),
+        ("WEM 2031", False),
+        ("?", False),
+    ],
+)
+def test_a_german_question_is_told_by_its_small_words(question: str, is_german: bool) -> None:
+    assert ("der" in german_words(question)) == is_german
 
 
 def test_stopwords_are_compared_before_stemming() -> None:

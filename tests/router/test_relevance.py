@@ -195,6 +195,15 @@ def test_what_another_language_may_say_is_not_called_absent() -> None:
         assert (judged(question, [page, lamp]).answerability or 0) < ABSTAIN_BELOW
 
 
+def test_a_german_question_is_not_called_absent_for_another_form_of_a_word() -> None:
+    """Its small words are in every German passage, so they are no reason."""
+    page = ("Fähre", "Die Fähre nach Sandholm ist täglich da, und Fahrräder sind auf ihr frei.")
+    texts = [page, ("Lamp", "The lamp is red.")]
+    for question in ("Was kostet ein Fahrrad?", "Wer steuert die Faehre?"):
+        assert judged(question, texts).answerability == ABSTAIN_BELOW
+    assert (judged("Wer ist das auf der Bank?", texts).answerability or 0) < ABSTAIN_BELOW
+
+
 ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
 
 
