@@ -280,6 +280,11 @@ def print_variants(
         table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
 
 
+def sweep(base: Settings, title: str, name: str, *values: float) -> dict[str, Settings]:
+    """Settings with each value of a field, by a title with the value."""
+    return {title.format(value): replace(base, **{name: value}) for value in values}
+
+
 DEFAULT = TriGraphSettings()
 VARIANTS: dict[str, Settings] = {
     "default": DEFAULT,
@@ -291,20 +296,11 @@ VARIANTS: dict[str, Settings] = {
     "no pruning: threshold 0": replace(DEFAULT, threshold=0.0),
     "half of the threshold": replace(DEFAULT, threshold=DEFAULT.threshold / 2),
     "threshold less .1": replace(DEFAULT, threshold=DEFAULT.threshold - 0.1),
-    **{
-        f"pruned to {count} sentences a name": replace(DEFAULT, sentences_per_entity=count)
-        for count in (2, 3, 5)
-    },
-    **{f"steps T {steps}": replace(DEFAULT, steps=steps) for steps in (2, 4, 5)},
-    **{
-        f"threshold {value:.2f}": replace(DEFAULT, threshold=value)
-        for value in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-    },
-    **{
-        f"weight of similarity {value:g}": replace(DEFAULT, similarity_weight=value)
-        for value in (0.0, 0.5, 1.0, 1.5, 2.0, 8.0)
-    },
-    **{f"promotion {value:g}": replace(DEFAULT, promotion=value) for value in (0.0, 0.3, 0.7, 1.0)},
+    **sweep(DEFAULT, "pruned to {} sentences a name", "sentences_per_entity", 2, 3, 5),
+    **sweep(DEFAULT, "steps T {}", "steps", 2, 4, 5),
+    **sweep(DEFAULT, "threshold {:.2f}", "threshold", 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
+    **sweep(DEFAULT, "weight of similarity {:g}", "similarity_weight", 0, 0.5, 1, 1.5, 2, 8),
+    **sweep(DEFAULT, "promotion {:g}", "promotion", 0, 0.3, 0.7, 1),
 }
 CLUES: dict[str, Settings] = {
     "Clue-RAG-0.0": ClueSettings(),
@@ -313,9 +309,9 @@ CLUES: dict[str, Settings] = {
     "w/o Q-U, nothing is subtracted": ClueSettings(updating=False),
     "re-ranked by cosine": ClueSettings(score="cosine"),
     "re-ranked by cosine and words": ClueSettings(score="mix"),
-    **{f"K {value}": ClueSettings(nearest=value) for value in (1, 5, 7, 9)},
-    **{f"M {value}": ClueSettings(sets=value) for value in (3, 7, 9)},
-    **{f"D {value}": ClueSettings(rounds=value) for value in (1, 2, 4)},
+    **sweep(ClueSettings(), "K {}", "nearest", 1, 5, 7, 9),
+    **sweep(ClueSettings(), "M {}", "sets", 3, 7, 9),
+    **sweep(ClueSettings(), "D {}", "rounds", 1, 2, 4),
 }
 
 
@@ -328,7 +324,7 @@ ZOOMS: dict[str, Settings] = {
     "w/o edges to names": ZoomSettings(least=2.0),
     "names of any sureness": ZoomSettings(least=0.0),
     "restart .5": ZoomSettings(restart=0.5),
-    **{f"T {steps}": ZoomSettings(steps=steps) for steps in (1, 3, 7, 9, 50)},
+    **sweep(ZoomSettings(), "T {}", "steps", 1, 3, 7, 9, 50),
 }
 
 

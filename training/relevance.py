@@ -39,47 +39,6 @@ from wye.training.markdown import table
 from wye.training.relevance_questions import HITS, ROUTES, SIZES, Example, Questions, gather
 
 FOLDS = 5
-_CARD = """\
-# Relevance: {name}
-
-It gives every passage of a reply its relevance, the probability that a judge would mark the passage
-(or the document that it is part of) as evidence for the question, wherever in a chain of steps it
-was found; and every reply its answerability, the probability that the corpus has an answer. Each is
-a sum of non-decreasing curves on the logit scale, one for each kind of evidence:
-
-- for a passage: {passages};
-- for an answer, from the first {first} passages: {answers}.
-
-`wye.router.relevance` says what these are. Routes that fuse lists take the first {depth} passages
-of each. If the index has no more, a filter leaves no more, or more hits are asked for, other curves
-judge (`few`). With another encoder or parser, or other settings of the arms than the curves were
-fitted with (`{made_with}`), there is no relevance.
-
-## How good it is
-
-Fitted on questions of {families}.
-Each was asked of its index, of a copy without its relevant passages (removed), and of copies with
-{sizes} passages. Near misses (near) put a name of one question into another, so that no passage has
-both the name and what is asked about it. {foreign}
-All families have the same weight. Questions without an answer, two thirds of which are near misses,
-have half as much again as those with one; among passages, they have a quarter of it.
-
-For `fusion` and `few`, by curves fitted on all other families (or, if only one has answers, on four
-fifths of the questions): AUC and calibration error (ECE, over {bins} groups of equal weight) of
-passages and of answers; and of questions with an answer (own) and of the kinds without one, how
-many are answered with `no` (answerability below {abstain}) and with `unsure` (below {sure}).
-
-{table}
-
-## Limits
-
-- A passage that holds the answer and was not judged counts as not relevant.
-- Three fifths of the weight had no answer. If nearly all of yours have one, answerability is low.
-- Without titles, probabilities are less reliable.
-
-Made by `wye train --relevance`, or by
-`python -m wye.training.relevance DATASET=INDEX … --out models/{name}`.
-"""
 _FOREIGN = "So were the indexes of other families (foreign)."
 _NO_FOREIGN = (
     "No questions of other corpora were asked, so how well they are told apart is not known."
@@ -215,21 +174,48 @@ def fit_relevance(settings: Settings, data: Sequence[Questions], out: Path) -> s
     made_with = fingerprint(PassageStore.open(data[0].index or Path()).fingerprint, settings)
     model = fit_model(examples, settings.fusion.depth, made_with)
     is_foreign = any(example.kind == "foreign" for example in examples)
-    card = _CARD.format(
-        name=out.name,
-        passages=", ".join(PASSAGE_EVIDENCE),
-        answers=", ".join(ANSWER_EVIDENCE),
-        first=FIRST,
-        depth=model.depth,
-        made_with=made_with,
-        families=", ".join(sorted({example.family for example in examples})),
-        sizes=", ".join(map(str, SIZES)),
-        foreign=_FOREIGN if is_foreign else _NO_FOREIGN,
-        bins=BINS,
-        abstain=ABSTAIN_BELOW,
-        sure=SURE_FROM,
-        table=quality_table(examples),
-    )
+    depth, sizes, no, sure = model.depth, ", ".join(map(str, SIZES)), ABSTAIN_BELOW, SURE_FROM
+    card = f"""\
+# Relevance: {out.name}
+
+It gives every passage of a reply its relevance, the probability that a judge would mark the passage
+(or the document that it is part of) as evidence for the question, wherever in a chain of steps it
+was found; and every reply its answerability, the probability that the corpus has an answer. Each is
+a sum of non-decreasing curves on the logit scale, one for each kind of evidence:
+
+- for a passage: {", ".join(PASSAGE_EVIDENCE)};
+- for an answer, from the first {FIRST} passages: {", ".join(ANSWER_EVIDENCE)}.
+
+`wye.router.relevance` says what these are. Routes that fuse lists take the first {depth} passages
+of each. If the index has no more, a filter leaves no more, or more hits are asked for, other curves
+judge (`few`). With another encoder or parser, or other settings of the arms than the curves were
+fitted with (`{made_with}`), there is no relevance.
+
+## How good it is
+
+Fitted on questions of {", ".join(sorted({example.family for example in examples}))}.
+Each was asked of its index, of a copy without its relevant passages (removed), and of copies with
+{sizes} passages. Near misses (near) put a name of one question into another, so that no passage has
+both the name and what is asked about it. {_FOREIGN if is_foreign else _NO_FOREIGN}
+All families have the same weight. Questions without an answer, two thirds of which are near misses,
+have half as much again as those with one; among passages, they have a quarter of it.
+
+For `fusion` and `few`, by curves fitted on all other families (or, if only one has answers, on four
+fifths of the questions): AUC and calibration error (ECE, over {BINS} groups of equal weight) of
+passages and of answers; and of questions with an answer (own) and of the kinds without one, how
+many are answered with `no` (answerability below {no}) and with `unsure` (below {sure}).
+
+{quality_table(examples)}
+
+## Limits
+
+- A passage that holds the answer and was not judged counts as not relevant.
+- Three fifths of the weight had no answer. If nearly all of yours have one, answerability is low.
+- Without titles, probabilities are less reliable.
+
+Made by `wye train --relevance`, or by
+`python -m wye.training.relevance DATASET=INDEX … --out models/{out.name}`.
+"""
     out.mkdir(parents=True, exist_ok=True)
     for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", card)):
         with write_atomically(out / name) as file:

@@ -29,52 +29,6 @@ from wye.training.thresholds import Front, Outcome, front, scores_of
 
 TEST, ALL = "test", "all"
 
-_CARD = """\
-# Router: {name}
-
-It gives a question a score from 0 to 1: how much more than {simple} retrieval it needs. Its label
-is {label}. It uses no words of the question or of passages.
-
-- Scorer: {kind} on {features} features of schema `{schema}`.
-- Thresholds, solved for {quality}: up to a score of {low:.4f} {simple}, from {high:.4f} on the
-  graph, between them fusion by {fusion}. The threshold of steps is {steps:g}.
-
-## How good it is
-
-{evaluation}
-
-{scores}
-
-![What thresholds give on train and dev, and what these give.](front.svg)
-![The mean label by score; calibrated on the dotted line.](reliability.svg)
-
-This command makes the router, this card and `metrics.json`, which has every number:
-
-    {command}
-
-## Data
-
-A question that is asked of two indexes counts twice. Test questions were only scored. The simple
-arm or the graph is better on so many of train and dev. Left out: {quality} less that of the best
-fixed route, by routers that learned from the other datasets.
-
-{data}
-
-The files in this folder contain weights and statistics, but no passage or question of these
-datasets.
-
-## Limits, and when to retrain
-
-English questions only: the parser is English, and so are the stop words. A notebook solves the
-thresholds again for other questions, passages or arms. Retrain if the index has texts of another
-kind, if the settings of an arm change, if Wye computes other features (it then refuses this
-router), or if you have some hundred judged questions of your own:
-
-    wye train --index INDEX --questions FOLDER --name NAME
-
-A router needs about {enough} disagreements, which are questions on which one of the two routes that
-it compares is better; this one had {disagreements}.
-"""
 _LABELS = {
     HELPS: "1/2 if the better of fusion and steps ranks relevant passages higher, and 1/2 more if "
     "only that has all of them among the first five",
@@ -254,32 +208,65 @@ def verdict(fitted: Fitted, tested: Summary) -> tuple[bool, str]:
 
 def card(name: str, schema_id: str, command: str, report: Report) -> str:
     """The text of CARD.md; `schema_id` is that of the features."""
-    fitted, choices = report.fitted, report.fitted.choices
-    thresholds, members = fitted.policy.thresholds, len(fitted.scorer.members)
-    unjudged = (
+    fitted = report.fitted
+    simple, thresholds = fitted.policy.simple, fitted.policy.thresholds
+    low, high, fusion = thresholds.low, thresholds.high, fitted.questions.fusion.method
+    label, members = _LABELS[fitted.choices.success], len(fitted.scorer.members)
+    kind = AttentionMlp.kind + (f", mean of {members}," if members > 1 else "")
+    command = command.replace("\n", " ")
+    evaluation = (
         "No dataset has a test split, so it was not evaluated. On train and dev, by cross-fitted "
         f"scores, {QUALITY} is {spread(report.cross_fitted.means[AUTO][QUALITY])}; the thresholds "
         "were chosen on the same questions."
     )
-    return _CARD.format(
-        name=name,
-        simple=fitted.policy.simple,
-        label=_LABELS[choices.success],
-        kind=AttentionMlp.kind + (f", mean of {members}," if members > 1 else ""),
-        features=len(fitted.scorer.names),
-        schema=schema_id,
-        quality=QUALITY,
-        low=thresholds.low,
-        high=thresholds.high,
-        fusion=fitted.questions.fusion.method,
-        steps=thresholds.steps,
-        evaluation=judged(report.evaluation) if report.evaluation else unjudged,
-        scores=_scores(report),
-        command=command.replace("\n", " "),
-        data=_data(report),
-        enough=ENOUGH,
-        disagreements=len(fitted.disagreement),
-    )
+    if report.evaluation:
+        evaluation = judged(report.evaluation)
+    return f"""\
+# Router: {name}
+
+It gives a question a score from 0 to 1: how much more than {simple} retrieval it needs. Its label
+is {label}. It uses no words of the question or of passages.
+
+- Scorer: {kind} on {len(fitted.scorer.names)} features of schema `{schema_id}`.
+- Thresholds, solved for {QUALITY}: up to a score of {low:.4f} {simple}, from {high:.4f} on the
+  graph, between them fusion by {fusion}. The threshold of steps is {thresholds.steps:g}.
+
+## How good it is
+
+{evaluation}
+
+{_scores(report)}
+
+![What thresholds give on train and dev, and what these give.](front.svg)
+![The mean label by score; calibrated on the dotted line.](reliability.svg)
+
+This command makes the router, this card and `metrics.json`, which has every number:
+
+    {command}
+
+## Data
+
+A question that is asked of two indexes counts twice. Test questions were only scored. The simple
+arm or the graph is better on so many of train and dev. Left out: {QUALITY} less that of the best
+fixed route, by routers that learned from the other datasets.
+
+{_data(report)}
+
+The files in this folder contain weights and statistics, but no passage or question of these
+datasets.
+
+## Limits, and when to retrain
+
+English questions only: the parser is English, and so are the stop words. A notebook solves the
+thresholds again for other questions, passages or arms. Retrain if the index has texts of another
+kind, if the settings of an arm change, if Wye computes other features (it then refuses this
+router), or if you have some hundred judged questions of your own:
+
+    wye train --index INDEX --questions FOLDER --name NAME
+
+A router needs about {ENOUGH} disagreements, which are questions on which one of the two routes that
+it compares is better; this one had {len(fitted.disagreement)}.
+"""
 
 
 def judged(summary: Summary) -> str:
