@@ -8,15 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import progress
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
 
 from wye.router.routes import Route
@@ -73,18 +66,18 @@ class Bar:
         """Draw nothing yet; `expected` estimates the steps of stages that start without a total."""
         self._expected = expected
         self._console = messages()
-        self._bar: Progress | None = None
+        self._bar: progress.Progress | None = None
         self._printed = 0.0
 
     def start(self, total: int | None, label: str) -> None:
         """Begin a stage, and end the present one."""
         self.close()
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
             get_time=monotonic,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import EventSourceResponse, format_sse_event
@@ -19,9 +19,6 @@ from wye.service.collections import SearchParams, SearchResult
 from wye.service.http.edge import READ
 from wye.service.http.openapi import Described
 from wye.service.service import Served, Service
-
-if TYPE_CHECKING:
-    from wye.backends.papers.zoom import ZoomRetriever
 
 AbstainBelow = Annotated[
     float,
@@ -216,7 +213,7 @@ async def _packed_texts(
     def scored() -> dict[str, list[tuple[str, float]]]:
         snapshot = session.snapshot
         ids = [*snapshot.passages([passage.id for passage in passages])]
-        arm = cast("ZoomRetriever", snapshot.further(Route.ZOOM))
+        arm: Any = snapshot.further(Route.ZOOM)  # `backends/papers/zoom.py`
         question = result.reply.searched or result.reply.question
         query = Query(question, session.analyser.encode_questions([question])[0])
         scores = arm.score_sentences(query, ids, snapshot.allowed(params.filter))

@@ -8,8 +8,9 @@ from pydantic import BaseModel, Field, JsonValue
 from wye.backends.errors import FilterError
 from wye.backends.filters import parse_filter
 from wye.backends.text import is_blank
+from wye.router.types import Route
 from wye.service.api.replies import shares_of_one
-from wye.service.api.retrieve import DEFAULT_ROUTE, Exact, Passages, examples, retrieve_reply
+from wye.service.api.retrieve import Exact, Passages, examples, retrieve_reply
 from wye.service.collections import SearchParams
 from wye.service.http.edge import READ
 from wye.service.http.openapi import Described
@@ -115,11 +116,7 @@ async def dify_retrieval(body: DifyRequest, request: Request, service: Served) -
         return {"records": []}
     setting = body.retrieval_setting
     params = SearchParams(
-        DEFAULT_ROUTE,
-        setting.top_k,
-        filter_,
-        min_relevance=setting.score_threshold,
-        collection=name,
+        Route.AUTO, setting.top_k, filter_, min_relevance=setting.score_threshold, collection=name
     )
     reply = retrieve_reply(await service.search(request, params, body.query, None))
     records = [

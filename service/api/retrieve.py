@@ -7,15 +7,7 @@ from dataclasses import asdict, fields, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StrictBool,
-)
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool
 
 from wye.backends.filters import as_json, parse_filter
 from wye.backends.text import is_blank
@@ -35,7 +27,6 @@ from wye.service.settings import LONGEST_QUESTION
 
 MOST_PASSAGES = 100
 ROUTES = frozenset(route.value for route in Route)
-DEFAULT_ROUTE = Route.AUTO
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
@@ -165,7 +156,7 @@ class SearchRequest(SearchFields):
     """A question and how to find passages for it."""
 
     question: QuestionText
-    route: Annotated[Route, BeforeValidator(_parse_route)] = DEFAULT_ROUTE
+    route: Annotated[Route, BeforeValidator(_parse_route)] = Route.AUTO
     """How to search. `auto` scores the question and decides. `dense`, `lexical`, `graph`, `clue`
     and `zoom` are single arms. `hybrid` fuses dense and lexical, and `fusion` the arms in the
     settings. `steps` runs fusion for a question and for its parts, one after another."""
@@ -361,13 +352,13 @@ class FeatureValue(Described):
     meaning: str
 
 
-class FeatureList(BaseModel):
+class FeatureList(Described):
     """All features."""
 
     data: list[FeatureValue]
 
 
-class RouteReply(BaseModel):
+class RouteReply(Described):
     """The route that a question would take."""
 
     request_id: str

@@ -18,15 +18,7 @@ from wye.router.types import Route
 from wye.service.api.documents import StoredId, delete_from, page_of, read_from
 from wye.service.api.files import list_of, staged_files
 from wye.service.api.replies import PassageValue, RetrieveReply, shares_of_one
-from wye.service.api.retrieve import (
-    DEFAULT_ROUTE,
-    ROUTES,
-    Exact,
-    Filter,
-    QuestionText,
-    examples,
-    retrieve_reply,
-)
+from wye.service.api.retrieve import ROUTES, Exact, Filter, QuestionText, examples, retrieve_reply
 from wye.service.collections import Collection, SearchParams
 from wye.service.http.edge import ASKING, READ, WRITE, Strict
 from wye.service.http.openapi import Described
@@ -117,12 +109,10 @@ async def search_vector_store(
 ) -> dict[str, Any]:
     """Returns passages in the form of OpenAI's vector stores; `/v1/retrieve` says more of each."""
     ranker = (body.ranking_options.ranker or "").removeprefix("wye-")
+    route = Route(ranker) if ranker in ROUTES else Route.AUTO
+    name, least = service.collection(store).name, body.ranking_options.score_threshold or 0.0
     params = SearchParams(
-        Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE,
-        body.max_num_results,
-        body.filters,
-        min_relevance=body.ranking_options.score_threshold or 0.0,
-        collection=service.collection(store).name,
+        route, body.max_num_results, body.filters, min_relevance=least, collection=name
     )
     queries = [body.query] if isinstance(body.query, str) else body.query
     results = [await service.search(request, params, query, None) for query in queries]
