@@ -280,7 +280,7 @@ def print_variants(
         table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
 
 
-def sweep(base: Settings, title: str, name: str, *values: float) -> dict[str, Settings]:
+def sweep(base: Settings, title: str, name: str, *values: Any) -> dict[str, Settings]:  # noqa: ANN401
     """Settings with each value of a field, by a title with the value."""
     return {title.format(value): replace(base, **{name: value}) for value in values}
 

@@ -108,12 +108,8 @@ async def _print_saved(args: argparse.Namespace, dataset: Dataset, url: str) -> 
         await ask_all(url, texts[: 2 * args.clients], args.clients, route=route)
     table = Table(["", "calls", "spent", "saved", "mean ms", "p95 ms", "nDCG@10", "difference"])
     baseline: Float64 | None = None
-    for name, fields in {
-        "always asked": {"route": "fusion"},
-        "auto": {"route": "auto"},
-        "never asked": {"route": "hybrid"},
-    }.items():
-        replies = await ask_all(url, texts, args.clients, deadline_ms=deadline, **fields)
+    for name, route in {"always asked": "fusion", "auto": "auto", "never asked": "hybrid"}.items():
+        replies = await ask_all(url, texts, args.clients, deadline_ms=deadline, route=route)
         bodies = [reply.json() for reply in replies]
         hits = ([hit["id"] for hit in body.get("passages", [])] for body in bodies)
         values = harness.measured(dataset, hits, "nDCG@10")

@@ -99,12 +99,8 @@ def build(
     # A GET would open a stream, and a DELETE end a session; there is neither.
     app.router.routes.append(Route(MCP, McpEndpoint(app), methods=["POST"]))
     app.router.default = ConsoleFiles(directory=CONSOLE, html=True)
-    app.add_middleware(
-        Edge,
-        ring=service.ring,
-        upload_bytes=settings.documents.upload_bytes,
-        metrics=service.metrics,
-    )
+    limit = settings.documents.upload_bytes
+    app.add_middleware(Edge, ring=service.ring, upload_bytes=limit, metrics=service.metrics)
     return app
 
 

@@ -81,14 +81,8 @@ def make_report(fitted: Fitted, evaluation: Summary | None) -> Report:
         for origin in np.unique(questions.origins[~np.isnan(unseen)]).tolist():
             rows = (questions.origins == origin) & ~np.isnan(unseen)
             left_out[origin] = summary(rows, unseen)
-    return Report(
-        fitted,
-        summary(np.ones(len(questions), np.bool_), logits),
-        evaluation,
-        teacher,
-        complexity(questions, logits),
-        left_out,
-    )
+    every = summary(np.ones(len(questions), np.bool_), logits)
+    return Report(fitted, every, evaluation, teacher, complexity(questions, logits), left_out)
 
 
 def complexity(questions: EvaluationSet, scores: Float64) -> dict[str, float]:

@@ -66,11 +66,8 @@ class TrainingRun:
             f"{count} judged questions in train and dev. A router needs about {ENOUGH} on which "
             "the arms disagree, which may take several hundred in all."
         )
-        replays = [
-            replay
-            for split in TRAINING_SPLITS
-            for replay in self.replays.training(self.sources, split)
-        ]
+        of = self.replays
+        replays = [each for split in TRAINING_SPLITS for each in of.training(self.sources, split)]
         questions = self._evaluation_set(replays)
         disagreement = self._compared(questions)
         say(f"The arms disagree on {len(disagreement)} of {len(questions)} questions.")

@@ -395,12 +395,9 @@ async def delete_from(
     ids, version = await (writer.matching(removal) if dry_run else writer.delete(removal))
     if not dry_run:
         await service.refresher.catch_up(target, version)
+    name, count, first = target.name, len(ids), ids[:SHOWN_IDS]
     return DeletedReply(
-        collection=target.name,
-        index_version=version,
-        dry_run=dry_run,
-        deleted=len(ids),
-        ids=ids[:SHOWN_IDS],
+        collection=name, index_version=version, dry_run=dry_run, deleted=count, ids=first
     )
 
 
@@ -421,13 +418,8 @@ async def _store(
         if files:
             value["files"] = [file.model_dump() for file in files]
         return JSONResponse(value, 202, {"location": f"/v1/jobs/{outcome.id}"})
-    report = outcome.report
-    reply = WrittenReply(
-        **asdict(report),
-        collection=target.name,
-        index_version=report.version,
-        documents=list(outcome.documents),
-        files=list(files),
-    )
+    report, name, ids = outcome.report, target.name, list(outcome.documents)
+    facts = {**asdict(report), "index_version": report.version}
+    reply = WrittenReply(**facts, collection=name, documents=ids, files=list(files))
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)

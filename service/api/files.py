@@ -76,15 +76,11 @@ _FORM = {
     },
     "purpose": {"type": "string", "enum": list(PURPOSES)},
 }
-_BODY = {"type": "object", "required": ["file", "purpose"], "properties": _FORM}
+_FIELDS = {"type": "object", "required": ["file", "purpose"], "properties": _FORM}
+_BODY = body_of({"multipart/form-data": _FIELDS})
 
 
-@router.post(
-    "",
-    dependencies=WRITE,
-    summary="Upload a file",
-    openapi_extra=body_of({"multipart/form-data": _BODY}),
-)
+@router.post("", dependencies=WRITE, summary="Upload a file", openapi_extra=_BODY)
 async def create_file(request: Request, service: Served) -> FileObject:
     """Keeps a file until `expires_at`, by default for a day, only for the key that sends it.
 

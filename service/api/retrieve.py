@@ -267,12 +267,9 @@ def _arm_value(result: SearchResult, name: str) -> replies.ArmValue:
         ]
     if call:
         value.note = call.note or call.reason
+        ms = round(1000 * call.seconds, 3)
         value.remote = replies.RemoteValue(
-            kind=call.kind,
-            state=call.state.value,
-            calls=call.calls,
-            ms=round(1000 * call.seconds, 3),
-            spent=call.spent,
+            kind=call.kind, state=call.state.value, calls=call.calls, ms=ms, spent=call.spent
         )
     return value
 
@@ -372,20 +369,13 @@ async def route(body: RouteRequest, request: Request, service: Served) -> RouteR
     name = service.collection(body.collection).name
     params = replace(body.params(name, Route.AUTO), k=1)
     decision = await service.decide(request, params, body.question, body.deadline_ms)
-    return RouteReply(
-        request_id=request_id_of(request),
-        question=body.question,
-        route=route_value(decision, decision.route, params),
-    )
+    value = route_value(decision, decision.route, params)
+    return RouteReply(request_id=request_id_of(request), question=body.question, route=value)
 
 
 @router.get("/features", summary="List the router's features")
 async def list_features() -> FeatureList:
     """Lists the features in `contributions`: of the question, and of what the corpus has for it."""
     meanings = {**{feature.name: feature.doc for feature in FEATURES}, **MEANINGS}
-    return FeatureList(
-        data=[
-            FeatureValue(name=name, group=group_of(name), meaning=meanings[name])
-            for name in COLUMNS
-        ]
-    )
+    data = [FeatureValue(name=n, group=group_of(n), meaning=meanings[n]) for n in COLUMNS]
+    return FeatureList(data=data)

@@ -174,12 +174,8 @@ def ingest(
 
     # Look at the sources before the models, which take seconds to load.
     ids = Ids(read_files(folder_of(settings)))
-    passages = bad.counted(
-        chain.from_iterable(
-            source.passages(**reading, on_bad=bad.note, on_note=bad.remark, ids=ids)
-            for source in opened
-        )
-    )
+    how = {**reading, "on_bad": bad.note, "on_note": bad.remark, "ids": ids}
+    passages = bad.counted(chain.from_iterable(source.passages(**how) for source in opened))
     first = next(passages, None)
     if first is None:
         bad.summarise()

@@ -66,14 +66,8 @@ def search(
         raise ServiceError("Give --url or --index, not both.")
     started = perf_counter()
     questions = questions_of(question)
-    params: dict[str, Any] = {
-        "k": k,
-        "route": route,
-        "filter": filter,
-        "min_relevance": min_relevance,
-        "explain": explain,
-        "duplicates": duplicates,
-    }
+    params: dict[str, Any] = {"k": k, "route": route, "filter": filter, "explain": explain}
+    params |= {"min_relevance": min_relevance, "duplicates": duplicates}
     if url is not None:
         params["collection"] = collection
         _ask_server(url, questions, params, as_json=as_json)
@@ -198,13 +192,10 @@ def route(
             if settings.router.model == DEFAULT_ROUTER:
                 routing = replace(settings.router, model=SYNTAX_ROUTER)
                 settings = settings.model_copy(update={"router": routing})
+            ask = Ask(explain=explain)
             with ModelCache() as models:
-                decisions = decide_without_index(
-                    questions,
-                    models.analyser(settings.analyser),
-                    open_router(settings, models),
-                    Ask(explain=explain),
-                )
+                analyser, router = models.analyser(settings.analyser), open_router(settings, models)
+                decisions = decide_without_index(questions, analyser, router, ask)
         else:
             with wye.open(settings.index, settings=settings) as opened:
                 decisions = opened.route_many(questions, explain=explain)

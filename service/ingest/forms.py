@@ -96,11 +96,8 @@ def path_name(raw: str | None, as_text: tuple[str, ...] = ()) -> str:
     if not name.strip("./ ") or not name.isprintable():
         raise Problem(422, "bad-file", "An uploaded file needs a name, as in `notes.txt`.")
     if len(name) > LONGEST_NAME:
-        raise Problem(
-            422,
-            "bad-file",
-            f"'{name:.40}…' is too long a name; use at most {LONGEST_NAME} characters.",
-        )
+        long = f"'{name:.40}…' is too long a name; use at most {LONGEST_NAME} characters."
+        raise Problem(422, "bad-file", long)
     if suffix_of(name) not in (*SUFFIXES, *as_text):
         raise Problem(
             415, "file-type", f"'{name:.80}' has an unsupported type; send {', '.join(SUFFIXES)}."

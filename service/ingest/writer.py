@@ -15,7 +15,7 @@ from collections.abc import (
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from time import monotonic, perf_counter, time
 from typing import Any, TypeVar
@@ -137,13 +137,8 @@ class CollectionWriter:
         async with self._change("write"):
             analysis = self.analyse(first, self._stopping.is_set)
             index, analyser = await unless_gone(departure(), analysis)
-            report = await self.commit(
-                index,
-                first,
-                analyser,
-                lambda: self._refuse_documents_of_jobs(documents),
-                self._limits.wait_seconds,
-            )
+            check = partial(self._refuse_documents_of_jobs, documents)
+            report = await self.commit(index, first, analyser, check, self._limits.wait_seconds)
         self.metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
         return WriteResult(documents, report)
 
@@ -207,13 +202,8 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             check()
-            return ingest(
-                index,
-                passages,
-                analyser,
-                batch_passages=len(passages),
-                entity_vectors=self.settings.ingest.entity_vectors,
-            )
+            count, kept = len(passages), self.settings.ingest.entity_vectors
+            return ingest(index, passages, analyser, batch_passages=count, entity_vectors=kept)
 
         report = await self._in_turn(work, patience)
         for change in ("added", "updated", "unchanged", "removed"):
