@@ -178,23 +178,11 @@ def _rare(
 
 def _renamed(row: dict[str, Any], rare: re.Pattern[str], number: int) -> dict[str, Any]:
     """The plain columns of a copy's row."""
-    passage = Passage(
-        f"{row['id']}~{number}",
-        _in_text(rare, row["title"], number),
-        _in_text(rare, row["text"], number),
-        {"copy": number},
-        f"{row['document']}~{number}",
-        row["chunk"],
-    )
-    return {
-        **row,
-        "id": passage.id,
-        "document": passage.document,
-        "title": passage.title,
-        "text": passage.text,
-        "metadata": f'{{"copy":{number}}}',
-        "content_hash": content_hash(passage),
-    }
+    changed: dict[str, Any] = {name: f"{row[name]}~{number}" for name in ("id", "document")}
+    changed |= {name: _in_text(rare, row[name], number) for name in ("title", "text")}
+    passage = Passage(**changed, metadata={"copy": number}, chunk=row["chunk"])
+    hashed = {"metadata": f'{{"copy":{number}}}', "content_hash": content_hash(passage)}
+    return {**row, **changed, **hashed}
 
 
 def _moved(vectors: Float32, generator: np.random.Generator, number: int) -> pa.FixedSizeListArray:

@@ -69,6 +69,7 @@ class JudgedIndex:
     dataset: Dataset
     session: Session
     presets: Mapping[str, Session]
+    seed: int  # of resamples
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -175,7 +176,7 @@ def run(args: argparse.Namespace) -> None:
         for name in args.tables.split(","):
             title, make = TABLES[name]
             print(f"## {title}", flush=True)
-            make(sets, args.seed)
+            make(sets)
             print(flush=True)
 
 
@@ -190,17 +191,15 @@ def _open(folder: Path, args: argparse.Namespace, opened: ExitStack) -> JudgedIn
         for preset, path in indexes.items()
         if path.is_dir() or preset != LINEAR
     }
-    return JudgedIndex(folder, dataset, sessions.pop(""), sessions)
+    return JudgedIndex(folder, dataset, sessions.pop(""), sessions, args.seed)
 
 
 def print_by_method(
     names: Sequence[str],
     cells: Callable[[JudgedIndex, list[Ranking]], Sequence[float]],
     sets: Sequence[JudgedIndex],
-    seed: int,
 ) -> None:
     """Method by dataset, with a column for each name."""
-    del seed
     table = Table(
         ["method", *(f"{data.dataset.name} {name}" for data in sets for name in names)], 26
     )
@@ -221,9 +220,8 @@ print_recall = partial(
 print_accuracy = partial(print_by_method, ("answer@5",), lambda data, runs: [data.answers(runs)])
 
 
-def print_times(sets: Sequence[JudgedIndex], seed: int) -> None:
+def print_times(sets: Sequence[JudgedIndex]) -> None:
     """Strategy by milliseconds a question, with analysis and routing, one question at a time."""
-    del seed
     table = Table(["strategy", "p50 ms", "p95 ms", "CPU ms", "R@5", "nDCG@10"], width=30)
     data = sets[0]
     over = {route: harness.over(data.session, Ask(route, DEPTH)) for route in Route}
@@ -262,9 +260,7 @@ def arm_with(settings: Settings, data: JudgedIndex) -> Search:
     return partial(graph.search, k=DEPTH)
 
 
-def print_variants(
-    variants: Mapping[str, Settings], sets: Sequence[JudgedIndex], seed: int
-) -> None:
+def print_variants(variants: Mapping[str, Settings], sets: Sequence[JudgedIndex]) -> None:
     """Variant by measure; a star marks a paired difference to the first that excludes 0."""
     data = sets[0]
     table = Table(["variant", *(name.rjust(20) for name in QUALITY), "CPU ms"], width=34)
@@ -277,7 +273,7 @@ def print_variants(
         spent = 1e3 * (process_time() - start) / len(rankings)
         values = data.measure(rankings, QUALITY)
         baseline = values if baseline is None else baseline
-        table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
+        table.row(name, *harness.intervals(values, baseline, seed=data.seed), spent)
 
 
 def sweep(base: Settings, title: str, name: str, *values: Any) -> dict[str, Settings]:  # noqa: ANN401
@@ -339,9 +335,8 @@ CLASSIFIERS = {
 """Routers that read a question's words, or its vector."""
 
 
-def print_front(sets: Sequence[JudgedIndex], seed: int) -> None:
+def print_front(sets: Sequence[JudgedIndex]) -> None:
     """Router by nDCG@10 when the questions it scores highest take steps and the others hybrid."""
-    del seed
     data = sets[0]
     simple, gains = hybrid_and_gains(data)
     columns = [f"at {share:.0%}" for share in SHARES]
@@ -424,7 +419,7 @@ def routers(data: JudgedIndex) -> dict[str, Router]:
     return by_name
 
 
-Printer = Callable[[Sequence[JudgedIndex], int], None]
+Printer = Callable[[Sequence[JudgedIndex]], None]
 TABLES: Mapping[str, tuple[str, Printer]] = {
     "recall": ("EA-GraphRAG table 3, LinearRAG table 8, ZoomRAG table 2: recall", print_recall),
     "accuracy": ("EA-GraphRAG table 1, LinearRAG table 2: accuracy", print_accuracy),

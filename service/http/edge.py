@@ -420,20 +420,14 @@ class _Visit:
 
     def end(self) -> None:
         """Count the request, and write its line of the access log."""
-        route = getattr(self._scope.get("route"), "path", "(none)")
-        metrics, problem = self._edge.metrics, self._scope.get(NOTED_PROBLEM)
+        scope, metrics = self._scope, self._edge.metrics
+        route, problem = getattr(scope.get("route"), "path", "(none)"), scope.get(NOTED_PROBLEM)
         metrics.requests.labels(route, str(self._status)).inc()
         metrics.request_seconds.labels(route).observe(self._seconds)
         if problem:
             metrics.refused.labels(problem).inc()
-        if self._scope["path"] in _UNLOGGED:
+        if scope["path"] in _UNLOGGED:
             return
-        extra = {
-            "request_id": self.request_id,
-            "method": self._scope["method"],
-            "path": self._scope["path"],
-            "status": self._status,
-            "ms": round(1000 * self._seconds, 1),
-            "key": self.key,
-        }
+        extra = {"request_id": self.request_id, "method": scope["method"], "path": scope["path"]}
+        extra |= {"status": self._status, "ms": round(1000 * self._seconds, 1), "key": self.key}
         LOG.info("request", extra=extra | ({"problem": problem} if problem else {}))

@@ -123,9 +123,8 @@ def fit(
     pool, names = pool_of(questions, disagreement), questions.names
     recipe = choices.recipe
     crossfitted = crossfit(pool, names, recipe, progress)
-    scorer = fit_scorer(
-        pool, names, recipe, temperature=crossfitted.temperature, bias=crossfitted.bias
-    )
+    temperature, bias = crossfitted.temperature, crossfitted.bias
+    scorer = replace(fit_scorer(pool, names, recipe), temperature=temperature, bias=bias)
     unseen = None
     if choices.elsewhere and len(np.unique(pool.groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, crossfitted)
@@ -151,22 +150,15 @@ def fit(
         route: solve(each, goal, cautious=choices.elsewhere) for route, each in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    route_outcomes = outcomes[route]
+    taken = outcomes[route]
     if takes_steps:
         thresholds = stepping(solutions[route].thresholds)
-        route_outcomes = _outcomes(questions, scores, unseen, route, thresholds.steps)
-        result = outcome(route_outcomes, thresholds)
+        taken = _outcomes(questions, scores, unseen, route, thresholds.steps)
+        result = outcome(taken, thresholds)
         solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=result)
+    policy = Policy(solutions[route].thresholds, route)
     return Fitted(
-        choices,
-        questions,
-        disagreement,
-        scorer,
-        crossfitted,
-        unseen,
-        Policy(solutions[route].thresholds, route),
-        solutions,
-        route_outcomes,
+        choices, questions, disagreement, scorer, crossfitted, unseen, policy, solutions, taken
     )
 
 

@@ -153,18 +153,8 @@ def _prepare(pool: Pool, rows: Mask, names: Sequence[str], recipe: RouterRecipe)
     return _Prepared(columns, standard, known, data)
 
 
-def fit_scorer(
-    pool: Pool,
-    names: Sequence[str],
-    recipe: RouterRecipe,
-    *,
-    temperature: float = 1.0,
-    bias: float = 0.0,
-) -> Scorer:
-    """Fit a scorer on all questions of a pool.
-
-    Args:
-        temperature: Temperature and bias of its calibration; see `crossfit`.
+def fit_scorer(pool: Pool, names: Sequence[str], recipe: RouterRecipe) -> Scorer:
+    """Fit a scorer on all questions of a pool, not yet calibrated; see `crossfit`.
 
     Raises:
         FitError: All labels are the same, or a fit fails.
@@ -177,8 +167,8 @@ def fit_scorer(
         prepared.columns,
         prepared.standard,
         members,
-        temperature,
-        bias,
+        1.0,
+        0.0,
         _familiarity(prepared.data.inputs, share) if share else None,
     )
 
@@ -227,10 +217,7 @@ class CrossFit:
 
 
 def crossfit(
-    pool: Pool,
-    names: Sequence[str],
-    recipe: RouterRecipe,
-    progress: Progress | None = None,
+    pool: Pool, names: Sequence[str], recipe: RouterRecipe, progress: Progress | None = None
 ) -> CrossFit:
     """Score each question by a scorer that learned from the other folds, and calibrate the scores.
 
