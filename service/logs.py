@@ -32,12 +32,8 @@ class JsonLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
-        event: dict[str, Any] = {
-            "time": self.formatTime(record),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **_extra(record),
-        }
+        event: dict[str, Any] = {"time": self.formatTime(record), "level": record.levelname.lower()}
+        event |= {"event": record.getMessage(), **_extra(record)}
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
         return _JSON.encode(event)

@@ -42,11 +42,7 @@ class EvaluationSet:
 
     @classmethod
     def load(
-        cls,
-        replays: Sequence[Replay],
-        cache: Path,
-        settings: Settings,
-        deciding: tuple[str, ...] = ("parsing", "encoding"),
+        cls, replays: Sequence[Replay], cache: Path, settings: Settings, deciding: tuple[str, ...]
     ) -> "EvaluationSet":
         """Load replays with every column that a router may use; a `TrainingError` for none."""
         rows = [row for replay in replays for row in replay.questions]

@@ -222,11 +222,7 @@ class Gate:
         return arms
 
     async def search(
-        self,
-        params: SearchParams,
-        item: QueuedQuestion,
-        seconds: float,
-        budget: Budget | None = None,
+        self, params: SearchParams, item: QueuedQuestion, seconds: float, budget: Budget | None
     ) -> SearchResult:
         """Answer a question within so many seconds, with our arms and the remote arms of its route.
 

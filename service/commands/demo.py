@@ -95,16 +95,13 @@ def demo(
 
 
 def _ask(
-    settings: "ServiceSettings",
-    index: Path,
-    questions: Iterable[JudgedQuestion],
-    console: "Console",
+    settings: "ServiceSettings", index: Path, asked: Iterable[JudgedQuestion], console: "Console"
 ) -> None:
     import wye
     from wye.service.render import list_hits
 
     with wye.open(index, settings=settings) as opened:
-        for question in questions:
+        for question in asked:
             console.rule(f"a question of kind {question.kind}", style="dim")
             console.print(question.text, style="bold")
             for route in ROUTES:

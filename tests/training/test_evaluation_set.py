@@ -201,4 +201,4 @@ def test_features_that_are_there_are_not_computed_again(
 
 def test_no_questions_have_no_features(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no questions"):
-        EvaluationSet.load([replay_of()], tmp_path, load_settings())
+        EvaluationSet.load([replay_of()], tmp_path, load_settings(), ())

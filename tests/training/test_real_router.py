@@ -43,7 +43,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     folder = tmp_path_factory.mktemp("demo")
     settings = load_settings()
     replays = replay_demo(folder)
-    evaluation_set = EvaluationSet.load(replays, folder / "features", settings)
+    evaluation_set = EvaluationSet.load(
+        replays, folder / "features", settings, ("parsing", "encoding")
+    )
     labels = compared(evaluation_set, Route.LEXICAL, HELPS).labels
     pool = pool_of(evaluation_set.features, labels, "demo")
     scorer = fit_scorer(pool, COLUMNS, RECIPE)
