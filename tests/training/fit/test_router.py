@@ -71,11 +71,8 @@ def test_the_scorer_learns_from_all_and_is_calibrated_by_what_did_not(training: 
     found = fit(*training, replace(LINE, simple=D))
     crossfitted = crossfit(pool_of(*training), NAMES, QUICK)
     assert (found.crossfit.logits == crossfitted.logits).all()
-    scorer = replace(
-        fit_scorer(pool_of(*training), NAMES, QUICK),
-        temperature=crossfitted.temperature,
-        bias=crossfitted.bias,
-    )
+    scorer = fit_scorer(pool_of(*training), NAMES, QUICK)
+    scorer = replace(scorer, temperature=crossfitted.temperature, bias=crossfitted.bias)
     features = training[0].features
     assert (found.scorer.logits(features) == scorer.logits(features)).all()
 
