@@ -208,14 +208,16 @@ class _Words:
 def _labelled(
     source: PassageSource, heads: Sequence[str], question: _Words, pairs: Int64
 ) -> Float64:
-    """(m,) share of the question's words that label a column of a row, and that a head lacks.
+    """(m,) share of the question's words that label a column of a row, and that heads lack.
 
-    `pairs` (m, 2) are positions of heads, and passages; what is no row has 0.
+    `pairs` (m, 2) are positions of heads, and passages; what is no row has 0. What the first head
+    has says which row is meant, not what is asked of it.
     """
     labels = [" ".join(label for label, _ in cells_of(text)) for text in source.texts(pairs[:, 1])]
-    in_heads = [question.terms_in(text) for text in heads]
+    first, *_ = in_heads = [question.terms_in(text) for text in heads]
     of_rows = zip(map(question.terms_in, labels), pairs[:, 0].tolist(), strict=True)
-    return np.array([question.share(terms - in_heads[head]) for terms, head in of_rows], np.float64)
+    shares = [question.share(terms - in_heads[head] - first) for terms, head in of_rows]
+    return np.array(shares, np.float64)
 
 
 def _linked(source: PassageSource, heads: Sequence[str], question: _Words, pairs: Int64) -> Float64:

@@ -57,7 +57,7 @@ _SHIFT = 32  # bits of a word's number in an edge
 MOST_DOCUMENTS = 3  # a part of titles that more documents share is a kind of text, not a name
 
 _PERSON = re.compile(r"[^\W\d_][\w'\u2019-]+(?: [^\W\d_][\w'\u2019.-]*){1,2}")
-_HONORIFIC = re.compile(r"(?:Dr|Mr|Mrs|Ms|Miss|Prof)\.? ")
+_HONORIFIC = re.compile(r"(?:Dr|Frau|Herr|Mr|Mrs|Ms|Miss|Prof)\.? ")
 _KEY = re.compile(r"(?!(?:19|20)\d\d$)(?=[\w./-]*\d)[\w./-]{2,20}")
 
 
@@ -440,3 +440,5 @@ def names_of_person(title: str) -> Iterator[str]:
     else:
         return
     yield from (first.split()[0], last, f"{first[0]}. {last}", f"{last} {first[0]}")
+    if honorific:
+        yield honorific[0] + last

@@ -187,6 +187,25 @@ def test_among_rows_the_likeliest_passage_has_a_place(
     assert [hop.passage for hop in hops if hop.has_place] == places
 
 
+def test_what_the_first_row_says_is_not_asked_of_another(corpus_of: CorpusOf) -> None:
+    passages = (
+        Passage("log", "Log", "The rope of [Skua] was bad."),
+        Passage("orders:1", "Rope", "ordered by: [Odd Lie]; length: 40; colour: red"),
+        Passage("orders:2", "Skua", "ordered by: nobody; length: 30; colour: blue"),
+        Passage("staff:2", "Odd Lie", "role: mate; phone: 4711"),
+    )
+    vectors = {"The rope of Skua was bad.": [1.0, 0.0]}
+    corpus = corpus_of(*passages, vectors=vectors, dimension=2)
+    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
+    texts = [*corpus.texts(np.arange(len(passages)))]
+    lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
+    query = Query(
+        "Phone of who ordered rope of that length and colour?", np.array([1, 0], np.float32)
+    )
+    hops = hops_of(arm, lexical, query, ["orders:1", "log"])
+    assert [hop.passage for hop in hops if hop.has_place] == ["staff:2"]
+
+
 def test_a_share_has_the_same_bits_in_any_order_of_words() -> None:
     weights = {"a": 0.1, "b": 0.2, "c": 0.3}
     words = _Words(WordCoverage(name, weight, 0, 0) for name, weight in weights.items())
