@@ -21,6 +21,7 @@ from wye.backends.numerics import products_of
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import FOLDER, DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
+from wye.backends.text import searched_text
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.trigraph.question import InMemory
@@ -343,7 +344,8 @@ class Snapshot:
 
 def _texts(corpus: Corpus) -> Iterator[str]:
     """The text of each passage that the lexical arm matches."""
-    return (f"{title}\n{text}" for title, text in corpus.iter_texts())
+    pairs = zip(corpus.ids, corpus.iter_texts(), strict=True)
+    return (searched_text(id_, title, text) for id_, (title, text) in pairs)
 
 
 def start_deriving(folder: Path, settings: Settings) -> BaseProcess:

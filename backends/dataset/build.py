@@ -39,7 +39,7 @@ from wye.backends.lexical import LexicalSettings
 from wye.backends.store.corpus import COLUMNS, Corpus, corpus_of
 from wye.backends.store.index import PassageStore, Writer, any_of, has_columns
 from wye.backends.store.schema import ANALYSIS_COLUMNS, GRAPH, KEYS, LABELS, SEARCHED, TOKENS
-from wye.backends.text import entity_key, tokenise
+from wye.backends.text import entity_key, searched_text, tokenise
 from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.settings import AssemblySettings
@@ -354,7 +354,7 @@ def _rows(table: WordTable, corpus: Corpus) -> list[NewRow]:
     for row, passage in zip(order, passages, strict=True):
         place = passage.id, passage.document, passage.chunk
         content = passage.title, passage.text, passage.metadata
-        tokens = tokens_of(f"{passage.title}\n{passage.text}", settings)
+        tokens = tokens_of(searched_text(passage.id, passage.title, passage.text), settings)
         rows.append(NewRow(*place, *content, tokens, *_names_of(corpus, graph, row, titles)))
     return rows
 

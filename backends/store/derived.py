@@ -22,7 +22,7 @@ from wye.backends.files import canonical_json
 from wye.backends.types import Arrays
 
 FOLDER = "derived"
-LAYOUT = 21  # raise when a code change alters what is derived from a version, or how it is stored
+LAYOUT = 22  # raise when a code change alters what is derived from a version, or how it is stored
 PASSAGES = "passages"  # the part that all others need
 LEAST_OUTGROWN, MOST_SHARE = 500, 0.001  # so many changes, or this share, outgrow a base
 LEAST_QUIET = 60.0  # seconds; see `seconds_before_base`

@@ -21,6 +21,7 @@ from wye.backends.text import (
     is_informative,
     mention_key,
     normalised,
+    searched_text,
     starts_like_a_name,
     stretch,
     terms,
@@ -298,6 +299,21 @@ def test_a_request_that_starts_a_question_is_none_of_its_words(question: str, re
 )
 def test_a_german_question_is_told_by_its_small_words(question: str, is_german: bool) -> None:
     assert ("der" in german_words(question)) == is_german
+
+
+@pytest.mark.parametrize(
+    ("id_", "text", "kind"),
+    [
+        ("bank/paid_loans.csv:2", "amount: 400; due: May", "\nloans"),
+        ("loans.csv:2", "amount: 400", "\nloans"),
+        ("loans-2031.csv:2", "amount: 400; due: May", ""),
+        ("loans.md", "amount: 400; due: May", ""),
+        ("old/mails.mbox:3", "From: Ada\nTo: Bo\n\nHello", ""),
+        ("W:12", "A plain text.", ""),
+    ],
+)
+def test_a_row_is_searched_for_by_what_its_file_is_called(id_: str, text: str, kind: str) -> None:
+    assert searched_text(id_, "K-12", text) == f"K-12\n{text}{kind}"
 
 
 def test_stopwords_are_compared_before_stemming() -> None:
