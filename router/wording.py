@@ -8,9 +8,10 @@ say the same (see `are_copies`), one keeps its rank.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -149,24 +150,24 @@ def _codes_first(
 def _passages_with_codes(
     codes: Sequence[Code], arms: "Snapshot", allowed: Mask | None
 ) -> dict[int, int]:
-    """Row of each passage with a rare code -> how many of the codes it has."""
-    counts: dict[int, int] = {}
-    for code in codes:
-        rows = arms.among(rows_with(code, arms), allowed)
-        for row in rows.tolist() if len(rows) <= MOST_PASSAGES else ():
-            counts[row] = counts.get(row, 0) + 1
+    """Row of each passage with a rare code, or else with all -> how many of the codes it has."""
+    of_codes = [arms.among(rows_with(code, arms), allowed) for code in codes]
+    rare = [rows for rows in of_codes if len(rows) <= MOST_PASSAGES]
+    counts = Counter(row for rows in rare for row in rows.tolist())
+    if not counts and len(of_codes) > 1:
+        of_codes = [arms.among(rows_with(code, arms, in_parts=True), allowed) for code in codes]
+        both = reduce(np.intersect1d, of_codes).tolist()
+        counts.update(dict.fromkeys(both if len(both) <= MOST_PASSAGES else (), len(codes)))
     return counts
 
 
-def rows_with(code: Code, arms: "Snapshot") -> Int64:
-    """Rows of the passages with a code: joined, or else with all of its parts."""
+def rows_with(code: Code, arms: "Snapshot", *, in_parts: bool = False) -> Int64:
+    """Rows of the passages with a code: joined, or else, or too, with all of its parts."""
     lexical = arms.lexical
     rows = np.unique(np.concatenate([lexical.rows_with(key) for key in code.keys]))
     parts = [part for part in code.parts if part not in lexical.settings.stopwords]
-    if not len(rows) and len(parts) > 1:
-        rows = lexical.rows_with(parts[0])
-        for part in parts[1:]:
-            rows = np.intersect1d(rows, lexical.rows_with(part))
+    if (in_parts or not len(rows)) and len(parts) > 1:
+        rows = np.union1d(rows, reduce(np.intersect1d, map(lexical.rows_with, parts)))
     return rows
 
 

@@ -68,6 +68,20 @@ def test_a_passage_with_a_rare_code_is_first_on_every_route(session: Session, ro
         assert sum(source.share for source in hits[0].sources) == pytest.approx(hits[0].score)
 
 
+def test_what_has_two_common_codes_is_first_where_few_have_both(tmp_path: Path) -> None:
+    texts = ["RX-81 ran.", "5 May 2031: no work.", "RX-82 ran."] * (MOST_PASSAGES + 1)
+    rows = [Passage(f"r{n:02}", "Log", text) for n, text in enumerate(texts)]
+    rows.append(Passage("s", "log-of-RX-81", "2031-05-05 12:10 grip was renewed"))
+    with Session.create(load_settings(), tmp_path / "index") as target:
+        target.ingest(rows)
+    with Session.open(load_settings(), tmp_path / "index") as session:
+        questions = ["What was RX-81 on 5 May 2031?", "What was RX-82 on 5 May 2031?"]
+        both, neither = session.gateway.search(questions, Ask(Route.DENSE, 3))
+        assert both.ranking.hits[0].id == "s"
+        lists = {source.retriever for hit in neither.ranking.hits for source in hit.sources}
+        assert CODE not in lists
+
+
 def test_a_filter_holds_for_codes_and_a_common_one_is_a_word_like_others(tmp_path: Path) -> None:
     texts = [f"{'RX-81' if n <= MOST_PASSAGES else 'RX-82'} was seen." for n in range(6)]
     rows = [Passage(f"r{n}", "Log", text, {"n": n}) for n, text in enumerate(texts)]

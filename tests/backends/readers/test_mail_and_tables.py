@@ -275,6 +275,7 @@ def test_files_that_mails_of_a_mailbox_bring(tmp_path: Path) -> None:
         ("Fällig am", "Fällig am (due)"),
         ("Prénom", "Prénom (first name)"),
         ("Qty", "Qty (quantity)"),
+        ("Schwierigkeit", "Schwierigkeit (difficulty)"),
         *((label, label) for label in ("amount", "Report", "Stock", "load kW", "Heft")),
     ],
 )
