@@ -187,7 +187,9 @@ async def measure(
             await closed_loop(client, bodies, 4, 1.0)
             for clients in map(int, args.clients.split(",")):
                 sample = await closed_loop(client, bodies, clients, args.seconds)
-                print_load(table, route, clients, sample)
+                counts = clients, len(sample.answered), sample.failed + len(sample.refused)
+                times = harness.percentiles(sample.answered or [np.nan])
+                table.row(route, *counts, sample.rate, *times)
                 if route == routes[0]:
                     capacity = max(capacity, sample.rate)
         bodies = [
@@ -197,13 +199,6 @@ async def measure(
         return await open_loop(client, bodies, args.overload * capacity, args.seconds)
     finally:
         await client.close()
-
-
-def print_load(table: Table, route: str, clients: int, sample: Sample) -> None:
-    """Print a row of the first table."""
-    counts = clients, len(sample.answered), sample.failed + len(sample.refused)
-    times = harness.percentiles(sample.answered or [np.nan])
-    table.row(route, *counts, sample.rate, *times)
 
 
 def print_statuses(sample: Sample, deadline_ms: int) -> None:

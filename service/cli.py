@@ -113,27 +113,25 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         app(arguments, prog_name="wye")
     except errors as error:
-        say(f"Error: {error}" if str(error) else "Error: There is not enough memory for this.")
-        return USER_ERROR
+        fault = str(error) or "There is not enough memory for this."
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
-        say(f"Error: {error.name} is not installed; {how_to_install(EXTRAS[error.name])}.")
-        return USER_ERROR
+        fault = f"{error.name} is not installed; {how_to_install(EXTRAS[error.name])}."
     except OSError as error:
         reason = error.strerror or str(error).partition(", /")[0]  # without Lance's source line
         subject = f"{error.filename} cannot be read or written: " if error.filename else ""
-        say(
-            f"Error: {subject}{reason}. Check the permissions and the free space on the disk. "
-            "What was committed is kept."
-        )
-        return USER_ERROR
+        fault = f"{subject}{reason}. Check the permissions and the free space on the disk. "
+        fault += "What was committed is kept."
     except SystemExit as end:  # Typer raises it at the end, for bad arguments and after Ctrl-C
         code = end.code if isinstance(end.code, int) else 0
         if code == INTERRUPTED:
             say("Interrupted. What was committed is kept, and the same command goes on from there.")
         return code
-    return 0
+    else:
+        return 0
+    say(f"Error: {fault}")
+    return USER_ERROR
 
 
 def main() -> None:

@@ -24,12 +24,12 @@ LINE_SECONDS = 5.0  # seconds between two lines of progress there
 
 def output() -> Console:
     """The console for results. Texts are printed as they are: no markup, highlights or emoji."""
-    return _console(stderr=False)
+    return _Screen(stderr=False)
 
 
 def messages() -> Console:
     """The console for everything but results, on standard error."""
-    return _console(stderr=True)
+    return _Screen(stderr=True)
 
 
 def say(message: str) -> None:
@@ -39,6 +39,11 @@ def say(message: str) -> None:
 
 class _Screen(Console):
     """A console that makes control characters in texts visible, so that no terminal obeys them."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = FILE_WIDTH
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -50,13 +55,6 @@ class _Screen(Console):
                 yield segment
             else:
                 yield Segment(segment.text.translate(VISIBLE), segment.style)
-
-
-def _console(*, stderr: bool) -> Console:
-    console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    return console
 
 
 class Bar:

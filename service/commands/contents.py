@@ -110,8 +110,7 @@ def repair(
     if as_json:
         typer.echo(rounded_json({**plain(asdict(plan)), "done": yes and bool(plan.damage)}))
     else:
-        lines = _lines(folder, plan, is_applied=yes)
-        output().print("\n".join(lines), markup=False, highlight=False)
+        output().print("\n".join(_lines(folder, plan, is_applied=yes)))
     if plan.unlocked:
         say(
             f"The index could not be locked ({plan.unlocked}), so what another process is just "

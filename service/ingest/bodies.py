@@ -4,7 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
@@ -51,13 +51,10 @@ class FileReader:
             _READERS + _WAITING, "Many files are waiting to be read. Try again.", retry_after=5
         )
 
-    @contextmanager
-    def reserve(self, request: Request) -> Iterator[None]:
+    def reserve(self, request: Request) -> AbstractContextManager[None]:
         """Room for a body on the temporary disk; a `Problem` 503 if other uploads take it."""
         header = request.headers.get("content-length", "")
-        size = int(header) if header.isdigit() else self.settings.upload_bytes
-        with self._space.reserve(size):
-            yield
+        return self._space.reserve(int(header) if header.isdigit() else self.settings.upload_bytes)
 
     async def read(
         self,
