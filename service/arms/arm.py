@@ -94,7 +94,7 @@ class Kind(BaseModel, ABC):
     same_ids: bool = False
     open_after: Annotated[int, Field(ge=1)] = 5
     open_seconds: Annotated[float, Field(gt=0)] = 10.0
-    _encode: Encode | None = PrivateAttr(None)
+    _encode: Encode = PrivateAttr()  # set by `use` before the first call
 
     @property
     def filter_fault(self) -> str:

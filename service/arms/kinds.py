@@ -190,8 +190,6 @@ class HttpKind(Kind):
         values: dict[str, object] = {QUESTION: question, K: k}
         values[FILTER] = MISSING if filter_ is None else filter_
         if has_place(self.request, VECTOR):
-            if self._encode is None:
-                raise ArmError("has no encoder", charged=False)
             values[VECTOR] = [float(number) for number in await self._encode(question)]
         return self.read(await self._reply(fill(self.request, values)), k)
 

@@ -22,6 +22,7 @@ from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
 from wye.backends.errors import IndexDamagedError
 from wye.backends.store import index as index_module
+from wye.backends.store import versions
 from wye.backends.store.index import PassageStore, Writer
 from wye.backends.store.ingest import ingest
 from wye.router.session import Session
@@ -47,7 +48,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (index_module, "write_fragments"),
     (Writer, "commit"),
     (lance.LanceDataset, "commit"),
-    (index_module, "flush"),
+    (versions, "flush"),
 )
 """What a job calls, from the outside to the inside."""
 KINDS: dict[str, Callable[[], Exception]] = {
