@@ -248,9 +248,9 @@ class Evidence:
         has_codes: (n,) whether the question is codes alone and a passage has them all.
         least: Answerability at least, whatever the curves say: a question is never called absent
             while one of the first passages has all of its words, or is near it and it has no name,
-            or while the first has the code that it asks who or when of, or says what it asks in
-            other words or leads to what does; it is answered where it is codes alone and one has
-            them.
+            or while the first has the code that it asks who or when of, or a row of its title says
+            in other words what it asks, or it leads to what does; it is answered where it is codes
+            alone and one has them.
         most: Answerability at most: a question is called absent where the first passages have none
             of its codes, which the wording would have put there, lack a year that it names, or are
             led by a row with its names of which nothing else that it says is said, unless it asks
@@ -305,7 +305,9 @@ class Evidence:
         self.answer: Float64 = np.array(answer)
         has_code = bool(self._has_code[:1].any())
         is_said = (has_code or of_row == 0) and says_who_or_when(*texts[0], question)
-        says_so = (has_code or of_row == 0) and says_in_other_words(question, texts[0][1])
+        same = [text for title, text in texts[:FIRST] if title == texts[0][0] != ""]
+        says = any(says_in_other_words(question, text) for text in same or [texts[0][1]])
+        says_so = says and (has_code or of_row == 0)
         says_so |= of_row == 0 and self._is_followed(first & ~is_name)
         big = {*content_terms(" ".join(filter(str.istitle, question.split()[1:])))}
         is_big = np.array([term in big for term in terms], bool)

@@ -278,6 +278,13 @@ def test_what_is_near_a_question_without_a_name_is_not_called_absent() -> None:
         assert evidence(question, texts, sentences=[0.3]).least == 0.0
 
 
+def test_another_row_with_the_title_of_the_first_may_say_what_is_asked() -> None:
+    rows = [("Ivo Lund", "course: ropes; no: 7"), ("Ivo Lund", "team: yard; since: 2019")]
+    assert evidence("when did Ivo Lund join", rows).least == ABSTAIN_BELOW
+    assert evidence("when did Ivo Lund join", rows[:1]).least == 0.0
+    assert evidence("when did Ivo Lund join", [rows[0], ("Odd Lie", rows[1][1])]).least == 0.0
+
+
 def test_a_row_that_leads_to_what_is_asked_is_not_silent() -> None:
     texts = [
         ("Heron", "code: H-4; checked: I. Lund"),
