@@ -88,6 +88,11 @@ _KINDS = (
     _kind("how old", "", _AGES),
     _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
     _kind("litres|liters", "l ml", "litres liters"),
+    _kind("voltage|volts", "v kv", "kv v volt voltage volts"),
+    _kind("(?:horse)?power|wattage", "kw w", "horsepower hp kw power ps w watts"),
+    _kind("how fast|speed", "", "fast kmh knots kph m min mph h s speed"),
+    _kind("temperature|how (?:cold|hot|warm)", "", "c celsius degrees f temp temperature"),
+    _kind("calories|kcal", "", "calories kcal kj"),
     _kind(
         r"(?:tele)?phone|extension|mobile|(?:call|dial|reach|ring)\b.*\bnumber|"
         r"number\b.*\b(?:call|dial|reach|ring)|internal number",

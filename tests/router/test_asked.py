@@ -33,6 +33,9 @@ SAID = {
     "the mobile of Ilse Ohm": "Ilse Ohm, +31 6 1234 5678",
     "What does the crane cost?": "The crane was ordered for 12.500 €.",
     "price of the bell": "The bell is 30,000 kr.",
+    "voltage of the crane": "The crane takes 400 V.",
+    "How fast is the boat?": "top speed: 14; berth: K2",
+    "how cold may the tank get": "The tank: down to minus 4 degrees.",
 }
 
 
