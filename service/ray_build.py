@@ -148,8 +148,7 @@ def _over(task: Callable[[Any], Any], items: Iterable[object]) -> Iterator[Any]:
         waiting.append(remote.remote(task, item))
         if len(waiting) > 2 * len(_processors()):
             yield ray.get(waiting.popleft())
-    while waiting:
-        yield ray.get(waiting.popleft())
+    yield from map(ray.get, waiting)
 
 
 def _run(task: Callable[[Any], Any], item: object) -> object:

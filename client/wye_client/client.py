@@ -194,11 +194,8 @@ def _result(reply: httpx2.Response) -> Hits:
     try:
         return _hits(reply.json())
     except (ValueError, KeyError, TypeError) as error:
-        raise WyeError(
-            f"{reply.url} sent a reply that is not Wye's ({error!r}); check the address.",
-            reply.status_code,
-            request_id,
-        ) from error
+        says = f"{reply.url} sent a reply that is not Wye's ({error!r}); check the address."
+        raise WyeError(says, reply.status_code, request_id) from error
 
 
 def _hits(reply: Mapping[str, Any]) -> Hits:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +24,6 @@ from wye.service.terminal import (
     questions_of,
     say,
 )
-
-if TYPE_CHECKING:
-    import wye
 
 _TIMEOUT = 120.0
 LOADING_SECONDS = 1.0  # if loading took longer than this, the command says how to avoid it
@@ -74,6 +71,7 @@ def search(
         return
     import wye
     from wye.router.gateway import EMPTY_INDEX
+    from wye.service.render import hits_json, show_hits
     from wye.service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
@@ -89,22 +87,14 @@ def search(
         )
     if opened.fault:
         say(opened.fault)
-    _show(replies, explain=explain, as_json=as_json)
-    if as_json:
-        return
-    hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
-    say(f"Loading took {loading:.1f} s{hint}.")
-
-
-def _show(replies: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
-    from wye.service.render import hits_json, show_hits
-
     if as_json:
         typer.echo(hits_json(replies, explain=explain))
         return
     console = output()
     for hits in replies:
         show_hits(console, hits, explain=explain)
+    hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
+    say(f"Loading took {loading:.1f} s{hint}.")
 
 
 def _ask_server(
