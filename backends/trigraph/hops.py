@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wye.backends.notations import codes_in
 from wye.backends.numerics import logistic
-from wye.backends.text import cells_of, folded_words, split_sentences, words_of
+from wye.backends.text import cells_of, entity_key, folded_words, split_sentences, words_of
 from wye.backends.trigraph.names import day_keys
 from wye.backends.trigraph.question import PassageSource, Sentences
 from wye.backends.types import Float64, Int64, Query, WordCoverage
@@ -113,7 +114,8 @@ def second_hops(
     days = map(day_keys, of_heads if _TIMED.search(query.text) else ())
     by_time = any(source.entity(key) is not None for key in chain.from_iterable(days))
     texts = [text for _, text in source.statements(sentences.rows)] if by_time else []
-    links = _links(source, heads, sentences, texts)
+    inner = _codes_within(source, sentences) if any(map(cells_of, of_heads)) else []
+    links = _links(source, heads, sentences, texts, inner)
     question = _Words(words(heads[:0]))
     if texts:
         linked = np.array([question.share_of(text) for text in texts])[links[:, _SENTENCE]]
@@ -154,10 +156,18 @@ of the sentence with it and of the sentence's passage, and whether it is the new
 
 
 def _links(
-    source: PassageSource, heads: Int64, sentences: Sentences, texts: Sequence[str]
+    source: PassageSource,
+    heads: Int64,
+    sentences: Sentences,
+    texts: Sequence[str],
+    inner: Sequence[tuple[int, str]],
 ) -> Int64:
-    """(m, 6) what names, and days in texts of sentences, lead to, beyond the heads' documents."""
-    keyed = ((n, source.entity(key)) for n, text in enumerate(texts) for key in day_keys(text))
+    """(m, 6) what names, and days in texts of sentences, lead to, beyond the heads' documents.
+
+    `inner` has positions of sentences with keys of further names.
+    """
+    of_days = ((n, key) for n, text in enumerate(texts) for key in day_keys(text))
+    keyed = ((n, source.entity(key)) for n, key in chain(of_days, inner))
     days = [(n, entity) for n, entity in keyed if entity is not None]
     of_day = np.array(days, np.int64).reshape(-1, 2)
     sentence = np.concatenate([sentences.sentence, of_day[:, 0]])
@@ -174,6 +184,17 @@ def _links(
     is_other = [document != of_heads[head] for document, head in pairs]
     others: Int64 = beyond[np.array(is_other, bool)]
     return others
+
+
+def _codes_within(source: PassageSource, sentences: Sentences) -> list[tuple[int, str]]:
+    """Positions of sentences, and keys of the codes in longer names in them: "shaft for PB-4"."""
+    names = map(source.name, sentences.entity.tolist())
+    longer = [
+        pair for pair in zip(sentences.sentence.tolist(), names, strict=True) if " " in pair[1]
+    ]
+    return [
+        (n, entity_key(code.text)) for n, name in longer for code in codes_in(name) if code.parts
+    ]
 
 
 def _best_of_each(rows: Int64, logits: Float64) -> Int64:

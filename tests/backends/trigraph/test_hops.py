@@ -187,6 +187,19 @@ def test_among_rows_the_likeliest_passage_has_a_place(
     assert [hop.passage for hop in hops if hop.has_place] == places
 
 
+def test_a_code_in_the_title_of_a_row_leads_to_what_it_names(corpus_of: CorpusOf) -> None:
+    passages = (
+        Passage("orders:1", "Shaft for PB-4", "ordered by: [Odd Lie]; price: 40"),
+        Passage("boats:4", "PB-4", "berth: 7; length: 9"),
+    )
+    corpus = corpus_of(*passages, dimension=2)
+    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
+    lexical = LexicalRetriever(corpus.ids, ["", ""], LexicalSettings())
+    query = Query("Berth of what needs a shaft?", np.array([1, 0], np.float32))
+    hops = hops_of(arm, lexical, query, ["orders:1"])
+    assert [(hop.passage, hop.name) for hop in hops] == [("boats:4", "PB-4")]
+
+
 def test_what_the_first_row_says_is_not_asked_of_another(corpus_of: CorpusOf) -> None:
     passages = (
         Passage("log", "Log", "The rope of [Skua] was bad."),
