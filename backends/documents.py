@@ -143,9 +143,8 @@ def document_of(draft: Draft, file: str) -> HeadedDocument:
         raise SourceError(draft.error)
     cleaned = [(level, clean(text)) for level, text in draft.blocks]
     # How far a line of a program is indented means something.
-    blocks = [
-        (n, text.rstrip() if n == ROW else text.strip()) for n, text in cleaned if text.strip()
-    ]
+    filled = [(level, text) for level, text in cleaned if text.strip()]
+    blocks = [(level, text.rstrip() if level == ROW else text.strip()) for level, text in filled]
     if any("-\n" in text for _, text in blocks):
         blocks = mended(blocks)
     if not blocks:
@@ -210,10 +209,8 @@ def clean_metadata(value: object) -> Metadata:
     if len(value) > MOST_KEYS:
         raise SourceError(f"metadata has {len(value):,} keys; at most {MOST_KEYS} are stored")
     metadata = {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}
-    if (
-        metadata
-        and (size := len(json.dumps(metadata, ensure_ascii=False).encode())) > METADATA_BYTES
-    ):
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
+    if size > METADATA_BYTES:
         raise SourceError(
             f"metadata has {size:,} bytes as JSON; at most {METADATA_BYTES:,} are stored"
         )
@@ -332,9 +329,8 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
         passage.has_pages or count_words(passage.text) > words
     ):
         sections = _sections(passage.blocks, words, 0 if passage.has_pages else words // _FEW)
-    chunks = [
-        (headings, text) for headings, section in sections for text in chunk_blocks(section, words)
-    ]
+    texts = ((headings, chunk_blocks(section, words)) for headings, section in sections)
+    chunks = [(headings, text) for headings, several in texts for text in several]
     if passage.statements and (len(chunks) > 1 or is_chunk_id(passage.id)):
         raise SourceError(
             f"{passage.id!r:.80} has statements, so it is not cut, and it is longer than {words} "

@@ -423,13 +423,10 @@ def _with_types(
             type_ = common_type
         else:
             labels = (sentence.tokens[position].entity for position in range(start, end))
-            type_ = next(
-                (_TYPES_BY_LABEL[label] for label in labels if label in _TYPES_BY_LABEL), "free"
-            )
+            types = map(_TYPES_BY_LABEL.get, labels)
+            type_ = next(filter(None, types), "free")
         if start < end:
             phrases.append(Phrase(start, end, kind, type_, named=not nouns))
     # Compared things are usually of one type.
     default = next((phrase.wanted for phrase in phrases if phrase.wanted != "free"), "free")
-    return [
-        replace(phrase, wanted=default) if phrase.wanted == "free" else phrase for phrase in phrases
-    ]
+    return [replace(p, wanted=default) if p.wanted == "free" else p for p in phrases]

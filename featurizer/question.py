@@ -180,12 +180,10 @@ class Arcs:
                 is_object = token.dep == "pobj" and _hangs_on_noun(tokens, head)
                 owns = token.dep == "poss" and token.pos in _NOMINAL
                 self.depth[position] = self.depth[head] + 1
-                self.links[position] = self.links[head] + (
-                    is_object or owns or token.dep in _CLAUSAL
-                )
-                self.ofs[position] = self.ofs[head] + (
-                    is_object and tokens[head].text.lower() == "of"
-                )
+                is_link = is_object or owns or token.dep in _CLAUSAL
+                is_of = is_object and tokens[head].text.lower() == "of"
+                self.links[position] = self.links[head] + is_link
+                self.ofs[position] = self.ofs[head] + is_of
                 pending.append(position)
 
     def steps(self, tokens: Sequence[Token], start: int, end: int) -> int:
@@ -222,9 +220,8 @@ class NamedThings:
     """
 
     def __init__(self, tokens: Sequence[Token], arcs: Arcs) -> None:
-        self.entities = [
-            (start, end) for start, end in _spans(tokens) if tokens[start].entity not in _NUMBERS
-        ]
+        spans = _spans(tokens)
+        self.entities = [span for span in spans if tokens[span[0]].entity not in _NUMBERS]
         self.labels = [tokens[start].entity for start, _ in self.entities]
         self.heads = [
             min(range(start, end), key=lambda position: (arcs.depth[position], position))

@@ -305,9 +305,8 @@ def fuse_all(
         weights = graph_weights(results, settings.graph_weight).tolist()
     else:
         weights = [settings.s if score is None else score for score in scores]
-    return [
-        _by_score(arms, settings, weight, k) for arms, weight in zip(results, weights, strict=True)
-    ]
+    pairs = zip(results, weights, strict=True)
+    return [_by_score(arms, settings, weight, k) for arms, weight in pairs]
 
 
 def fuse_text(results: Sequence[ArmResults], settings: FusionSettings, k: int) -> list[Ranking]:

@@ -113,9 +113,8 @@ class AttentionMlp:
             below: Float64 = (back * slope) @ layer.weight
             back = below + back if below.shape == back.shape else below
         back = back.reshape(encoded.shape)
-        through: Float64 = (
-            (back * encoded).sum(axis=2) * gate * (1 - gate)
-        ) @ self._features.weight
+        direct = (back * encoded).sum(axis=2) * gate * (1 - gate)
+        through: Float64 = direct @ self._features.weight
         through += (back * self._slopes(points)).sum(axis=2) * gate
         return through
 

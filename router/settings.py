@@ -217,9 +217,8 @@ def refuse_unknown(model: type[S]) -> None:
     Variables of parts that only a layer above knows are left to that layer.
     """
     names = {variable.name for variable in variables(model)}
-    above = tuple(
-        PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
-    )
+    elsewhere = [part.upper() for part in ELSEWHERE if part not in model.model_fields]
+    above = tuple(PREFIX + part + SEPARATOR for part in elsewhere)
     for variable in sorted(os.environ):
         name = variable.upper()
         if not name.startswith(PREFIX) or name in names or name == KEY:
@@ -268,9 +267,8 @@ def _with_lists(values: object, default: object) -> object:
     if isinstance(values, str) and isinstance(default, tuple):
         return tuple(part.strip() for part in values.split(",") if part.strip())
     if isinstance(values, Mapping):
-        return {
-            name: _with_lists(value, getattr(default, name, None)) for name, value in values.items()
-        }
+        items = values.items()
+        return {name: _with_lists(value, getattr(default, name, None)) for name, value in items}
     return values
 
 

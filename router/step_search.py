@@ -147,9 +147,8 @@ class StepSearch:
         """Rank by the text arms, or by all arms of fusion."""
         outer, depth = self.batch, self.settings.depth
         texts = [query.text for query in queries]
-        batch = Batch(
-            outer.arms, outer.models, texts, outer.fusion, filter=outer.filter, ahead=lists
-        )
+        parts = outer.arms, outer.models, texts, outer.fusion
+        batch = Batch(*parts, filter=outer.filter, ahead=lists)
         batch.take(queries)
         results = batch.results(lists, range(len(queries)), depth)
         if Route.GRAPH in lists or outer.fusion.method == "rrf":

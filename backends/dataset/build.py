@@ -216,10 +216,9 @@ class _Fragments:
         fragment, columns = self._fragment(part[0]), part[1]
         stored = fragment.to_table([*ANALYSIS_COLUMNS]).combine_chunks()
         packed = columns[GRAPH].to_pylist()
-        linked = [Row(-1, each, self.index.dimension) for each in packed]
-        rows = [
-            row.with_vectors(each) for row, each in zip(linked, vectors_of(stored), strict=True)
-        ]
+        linked = (Row(-1, each, self.index.dimension) for each in packed)
+        pairs = zip(linked, vectors_of(stored), strict=True)
+        rows = [row.with_vectors(vectors) for row, vectors in pairs]
         whole = [row.packed() for row in _completed(rows, WordTable.of(self.index))]
         at = columns.schema.get_field_index(GRAPH)
         field = columns.schema.field(at)
@@ -229,9 +228,8 @@ class _Fragments:
 
     def _corpus(self, number: int) -> Corpus:
         table = self._fragment(number).to_table([*COLUMNS]).combine_chunks()
-        return corpus_of(
-            self.index, pa.RecordBatch.from_struct_array(table.to_struct_array().chunk(0))
-        )
+        rows = table.to_struct_array().chunk(0)
+        return corpus_of(self.index, pa.RecordBatch.from_struct_array(rows))
 
     def _fragment(self, number: int) -> lance.LanceFragment:
         return lance.LanceFragment(self.index.snapshot(), number)

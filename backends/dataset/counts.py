@@ -87,9 +87,8 @@ class Counts:
         self.titles.update({names[position].key for position in row.titles})
         self.proper.update(name.key for name in names if not name.is_phrase)
         if isinstance(row, NewRow):
-            self.shown.update(
-                {(each.key, each.shown): 0 for each in names if each.shown != each.key}
-            )
+            spelt = [(name.key, name.shown) for name in names if name.shown != name.key]
+            self.shown.update(dict.fromkeys(spelt, 0))
             tagged = chain.from_iterable(row.tagged)
             self.shown.update((mention_key(surface), surface.strip()) for surface in tagged)
         self.tokens.update({*tokens.split()})

@@ -107,9 +107,8 @@ class DatasetVersion:
 
     def words(self, kind: str, texts: Iterable[str]) -> dict[str, Word]:
         """What is known of some names, by spelling, or terms, for those that some passage has."""
-        return {
-            text: word for (_, text), word in self._find([(kind, text) for text in texts]) if word
-        }
+        known = self._find([(kind, text) for text in texts])
+        return {text: word for (_, text), word in known if word}
 
     def _find(self, pairs: Sequence[Pair]) -> Iterable[tuple[Pair, Word | None]]:
         def load(missing: list[Pair]) -> dict[Pair, Word | None]:

@@ -86,9 +86,8 @@ class ClueRetriever:
         rows = np.array(sorted(best), np.int64)
         similarity = np.vecdot(corpus.vectors[rows], query.vector)
         scores = np.array([best[row] for row in rows.tolist()]) + similarity
-        entities = np.array(
-            sorted(anchors.union(*(state.entities for _, state in followed))), np.int64
-        )
+        known = anchors.union(*(state.entities for _, state in followed))
+        entities = np.array(sorted(known), np.int64)
         reached, _ = filtered.mentions(entities[filtered.degree(entities) <= HUB])
         passages = distinct(np.concatenate([rows, reached]))
         restart = np.zeros(len(passages))

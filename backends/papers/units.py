@@ -70,10 +70,8 @@ class Units:
         """(n, d) sum of the sentence vectors of each set, added in order of rows."""
         sums = np.zeros((len(sets), self._corpus.sentence_vectors.shape[1]), np.float32)
         for position in range(max(map(len, sets), default=0)):
-            owners = np.array(
-                [row for row, units in enumerate(sets) if len(units) > position], np.int64
-            )
-            rows = np.array([sets[row][position] for row in owners.tolist()], np.int64)
+            owners = [row for row, units in enumerate(sets) if len(units) > position]
+            rows = np.array([sets[row][position] for row in owners], np.int64)
             sums[owners] += self._corpus.sentence_vectors[rows].astype(np.float32)
         return sums
 

@@ -95,9 +95,8 @@ class ZoomRetriever:
         passages = np.array(corpus.rows(ids), np.int64)
         owners = corpus.sentence_passage
         of_passages = np.sort(passages).astype(owners.dtype)
-        rows = ranges(
-            np.searchsorted(owners, of_passages), np.searchsorted(owners, of_passages, "right")
-        )
+        first, last = (np.searchsorted(owners, of_passages, side) for side in ("left", "right"))
+        rows = ranges(first, last)
         if not len(rows):
             return [[] for _ in ids]
         sentence, mentioned = graph.mentions.pairs(rows)

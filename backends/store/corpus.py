@@ -132,9 +132,8 @@ class Corpus:
                 stored = batch[NAMES].flatten()
                 rows = pc.index_in(stored.field("name"), value_set=distinct.dictionary)
                 matches = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
-                matrix = (
-                    stored.field("vector").flatten().to_numpy().reshape(len(rows), vectors.shape[1])
-                )
+                flat = stored.field("vector").flatten().to_numpy()
+                matrix = flat.reshape(len(rows), vectors.shape[1])
                 vectors[rows.take(pa.array(matches)).to_numpy()] = matrix[matches]
         order: Int32 = distinct.indices.to_numpy()
         return vectors[order]
@@ -191,9 +190,8 @@ class Corpus:
             rows = np.arange(start, min(start + _BLOCK, len(self)))
             here = rows[self.addresses[rows] >= 0]
             texts = iter(self._sentences(here).flatten().field("text").to_pylist())
-            first, last = (
-                bisect_left(self.sentence_passage, row) for row in (rows[0], rows[-1] + 1)
-            )
+            ends = rows[0], rows[-1] + 1
+            first, last = (bisect_left(self.sentence_passage, row) for row in ends)
             is_here = np.isin(self.sentence_passage[first:last], here).tolist()
             yield [next(texts) if each else "" for each in is_here]
 

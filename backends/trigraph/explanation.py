@@ -141,9 +141,8 @@ def explain_walk(
     total = trace.prior.sum() + trace.restart.sum()
     passages = source.numbers([hit.id for hit in ranking.hits])
     shares = trace.prior / (total or 1), mass / (mass.sum() or 1)
-    prior, pagerank = (
-        dict(zip(trace.passages.tolist(), share.tolist(), strict=True)) for share in shares
-    )
+    candidates = trace.passages.tolist()
+    prior, pagerank = (dict(zip(candidates, each.tolist(), strict=True)) for each in shares)
     # The active entities, highest weight first, that each passage mentions.
     order = np.lexsort((activation.entities, -activation.weight))
     strength = {entity: n for n, entity in enumerate(activation.entities[order].tolist())}

@@ -318,9 +318,8 @@ def assemble(
     mentions = len(corpus.entities.code), len(corpus.phrases.code)
     with_phrases = wants_phrases(settings, *mentions)
     words = Words(None if base is None else base.names.words)
-    normalised = normalise(
-        corpus, words, sentences=settings.link_text, phrases=with_phrases, room=room
-    )
+    kinds = {"sentences": settings.link_text, "phrases": with_phrases}
+    normalised = normalise(corpus, words, **kinds, room=room)
     recurs = _recurring(corpus) if with_phrases else np.empty(0, bool)
     names = Strings(())
     if base is not None:

@@ -243,18 +243,15 @@ def _labelled(
 
 def _linked(source: PassageSource, heads: Sequence[str], question: _Words, pairs: Int64) -> Float64:
     """(m,) highest share of the question's words in a sentence of a head with a name, by pairs."""
-    sentences = [
-        [sentence for line in text.splitlines() for sentence in split_sentences(line)]
-        for text in heads
-    ]
+    of_lines = [map(split_sentences, text.splitlines()) for text in heads]
+    sentences = [[*chain.from_iterable(several)] for several in of_lines]
     folded = [[sentence.casefold() for sentence in several] for several in sentences]
     share_of = cache(lambda head, n: question.share_of(sentences[head][n]))
 
     @cache
     def best(head: int, entity: int) -> float:
         key = source.key(entity)
-        return max(
-            (share_of(head, n) for n, text in enumerate(folded[head]) if key in text), default=0.0
-        )
+        having = [n for n, text in enumerate(folded[head]) if key in text]
+        return max((share_of(head, n) for n in having), default=0.0)
 
     return np.array([best(head, entity) for head, entity in pairs.tolist()], np.float64)

@@ -148,9 +148,8 @@ class Scale:
     """How close passages are to a question, from the similarity and BM25 of the text hits."""
 
     def __init__(self, similar: Float32, lexical: Float32) -> None:
-        self._low, self._high = (
-            (float(similar.min()), float(similar.max())) if len(similar) else (0.0, 0.0)
-        )
+        several = similar if len(similar) else np.zeros(1)
+        self._low, self._high = float(several.min()), float(several.max())
         self._best = float(lexical.max(initial=0))
 
     def similarity(self, similar: Float32) -> Float64:

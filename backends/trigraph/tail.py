@@ -39,9 +39,8 @@ def with_late(corpus: Corpus, base: TriGraph, settings: AssemblySettings) -> Tri
 
     def by_entity(first: Lists, lists: Lists) -> Lists:
         entity, row = lists.pairs(np.argsort(entities))
-        return replace(
-            first, late=Lists.from_owners(np.sort(entities)[entity], row + size, len(keys))
-        )
+        owners = np.sort(entities)[entity]
+        return replace(first, late=Lists.from_owners(owners, row + size, len(keys)))
 
     def by_row(first: Lists, lists: Lists) -> Lists:
         starts = np.pad(lists.starts, (len(first), 0))

@@ -127,9 +127,8 @@ def promote(source: PassageSource, edges: Edges, mass: Float64, share: float) ->
     naming, degree = naming[degree <= MOST_NAMING], degree[degree <= MOST_NAMING]
     order = np.argsort(edges.title_entity, kind="stable")
     title_entity, titled = edges.title_entity[order], edges.title_passage[order]
-    begin, end = (
-        np.searchsorted(title_entity, edges.entity[naming], side) for side in ("left", "right")
-    )
+    named = edges.entity[naming]
+    begin, end = (np.searchsorted(title_entity, named, side) for side in ("left", "right"))
     name = np.repeat(np.arange(len(naming)), end - begin)
     passage, head = titled[ranges(begin, end)], edges.passage[naming[name]]
     # Of a name that is the title of the passage that mentions it, no other passage is the page.

@@ -72,11 +72,10 @@ class Decoder:
         # gates of the first come before those of the second.
         self._transitions = transitions = Gates(tensors, "transition_stack.lstm")
         self._stack = stack = Gates(tensors, "constituent_stack.lstm")
-        starts = (
-            tensors[f"{name}_stack.start_embedding"] for name in ("transition", "constituent")
-        )
+        stacks = "transition", "constituent"
+        starts = (tensors[f"{name}_stack.start_embedding"][None] for name in stacks)
         self._units = LstmUnits(transitions.size + stack.size)
-        self._start = self._units.start(self._gates_of(*(start[None] for start in starts)))
+        self._start = self._units.start(self._gates_of(*starts))
         # The vector that each transition pushes, if it is constant, and its contribution to the
         # gates.
         self._shift, self._close = moves.index(SHIFT), moves.index(CLOSE)

@@ -50,9 +50,8 @@ class Tree:
 
     def tagged_words(self) -> tuple[tuple[str, str], ...]:
         """(word, tag) pairs in order, without words directly under a phrase, which have no tag."""
-        return tuple(
-            (node.children[0].label, node.label) for node in self.nodes() if node.is_preterminal
-        )
+        tags = (node for node in self.nodes() if node.is_preterminal)
+        return tuple((tag.children[0].label, tag.label) for tag in tags)
 
     def __str__(self) -> str:
         """Brackets on one line; words are escaped, see `escape`."""

@@ -75,7 +75,5 @@ FEATURES = (
         "arcs",
     ),
 )
-OF_TREES = frozenset(
-    name for name, _, *counts in _RATIOS if not _OF_TREES.keys().isdisjoint(counts)
-)
+OF_TREES = frozenset(name for name, _, *counts in _RATIOS if {*_OF_TREES}.intersection(counts))
 """Features that need a constituency tree."""

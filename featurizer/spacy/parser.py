@@ -282,9 +282,8 @@ def _row(text: str, start: int, end: int) -> Parse:
 
 
 def _join(text: str, pieces: list[tuple[int, Parse]]) -> Parse:
-    rows = [
-        (start, _row(text, start, end)) for start, end in blocks(text) if cells(text[start:end])
-    ]
+    of_rows = [(start, end) for start, end in blocks(text) if cells(text[start:end])]
+    rows = [(start, _row(text, start, end)) for start, end in of_rows]
     parses = [parse for _, parse in sorted([*pieces, *rows], key=itemgetter(0))]
     return Parse(
         text=text,
