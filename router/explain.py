@@ -22,38 +22,26 @@ _PATH = ((_NODES + 1) / 2)[:, None]
 _SHARES = _WEIGHTS / 2
 
 
-class Explainer:
-    """Attributes the logits of one scorer to its features."""
+def attribute(scorer: Scorer, inputs: Float64, logit: float) -> tuple[float, Float64]:
+    """Integrated gradients from the training mean to a question, z-scores (d,), with its logit.
 
-    def __init__(self, scorer: Scorer) -> None:
-        width = len(scorer.names)
-        self._scorer = scorer
-        self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
+    value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the mean
+    is the origin. The integral is a Gauss-Legendre sum. Its error against logit - baseline is
+    distributed in proportion to |value_i|, so that a feature without effect still gets nothing.
 
-    def attribute(self, inputs: Float64, logit: float) -> tuple[float, Float64]:
-        """Integrated gradients from the training mean to a question, z-scores (d,), with its logit.
+    Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their proposition 1.
 
-        value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
-        mean is the origin. The integral is a Gauss-Legendre sum. Its error against logit - baseline
-        is distributed in proportion to |value_i|, so that a feature without effect still gets
-        nothing.
-
-        Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
-        proposition 1.
-
-        Returns the baseline, which is the logit of a question with every feature at its training
-        mean, and what each feature adds to it, (d,); together they add up to the logit.
-        """
-        slopes = _SHARES @ self._scorer.gradients(_PATH * inputs)
-        values: Float64 = inputs * slopes
-        residual = logit - self._baseline - math.fsum(values)
-        sizes = np.abs(values)
-        total = float(sizes.sum())
-        if total > 0:
-            values += residual * (sizes / total)
-            return self._baseline, values
-        # No feature moves the logit, so the residual is rounding.
-        return self._baseline + residual, values
+    Returns the baseline, which is the logit of a question with every feature at its training mean,
+    and what each feature adds to it, (d,); together they add up to the logit.
+    """
+    baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, len(scorer.names)))))[0])
+    values: Float64 = inputs * (_SHARES @ scorer.gradients(_PATH * inputs))
+    residual, sizes = logit - baseline - math.fsum(values), np.abs(values)
+    if (total := float(sizes.sum())) > 0:
+        values += residual * (sizes / total)
+        return baseline, values
+    # No feature moves the logit, so the residual is rounding.
+    return baseline + residual, values
 
 
 def contributions(

@@ -5,7 +5,6 @@
 
 import re
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from wye.featurizer.plan import LONG
 from wye.featurizer.plan_phrases import MAKERS, OFFICES
 from wye.router.errors import PolicyError
 from wye.router.evidence import asks_corpus, share_at_hand
-from wye.router.explain import Explainer, contributions
+from wye.router.explain import attribute, contributions
 from wye.router.scorer import UNKNOWN, Scorer
 from wye.router.types import SCORE, Decision, Route, Thresholds
 
@@ -149,21 +148,14 @@ def is_nested(question: str) -> bool:
     return _NESTED.search(question) is not None
 
 
+@dataclass(eq=False)
 class RoutingModel:
     """A scorer with its policy, by name and version."""
 
-    def __init__(self, name: str, scorer: Scorer, policy: Policy, folder: Path | None) -> None:
-        """Combine a scorer and a policy.
-
-        Args:
-            name: Name and version, "name/v1".
-            folder: Folder that it was loaded from; None if it is not written yet.
-        """
-        self.name = name
-        self.scorer = scorer
-        self.policy = policy
-        self.folder = folder
-        self._explainer = Explainer(scorer)
+    name: str  # name and version, "name/v1"
+    scorer: Scorer
+    policy: Policy
+    folder: Path | None  # that it was loaded from; None if it is not written yet
 
     @property
     def asks_corpus(self) -> bool:
@@ -177,9 +169,7 @@ class RoutingModel:
 
     def with_policy(self, policy: Policy) -> "RoutingModel":
         """The same scorer under another policy."""
-        changed = copy(self)  # scorer and explainer do not depend on the policy
-        changed.policy = policy
-        return changed
+        return replace(self, policy=policy)
 
     def decide(
         self, features: Float64, *, nested: Sequence[bool] | None = None, explain: bool = False
@@ -220,7 +210,7 @@ class RoutingModel:
                 planned=thresholds.steps > 0 and may_step,
             )
             if explain and is_known[row]:
-                added, shown = self._explainer.attribute(inputs[row], logit), features[row]
+                added, shown = attribute(scorer, inputs[row], logit), features[row]
                 parts = contributions(*added, scorer.names, shown[scorer.columns])
                 decision = replace(decision, contributions=parts)
             decisions.append(decision)

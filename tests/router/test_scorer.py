@@ -12,7 +12,7 @@ from wye.backends.trigraph.seeds import SeedStats
 from wye.backends.types import Float64
 from wye.router.errors import FeatureError
 from wye.router.evidence import CHEAP_SIGNALS, MEANINGS
-from wye.router.explain import GROUPS, Explainer, contributions, group_of, summary
+from wye.router.explain import GROUPS, attribute, contributions, group_of, summary
 from wye.router.scorer import AttentionMlp, Floats, Scorer, Standard
 from wye.router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
@@ -143,18 +143,17 @@ unit = st.floats(0, 1)
 
 
 def test_parts_are_the_integral_of_the_gradient(scorer: Scorer, features: Float64) -> None:
-    explainer = Explainer(scorer)
     row = scorer.inputs(features)[0]
     path = (np.arange(20_000) + 0.5)[:, None] / 20_000
     slow = row * scorer.gradients(path * row).mean(axis=0)
-    _, values = explainer.attribute(row, float(scorer.logits(features)[0]))
+    _, values = attribute(scorer, row, float(scorer.logits(features)[0]))
     np.testing.assert_allclose(values, slow, atol=1e-3)
 
 
 def test_features_that_say_nothing_are_given_nothing() -> None:
     standard = Standard(np.zeros(3), np.ones(3), 5.0)
     constant = Scorer(("a", "b", "c"), np.arange(3), standard, (line([0, 0, 0], 2.5),))
-    baseline, values = Explainer(constant).attribute(np.ones(3), 2.5)
+    baseline, values = attribute(constant, np.ones(3), 2.5)
     assert values.tolist() == [0, 0, 0]
     assert baseline == 2.5
 
@@ -162,7 +161,7 @@ def test_features_that_say_nothing_are_given_nothing() -> None:
 def test_contributions_are_named_and_sorted(scorer: Scorer, features: Float64) -> None:
     logit = float(scorer.logits(features)[2])
     values = features[2, scorer.columns]
-    attribution = Explainer(scorer).attribute(scorer.inputs(features)[2], logit)
+    attribution = attribute(scorer, scorer.inputs(features)[2], logit)
     found = contributions(*attribution, scorer.names, values)
     assert found[0].name == BASELINE
     assert math.fsum(part.logit for part in found) == pytest.approx(logit, abs=1e-12)
