@@ -140,10 +140,8 @@ class DenseRetriever:
         results = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
         if not (self._codes or allowed is not None or isinstance(self.vectors, JoinedRows)):
             results = self._flat(self.vectors, vectors, min(k, candidates))
-        return [
-            Ranking(self.name, RowHits(self.ids, best, scores), candidates)
-            for best, scores in results
-        ]
+        hits = (RowHits(self.ids, best, scores) for best, scores in results)
+        return [Ranking(self.name, each, candidates) for each in hits]
 
     @property
     def deepest(self) -> int:

@@ -56,7 +56,5 @@ def take_inventory(folder: Path) -> dict[str, object]:
 def coverage(dataset: lance.LanceDataset) -> dict[str, int]:
     """Name of each of Lance's indices -> rows that it does not cover yet, which Lance scans."""
     rows = dataset.count_rows()
-    return {
-        index.name: max(rows - index.num_rows_indexed, 0)
-        for index in sorted(dataset.describe_indices(), key=lambda each: each.name)
-    }
+    indices = sorted(dataset.describe_indices(), key=lambda each: each.name)
+    return {index.name: max(rows - index.num_rows_indexed, 0) for index in indices}

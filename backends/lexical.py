@@ -289,11 +289,9 @@ class LexicalRetriever:
             bare = next((word.removesuffix(e) for e in _GERMAN_ENDINGS if word.endswith(e)), word)
             in_words += self.counts_of([bare, *(bare + ending for ending in _GERMAN_ENDINGS)])
         # A passage with "ö" has "oe" too, so the word would count twice.
-        twice = {
-            self._term(digraph)
-            for digraph, word in digraphs(question).items()
-            if self.passages_with(self._words.find(self._term(word)))
-        }
+        spelt = digraphs(question)
+        known = self.counts_of(spelt.values()) if spelt else {}
+        twice = {self._term(digraph) for digraph, word in spelt.items() if word in known}
         further = self._terms_of(question_notations(question))
         return [*in_words, *(term for term in further if term not in twice)]
 

@@ -376,7 +376,7 @@ def _listed_there(address: str) -> tuple[bool, dict[str, fs.FileInfo]]:
     try:
         store, path = fs.FileSystem.from_uri(address)
         root = store.get_file_info(path)
-        if root.type == fs.FileType.File:
+        if root.is_file:
             return False, {root.base_name: root}
         inside = store.get_file_info(fs.FileSelector(path, recursive=True))
     except (OSError, ValueError) as error:
@@ -384,11 +384,8 @@ def _listed_there(address: str) -> tuple[bool, dict[str, fs.FileInfo]]:
             f"{address} cannot be read: {str(error).splitlines()[0]}. Check the address and the "
             "permissions."
         ) from error
-    files = {
-        PurePosixPath(info.path).relative_to(path).as_posix(): info
-        for info in sorted(inside, key=lambda info: info.path)
-        if info.type == fs.FileType.File
-    }
+    infos = sorted((info for info in inside if info.is_file), key=lambda info: info.path)
+    files = {PurePosixPath(info.path).relative_to(path).as_posix(): info for info in infos}
     if BEIR_CORPUS in files:
         return False, {BEIR_CORPUS: files[BEIR_CORPUS]}
     return True, files

@@ -149,10 +149,10 @@ class Encoder:
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """The vectors of `encode`, with the token states."""
-        encoded_by_row = {
-            row: EncodedText(texts[row], unit(vector[None])[0], states, tuple(offsets))
-            for row, vector, states, offsets in self._run(texts, awaited=True)
-        }
+        encoded_by_row: dict[int, EncodedText] = {}
+        for row, vector, states, offsets in self._run(texts, awaited=True):
+            of_text = unit(vector[None])[0], states, tuple(offsets)
+            encoded_by_row[row] = EncodedText(texts[row], *of_text)
         return [encoded_by_row[row] for row in range(len(texts))]
 
     def _run(

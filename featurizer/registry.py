@@ -20,12 +20,8 @@ _TABLES = (*_OF_TREES, *_OF_TOKENS, semantic, relation, interaction)
 FEATURES: tuple[Feature, ...] = tuple(each for table in _TABLES for each in table.FEATURES)
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
 
-_TREE_GROUPS = ("constituency", "tree")
-TREE_FEATURES = frozenset(
-    feature.name
-    for feature in FEATURES
-    if feature.group in _TREE_GROUPS or feature.name in interaction.OF_TREES
-)
+_BY_TREES = {feature.name for table in _OF_TREES for feature in table.FEATURES}
+TREE_FEATURES = frozenset(_BY_TREES | interaction.OF_TREES)
 """Features that are computed from trees; the others need only tokens."""
 
 Float64 = NDArray[np.float64]

@@ -433,10 +433,8 @@ def _mentions(parse: Parse, vectors: Mapping[str, Float32]) -> tuple[Mention, ..
     """Named entities, then noun phrases, each once."""
     entities = dict.fromkeys(entity.text for entity in parse.entities)
     phrases = dict.fromkeys(phrase.key for phrase in parse.phrases)
-    return (
-        *(Mention(text, "entity", vectors.get(text)) for text in entities),
-        *(Mention(key, "phrase") for key in phrases),
-    )
+    named = [Mention(text, "entity", vectors.get(text)) for text in entities]
+    return (*named, *(Mention(key, "phrase") for key in phrases))
 
 
 def _first(width: int, ranking: Ranking, depth: int) -> Ranking:

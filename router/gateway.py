@@ -379,10 +379,8 @@ class _Pipeline:
         with batch.stage("relevance", [*answers]):
             ids = [id_ for answer in answers.values() for id_ in answer.ranking.ids()]
             texts = iter(batch.arms.texts(ids))
-            rankings = [
-                self._evidence(row, answer, [*islice(texts, len(answer.ranking.hits))])
-                for row, answer in answers.items()
-            ]
+            of_each = [[*islice(texts, len(each.ranking.hits))] for each in answers.values()]
+            rankings = [*map(self._evidence, answers, answers.values(), of_each)]
             return dict(zip(answers, model.judge(rankings), strict=True))
 
     def _evidence(

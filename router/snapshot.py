@@ -327,11 +327,9 @@ class Snapshot:
         self, texts: Sequence[str], ids: Sequence[Sequence[str]]
     ) -> list[tuple[WordCoverage, ...]]:
         """How some passages of each question cover its content words."""
-        rows, titles = [self.corpus.rows(passages) for passages in ids], self.corpus.titles
-        return [
-            self.lexical.words_in(text, hits, [titles[row] for row in hits])
-            for text, hits in zip(texts, rows, strict=True)
-        ]
+        rows = [self.corpus.rows(passages) for passages in ids]
+        titles = [[self.corpus.titles[row] for row in several] for several in rows]
+        return [*map(self.lexical.words_in, texts, rows, titles)]
 
     @cached_property
     def columns(self) -> Columns:

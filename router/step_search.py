@@ -82,10 +82,8 @@ class SubQuestion:
     @property
     def text(self) -> str:
         """The text to search for."""
-        replacements = [
-            ((start, end), ("" if start < end else " ") + ", ".join(words))
-            for (start, end), words in self.replacements
-        ]
+        names = ((span, ", ".join(words)) for span, words in self.replacements)
+        replacements = ((span, text if span[0] < span[1] else f" {text}") for span, text in names)
         return filled(self.question, replacements, self.span)
 
 

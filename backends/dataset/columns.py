@@ -241,9 +241,9 @@ class Row:
 def vectors_of(table: pa.Table) -> Iterator[Float16]:
     """Of each of some rows the vector and those of its sentences, as `NewRow` has them."""
     sentences = table["sentences"].combine_chunks()
+    columns = table["vector"].combine_chunks(), sentences.flatten().field("vector")
     of_rows, of_sentences = (
-        column.flatten().to_numpy().reshape(-1, table.schema.field("vector").type.list_size)
-        for column in (table["vector"].combine_chunks(), sentences.flatten().field("vector"))
+        each.flatten().to_numpy().reshape(-1, each.type.list_size) for each in columns
     )
     ends = np.cumsum(sentences.value_lengths().to_numpy())
     for vector, several in zip(of_rows, np.split(of_sentences, ends[:-1]), strict=True):

@@ -121,11 +121,9 @@ class PassageStore:
         """This index if it is pinned to the analyser in use, else an `IndexMismatchError`."""
         stored = self.fingerprint
         fingerprint = stored if fingerprint is None else fingerprint
-        differences = [
-            f"{key} is {stored.get(key)!r} in the index and {fingerprint.get(key)!r} here"
-            for key in sorted({*stored, *fingerprint})
-            if stored.get(key) != fingerprint.get(key)
-        ]
+        pins = {key: (stored.get(key), fingerprint.get(key)) for key in {*stored, *fingerprint}}
+        changed = sorted((key, *both) for key, both in pins.items() if both[0] != both[1])
+        differences = [f"{key} is {a!r} in the index and {b!r} here" for key, a, b in changed]
         if differences:
             raise IndexMismatchError(
                 f"Index {self.path} was written by another analyser: {'; '.join(differences)}. Use "

@@ -109,11 +109,9 @@ def _plan(survey: Survey, unlocked: str) -> Repair:
         )
     base = max(choices, key=lambda version: _rows(version.good))
     half = _half_documents(base.good) if base.bad else {}
-    files = [
-        path.relative_to(folder / PASSAGES).as_posix()
-        for name in ("data", "_deletions")
-        for path in sorted((folder / PASSAGES / name).glob("*"))
-    ]
+    passages = folder / PASSAGES
+    paths = [*sorted(passages.glob("data/*")), *sorted(passages.glob("_deletions/*"))]
+    files = [path.relative_to(passages).as_posix() for path in paths]
     used = _names(each for version in (base, *whole) for each in version.good)
     named = _names(each for version in opened for each in version.fragments)
     # What no version names is of a commit whose manifest cannot be read.

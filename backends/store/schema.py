@@ -95,11 +95,8 @@ def to_analyses(rows: pa.Table) -> list[StoredAnalysis]:
     entities, phrases = (map(tuple, names) for names in mentions)
     sentences = map(StoredSentence, texts, entities, phrases, _vectors(flat.field("vector")))
     vectors = _vectors(rows.column("vector").combine_chunks())
-    lengths = lists.value_lengths().to_pylist()
-    return [
-        StoredAnalysis(vector, [*islice(sentences, length)])
-        for vector, length in zip(vectors, lengths, strict=True)
-    ]
+    of_rows = [[*islice(sentences, length)] for length in lists.value_lengths().to_pylist()]
+    return [*map(StoredAnalysis, vectors, of_rows)]
 
 
 def _vectors(column: pa.FixedSizeListArray) -> Float32:

@@ -72,11 +72,8 @@ class StanzaFiles:
         params = self.content["params"]
         config = {**params["config"], "model_type": params["model_type"]}
         required = {**_REQUIRED, "model_type": ("LSTM",), "pattn_num_layers": (0, None)}
-        unsupported = [
-            f"{key}={config.get(key)}"
-            for key, values in sorted(required.items())
-            if config.get(key) not in values
-        ]
+        others = (key for key in sorted(required) if config.get(key) not in required[key])
+        unsupported = [f"{key}={config.get(key)}" for key in others]
         if unsupported:
             raise ModelError(
                 f"Wye cannot run {path} ({', '.join(unsupported)}). Choose one of Stanza's "

@@ -164,10 +164,8 @@ def _starts_with_base_form(clause: _Node) -> bool:
 
 def _is_finite(phrase: _Node) -> bool:
     """`VP [<# MD|VBP|VBZ|VBD | < CC < (VP <# MD|VBP|VBZ|VBD)]`."""
-    return phrase.headed_by(_FINITE) or (
-        phrase.has("CC")
-        and any(child.label == "VP" and child.headed_by(_FINITE) for child in phrase.children)
-    )
+    parts = [child for child in phrase.children if child.label == "VP" and phrase.has("CC")]
+    return any(part.headed_by(_FINITE) for part in (phrase, *parts))
 
 
 def is_t_unit(node: _Node) -> bool:
