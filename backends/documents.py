@@ -78,10 +78,7 @@ def parse_record(record: object) -> Passage:
     if is_blank(text):
         raise SourceError("text is empty")
     title = _title(record)
-    if len(title) > LONGEST_TITLE:  # every passage of the document has it
-        raise SourceError(
-            f"title has {len(title):,} characters; at most {LONGEST_TITLE:,} are stored"
-        )
+    _limit("title", len(title), "characters", LONGEST_TITLE)  # every passage of the document has it
     statements = _statements(record.get("statements"))
     metadata = clean_metadata(record.get("metadata"))
     return Passage(_id(record), title, text, metadata, statements=statements)
@@ -206,24 +203,22 @@ def clean_metadata(value: object) -> Metadata:
             value = dict(flat(value))
         except BadFileError as error:
             raise SourceError(f"metadata {error}") from error
-    if len(value) > MOST_KEYS:
-        raise SourceError(f"metadata has {len(value):,} keys; at most {MOST_KEYS} are stored")
+    _limit("metadata", len(value), "keys", MOST_KEYS)
     metadata = {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
-    if size > METADATA_BYTES:
-        raise SourceError(
-            f"metadata has {size:,} bytes as JSON; at most {METADATA_BYTES:,} are stored"
-        )
+    _limit("metadata", size, "bytes as JSON", METADATA_BYTES)
     return metadata
+
+
+def _limit(what: str, size: int, units: str, most: int) -> None:
+    if size > most:
+        raise SourceError(f"{what} has {size:,} {units}; at most {most:,} are stored")
 
 
 def _metadata_value(key: str, value: object) -> Scalar | list[Scalar]:
     if not isinstance(value, list | tuple):
         return _scalar(key, value)
-    if len(value) > MOST_VALUES:
-        raise SourceError(
-            f"metadata {key!r:.80} has {len(value):,} values; at most {MOST_VALUES} are stored"
-        )
+    _limit(f"metadata {key!r:.80}", len(value), "values", MOST_VALUES)
     return [_scalar(key, entry) for entry in value]
 
 

@@ -109,7 +109,6 @@ class Batch:
         self._plans: dict[int, Plan] = {}
         self._has_mentions: set[int] = set()
         self._scores: dict[Route, dict[int, Scores]] = {Route.DENSE: {}, Route.LEXICAL: {}}
-        self._text_arms: dict[Route, DenseRetriever | LexicalRetriever] = {}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
         self._hybrid: dict[int, tuple[int, Ranking]] = {}
         self._coverage: dict[int, Coverage] = {}
@@ -390,9 +389,7 @@ class Batch:
         return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).deepest > 0
 
     def _text_arm(self, arm: Route) -> "DenseRetriever | LexicalRetriever":
-        if arm not in self._text_arms:
-            self._text_arms[arm] = self.arms.dense if arm == Route.DENSE else self.arms.lexical
-        return self._text_arms[arm]
+        return self.arms.dense if arm == Route.DENSE else self.arms.lexical
 
 
 def plan_of(question: str, parse: Parse, names: Sequence[str] = ()) -> Plan:

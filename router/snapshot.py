@@ -45,15 +45,8 @@ from wye.router.settings import Settings
 from wye.router.types import ARMS, Route
 
 _PAPERS = "wye.backends.papers"
-FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever, Settings], Retriever]] = {
-    Route.CLUE: lambda graph, settings: import_module(f"{_PAPERS}.clue").ClueRetriever(
-        graph, settings.clue
-    ),
-    Route.ZOOM: lambda graph, settings: import_module(f"{_PAPERS}.zoom").ZoomRetriever(
-        graph, settings.zoom
-    ),
-}
-"""Makes each further arm from the graph arm; see `types.FURTHER`."""
+FURTHER_ARMS: Mapping[Route, str] = {Route.CLUE: "ClueRetriever", Route.ZOOM: "ZoomRetriever"}
+"""Class of each further arm, in the module and with the settings of its name: `types.FURTHER`."""
 
 LOCK = ".lock"
 log = logging.getLogger(__name__)
@@ -292,7 +285,8 @@ class Snapshot:
         """An arm that is searched only where it is named; the first call builds it."""
         with self._building:
             if arm not in self._further:
-                self._further[arm] = FURTHER_ARMS[arm](self.graph, self._settings)
+                kind = getattr(import_module(f"{_PAPERS}.{arm}"), FURTHER_ARMS[arm])
+                self._further[arm] = kind(self.graph, getattr(self._settings, arm))
             return self._further[arm]
 
     @cached_property
