@@ -9,19 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wye.featurizer.features import constituency as constituency_features
-from wye.featurizer.features import dependency, interaction, lexical, relation, semantic
-from wye.featurizer.features import tree as tree_features
+from wye.featurizer.features import tokens, trees
 from wye.featurizer.question import Feature, View
 from wye.featurizer.types import Syntax
 
-_OF_TREES, _OF_TOKENS = (constituency_features, tree_features), (dependency, lexical)
-_TABLES = (*_OF_TREES, *_OF_TOKENS, semantic, relation, interaction)
-FEATURES: tuple[Feature, ...] = tuple(each for table in _TABLES for each in table.FEATURES)
+FEATURES: tuple[Feature, ...] = (*trees.FEATURES, *tokens.FEATURES)
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
 
-_BY_TREES = {feature.name for table in _OF_TREES for feature in table.FEATURES}
-TREE_FEATURES = frozenset(_BY_TREES | interaction.OF_TREES)
+TREE_FEATURES = tokens.OF_TREES.union(feature.name for feature in trees.FEATURES)
 """Features that are computed from trees; the others need only tokens."""
 
 Float64 = NDArray[np.float64]

@@ -4,7 +4,7 @@ import pytest
 
 from wye.featurizer.constituency.parser import SyntaxParser
 from wye.featurizer.constituency.units import UNITS
-from wye.featurizer.features import constituency
+from wye.featurizer.features import trees
 from wye.featurizer.question import View
 from wye.featurizer.registry import FEATURE_NAMES, syntax_matrix
 from wye.featurizer.types import Syntax
@@ -142,7 +142,7 @@ def test_lus_indices_are_ratios_of_units(choice: Syntax) -> None:
     view.units = {**dict.fromkeys(UNITS, 0), **some}
     indices = [
         feature
-        for feature in constituency.FEATURES
+        for feature in trees.FEATURES
         if "/" in feature.doc.split(":")[0] or feature.doc[:2] == "ML"
     ]
     values = {feature.doc.split(":")[0]: feature.value(view) for feature in indices}
