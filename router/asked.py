@@ -7,15 +7,17 @@ vessel of PC-2041" near that question, and all labels of the row far from "Who b
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wye.backends.notations import IS_DAY, WITHIN, notations, phrases
-from wye.backends.text import cells_of, folded_words
+from wye.backends.text import cells_of, content_terms, folded_words, words_of
 from wye.backends.types import Float32
 from wye.featurizer.encoder_files import DEFAULT_ENCODER
+from wye.router.wording import has_form
 
 if TYPE_CHECKING:
     from wye.router.batch import Models
@@ -63,6 +65,28 @@ _OTHER_WORDS = tuple(
         ),
     )
 )
+
+# "The landlord of X", "X's birthday", "who insures X": words that an answer has.
+_ASKED_FOR = re.compile(
+    r"^\W*(?:who|what|when|where)(?:['\u2019]s| is| are| was| were) "
+    r"(?:the (?:[\w-]+ ){0,3}?([\w-]+) (?:of|for)\b|"
+    r"(?:\S+ ){1,4}?(?<=['\u2019]s )(?:[\w-]+ ){0,2}?([\w-]+)\W*$)|"
+    r"^\W*who (?:else )?([\w-]+)\b(?!\W*$)",
+    re.IGNORECASE,
+)
+_DESCRIBED = re.compile(r"\b(?:that|which|whom?|whose|where|and)\b.*\w", re.IGNORECASE)
+# What an answer is, and need not say that it is.
+_OPEN = frozenset(
+    """aim best cause colour cost date day deadline difference end first function goal height kind
+    last latest length level location meaning name number order outcome part place point price
+    purpose reason result rest role size start state status sum time topic total type use value
+    weight width year""".split()  # noqa: SIM905 - words read better as words
+)
+_ASKS_FOR_NONE = re.compile(
+    r"\b(?:(?:has|have|with) no|without|lacks?|lacking|missing|(?:has|have)(?: not|n['\u2019]t))\b",
+    re.IGNORECASE,
+)
+_NONE = re.compile(r"(?:no|not|none|never|nobody|missing|open)\b|[-\u2013]?$", re.IGNORECASE)
 
 
 class _Kind(NamedTuple):
@@ -139,6 +163,47 @@ def lacks_date(question: str, texts: Iterable[str]) -> bool:
     asked = [each.days or (*filter(_MONTH.fullmatch, each.keys),) for each in phrases(question)]
     known = {key.lstrip(WITHIN) for t in texts if any(asked) for key in notations(t)}
     return any(dates and not known.intersection(dates) for dates in asked)
+
+
+def is_among(term: str, words: Sequence[str]) -> bool:
+    """Whether folded words have a term, also in another form."""
+    return not words_of(term).isdisjoint(words) or has_form(term, " ".join(["", *words, ""]))
+
+
+def asked_for(question: str) -> str:
+    """The noun or the verb by which a question asks for something of a named thing; else ""."""
+    match = _ASKED_FOR.match(question)
+    if not match or _kind_asked(question) or _DESCRIBED.search(question, match.end()):
+        return ""
+    return next((w for w in map(str.lower, match.groups("")) if w and w not in _OPEN), "")
+
+
+def lacks_cell(
+    question: str, ids: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]
+) -> bool:
+    """Whether a column is asked for of which the first row has no cell, but others of its table do.
+
+    Or a question asks what has no such cell, which empty cells do not say.
+
+    Args:
+        rows: The cells of the first passages; none of what is no row.
+    """
+    table = ids[0].rpartition(":")[0] if rows and rows[0] else ""
+    if not table:
+        return False
+    cells_ = [cells for id_, cells in zip(ids, rows, strict=False) if id_.startswith(f"{table}:")]
+    asks_for_none = _ASKS_FOR_NONE.search(question) is not None
+    said = () if asks_for_none else {*content_terms(" ".join(chain.from_iterable(cells_[0])))}
+    left = [term for term in content_terms(question) if term not in said]
+    asked = [
+        (row, value)
+        for row, cells in enumerate(cells_)
+        for label, value in cells
+        if any(is_among(term, folded_words(label)) for term in left)
+    ]
+    return bool(asked) and not any(
+        _NONE.match(value) if asks_for_none else row == 0 for row, value in asked
+    )
 
 
 def says_in_other_words(question: str, text: str) -> bool:

@@ -34,7 +34,10 @@ from wye.backends.text import (
 )
 from wye.backends.types import Float64, Mask, Ranking
 from wye.router.asked import (
+    asked_for,
     given_without,
+    is_among,
+    lacks_cell,
     lacks_date,
     lacks_value,
     says_in_other_words,
@@ -255,7 +258,8 @@ class Evidence:
             of its codes, which the wording would have put there, lack a year that it names, or are
             led by a row with its names of which nothing else that it says is said, unless it asks
             who and the row has a person's name. It is never surely answered where those with most
-            of its words have no value of the kind that it asks for.
+            of its words have no value of the kind that it asks for, where none has the noun or verb
+            by which it asks, or the first row has no cell of the column that it asks for.
     """
 
     def __init__(
@@ -381,7 +385,12 @@ class Evidence:
         counts = self._has_term[:FIRST].sum(axis=1)
         rows = np.flatnonzero(counts == counts.max(initial=0)).tolist()
         lacks = bool(rows) and lacks_value(question, [" ".join(texts[row]) for row in rows])
-        first = (*map(" ".join, texts[:FIRST]), *self._ranking.ranking.ids(FIRST))
+        ids = self._ranking.ranking.ids(FIRST)
+        lacks |= lacks_cell(question, ids, self._cells)
+        asked = {*content_terms(asked_for(question))} & {*self._terms, "own"}
+        said = " ".join((*self._whole[:FIRST], *folded_words(" ".join(ids)))).split()
+        lacks |= any(not is_among(term, said) for term in asked)
+        first = (*map(" ".join, texts[:FIRST]), *ids)
         return math.nextafter(SURE_FROM, 0) if lacks or lacks_date(question, first) else 1.0
 
     def _said_of_names(self, first: Mask, is_name: Mask) -> tuple[float, float]:

@@ -13,8 +13,10 @@ from wye.featurizer.encoder import EncodedText, EncoderSettings
 from wye.featurizer.encoder_files import DEFAULT_ENCODER
 from wye.featurizer.types import Span
 from wye.router.asked import (
+    asked_for,
     given_without,
     labels_for,
+    lacks_cell,
     lacks_date,
     lacks_value,
     says_by_label,
@@ -217,3 +219,43 @@ def test_a_label_may_be_less_near_where_it_brings_the_name_nearer(
 )
 def test_what_a_row_says_in_other_words(question: str, text: str, says: bool) -> None:
     assert says_in_other_words(question, text) == says
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("Who is the landlord of the old depot?", "landlord"),
+        ("When is Ada Holt's birthday?", "birthday"),
+        ("Who insures the crane?", "insures"),
+        ("What is the purpose of the crane?", ""),  # what it is for need not say so
+        ("What is the weight of the crane?", ""),  # a value has units
+        ("Who is the mentor of the trainee who broke it?", ""),
+        ("Which crane is ours?", ""),
+    ],
+)
+def test_a_question_asks_for_something_by_a_noun_or_a_verb(question: str, word: str) -> None:
+    assert asked_for(question) == word
+
+
+TOOLS = [
+    ("tools.csv:2", [("kept in", "yard"), ("keeper", "Ada")]),
+    ("tools.csv:3", [("kept in", "hall"), ("last checked", "2031-02-03"), ("lent", "no")]),
+    ("notes.md", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "lacks"),
+    [
+        ("When was the pug mill checked?", True),
+        ("Who is the keeper of the pug mill?", False),
+        ("Which tool has no keeper?", True),
+        ("Which tools are without a check?", True),
+        ("Which tools have not been lent?", False),
+        ("Which tool is blue?", False),
+    ],
+)
+def test_empty_cells_are_told_by_other_rows_of_the_table(question: str, lacks: bool) -> None:
+    ids, rows = zip(*TOOLS, strict=True)
+    assert lacks_cell(question, ids, rows) == lacks
+    assert not lacks_cell(question, ids[::-1], rows[::-1])

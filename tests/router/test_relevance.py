@@ -204,6 +204,14 @@ def test_a_german_question_is_not_called_absent_for_another_form_of_a_word() -> 
     assert (judged("Wer ist das auf der Bank?", texts).answerability or 0) < ABSTAIN_BELOW
 
 
+def test_what_no_passage_says_by_the_word_of_the_question_is_not_surely_answered() -> None:
+    texts = [("Depot", "Quill owns the press in the old depot, and is its tenant until 2034.")]
+    assert believed("Who is the landlord of the old depot?", texts) < SURE_FROM
+    assert believed("Who is the tenant of the old depot?", texts) > SURE_FROM
+    assert believed("Who owns the press?", texts) > SURE_FROM
+    assert believed("Who owns the press?", [("Press", "The press is old.")]) < SURE_FROM
+
+
 ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
 
 
