@@ -194,15 +194,12 @@ although they say nothing about the subject; leaving them out raises every measu
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
 
-_GERMAN_ASKING = frozenset(
-    """wann warum welche welchem welchen welcher welches wem wen wer weshalb wessen wie wieso wo
-    woher wohin womit woran""".split()  # noqa: SIM905 - words read better as words
-)
-_GERMAN_WORDS = _GERMAN_ASKING | frozenset(
-    """ab als am an auch auf aus bei beim bis da das dem den der des die durch ein eine einem einen
-    einer er es fur gibt hat haben ich ihr im in ist kann man mein meine mich mir mit muss nach
-    nicht oder ob sich sie sind soll uber um und uns unser unsere unter viel viele vom von vor war
-    waren was wenn werden wir wird wurde wurden zu zum zur""".split()  # noqa: SIM905 - as above
+_ASKING = "wann warum welche welchem welchen welcher welches wem wen wer wessen wie wieso wo woher"
+_GERMAN_WORDS = frozenset(
+    f"""{_ASKING} ab als am an auch auf aus bei beim bis da das dem den der des die durch ein eine
+    einem einen einer er es fur gibt hat haben ich ihr im in ist kann man mein meine mich mir mit
+    muss nach nicht oder ob sich sie sind soll uber um und uns unser unsere unter viel viele vom von
+    vor war waren was wenn werden wir wird wurde wurden zu zum zur""".split()
 )
 _BOTH = frozenset({"am", "an", "die", "in", "war", "was"})  # of English, too
 
@@ -215,7 +212,7 @@ def german_words(question: str) -> frozenset[str]:
     """
     first, *_ = words = words_before_stemming(question) or [""]
     german, english = ({*words} & known - _BOTH for known in (_GERMAN_WORDS, FUNCTION_WORDS))
-    asks = first == "was" or (len(words) > 2 and not german.isdisjoint(_GERMAN_ASKING))
+    asks = first == "was" or (len(words) > 2 and not german.isdisjoint(_ASKING.split()))
     is_german = len(german) > len(english) and (asks or len(german) > 2)
     return _GERMAN_WORDS if is_german else frozenset()
 

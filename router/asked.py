@@ -68,25 +68,19 @@ _OTHER_WORDS = tuple(
 
 # "The landlord of X", "X's birthday", "who insures X": words that an answer has.
 _ASKED_FOR = re.compile(
-    r"^\W*(?:who|what|when|where)(?:['\u2019]s| is| are| was| were) "
+    r"\W*(?i:(?:who|what|when|where)(?:['\u2019]s| is| are| was| were) "
     r"(?:the (?:[\w-]+ ){0,3}?([\w-]+) (?:of|for)\b|"
-    r"(?:\S+ ){1,4}?(?<=['\u2019]s )(?:[\w-]+ ){0,2}?([\w-]+)\W*$)|"
-    r"^\W*who (?:else )?([\w-]+)\b(?!\W*$)",
-    re.IGNORECASE,
+    r"(?:\S+ ){1,4}?(?<=['\u2019]s )(?:[\w-]+ ){0,2}?([\w-]+)\W*$)|who ([\w-]+)\b(?!\W*$))"
 )
-_DESCRIBED = re.compile(r"\b(?:that|which|whom?|whose|where|and)\b.*\w", re.IGNORECASE)
+_DESCRIBED = re.compile(r"\b(?i:that|which|whom?|whose|where|and)\b.*\w")
 # What an answer is, and need not say that it is.
 _OPEN = frozenset(
-    """aim best cause colour cost date day deadline difference end first function goal height kind
-    last latest length level location meaning name number order outcome part place point price
-    purpose reason result rest role size start state status sum time topic total type use value
-    weight width year""".split()  # noqa: SIM905 - words read better as words
+    """aim cause colour cost date day difference end first function goal kind last latest location
+    meaning name number outcome part place purpose reason result role size start state status time
+    topic total type use value year""".split()  # noqa: SIM905
 )
-_ASKS_FOR_NONE = re.compile(
-    r"\b(?:(?:has|have|with) no|without|lacks?|lacking|missing|(?:has|have)(?: not|n['\u2019]t))\b",
-    re.IGNORECASE,
-)
-_NONE = re.compile(r"(?:no|not|none|never|nobody|missing|open)\b|[-\u2013]?$", re.IGNORECASE)
+_FOR_NONE = re.compile(r"\b(?i:(?:has|have|with) no|without|lack\w*|missing|ha\w+ ?n[o'\u2019]t)\b")
+_NONE = re.compile(r"(?i:no|not|none|never|nobody|missing|open)\b|[-\u2013]?$")
 
 
 class _Kind(NamedTuple):
@@ -181,29 +175,22 @@ def asked_for(question: str) -> str:
 def lacks_cell(
     question: str, ids: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]
 ) -> bool:
-    """Whether a column is asked for of which the first row has no cell, but others of its table do.
+    """Whether the first row has no cell of a column that is asked for, but others of its table do.
 
     Or a question asks what has no such cell, which empty cells do not say.
-
-    Args:
-        rows: The cells of the first passages; none of what is no row.
     """
-    table = ids[0].rpartition(":")[0] if rows and rows[0] else ""
-    if not table:
-        return False
-    cells_ = [cells for id_, cells in zip(ids, rows, strict=False) if id_.startswith(f"{table}:")]
-    asks_for_none = _ASKS_FOR_NONE.search(question) is not None
-    said = () if asks_for_none else {*content_terms(" ".join(chain.from_iterable(cells_[0])))}
-    left = [term for term in content_terms(question) if term not in said]
+    table, colon, _ = ids[0].rpartition(":") if rows and rows[0] else ("", "", "")
+    of_table = [row for id_, row in zip(ids, rows, strict=False) if id_.startswith(table + colon)]
+    asks_for_none = _FOR_NONE.search(question) is not None
+    said = content_terms(" ".join(chain(*rows[0]))) if colon and not asks_for_none else ()
+    left = {*content_terms(question)}.difference(said)
     asked = [
-        (row, value)
-        for row, cells in enumerate(cells_)
-        for label, value in cells
+        _NONE.match(value) if asks_for_none else number == 0
+        for number, row in enumerate(of_table if colon else ())
+        for label, value in row
         if any(is_among(term, folded_words(label)) for term in left)
     ]
-    return bool(asked) and not any(
-        _NONE.match(value) if asks_for_none else row == 0 for row, value in asked
-    )
+    return bool(asked) and not any(asked)
 
 
 def says_in_other_words(question: str, text: str) -> bool:

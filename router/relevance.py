@@ -386,10 +386,10 @@ class Evidence:
         rows = np.flatnonzero(counts == counts.max(initial=0)).tolist()
         lacks = bool(rows) and lacks_value(question, [" ".join(texts[row]) for row in rows])
         ids = self._ranking.ranking.ids(FIRST)
-        lacks |= lacks_cell(question, ids, self._cells)
         asked = {*content_terms(asked_for(question))} & {*self._terms, "own"}
-        said = " ".join((*self._whole[:FIRST], *folded_words(" ".join(ids)))).split()
-        lacks |= any(not is_among(term, said) for term in asked)
+        said = [*" ".join(self._whole[:FIRST]).split(), *folded_words(" ".join(ids))]
+        lacks |= not all(is_among(term, said) for term in asked)
+        lacks |= lacks_cell(question, ids, self._cells)
         first = (*map(" ".join, texts[:FIRST]), *ids)
         return math.nextafter(SURE_FROM, 0) if lacks or lacks_date(question, first) else 1.0
 
@@ -470,9 +470,8 @@ class Evidence:
         are_big = together.copy()
         for number in np.flatnonzero(together).tolist():
             term, forms = self._terms[number], words_of(self._terms[number])
-            is_plain = term.isalpha() and any(_has_piece(form, text) for form in forms)
-            is_noun = is_plain or (bool(self._german) and term.isalpha())
-            are_big[number] = not is_noun and small.isdisjoint(forms)
+            is_small = self._german or any(_has_piece(form, text) for form in forms)
+            are_big[number] = not (term.isalpha() and is_small) and small.isdisjoint(forms)
         return are_big
 
 
