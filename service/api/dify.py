@@ -86,7 +86,12 @@ class DifyRequest(Described):
 
     model_config = examples(
         {**_ASKED, "retrieval_setting": {"top_k": 3, "score_threshold": 0.2}},
-        {**_ASKED, "metadata_condition": {"conditions": [_EARLY]}},
+        {
+            **_ASKED,
+            "query": "Which bridge was built first?",
+            "retrieval_setting": {"top_k": 3, "score_threshold": 0.0},
+            "metadata_condition": {"conditions": [_EARLY]},
+        },
     )
 
     def filter(self) -> dict[str, Any] | None:

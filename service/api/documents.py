@@ -57,6 +57,12 @@ _TOWER_BRIDGE: dict[str, JsonValue] = {
 }
 
 
+_LONDON: JsonValue = [
+    {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
+    {"id": "thames", "text": "The Thames flows through London."},
+]
+
+
 class DocumentBody(Strict):
     """A document without its id."""
 
@@ -88,8 +94,8 @@ class DocumentsRequest(Strict):
     chunk_words: Annotated[ChunkWords, Exact] = None
 
     model_config = examples(
-        {"documents": [{"id": "mostar", **_STARI_MOST}, {"id": "tower", **_TOWER_BRIDGE}]},
-        {"documents": [{"id": "tower", **_TOWER_BRIDGE}], "chunk_words": 120},
+        {"documents": [{"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}}]},
+        {"documents": _LONDON, "chunk_words": 120},
     )
 
 

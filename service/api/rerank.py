@@ -21,6 +21,7 @@ from wye.service.settings import LONGEST_DEADLINE_MS
 MOST_TEXTS = 256
 LONGEST_TEXT = 16_384
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+_BRIDGES: JsonValue = ["Tower Bridge crosses the Thames.", "The Old Bridge was finished in 1566."]
 _ASKED: dict[str, JsonValue] = {
     "query": "Who designed the Iron Bridge?",
     "documents": [{"text": "It was cast at Coalbrookdale."}, "Ada met Babbage."],
@@ -48,7 +49,8 @@ class RerankRequest(Described):
     deadline_ms: DeadlineMs = None
 
     model_config = examples(
-        {"model": "wye-hybrid", **_ASKED}, {**_ASKED, "top_n": 1, "return_documents": True}
+        {"model": "wye-hybrid", "query": "Which bridge was built first?", "documents": _BRIDGES},
+        {**_ASKED, "top_n": 1, "return_documents": True},
     )
 
 
