@@ -57,12 +57,6 @@ _TOWER_BRIDGE: dict[str, JsonValue] = {
 }
 
 
-_LONDON: JsonValue = [
-    {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},
-    {"id": "thames", "text": "The Thames flows through London."},
-]
-
-
 class DocumentBody(Strict):
     """A document without its id."""
 
@@ -95,7 +89,7 @@ class DocumentsRequest(Strict):
 
     model_config = examples(
         {"documents": [{"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}}]},
-        {"documents": _LONDON, "chunk_words": 120},
+        {"documents": [{"id": "tower", "text": _TOWER_BRIDGE["text"]}], "chunk_words": 120},
     )
 
 

@@ -119,12 +119,8 @@ async def feedback(body: FeedbackRequest, service: Served) -> FeedbackReply:
     A rating counts only if it comes from the key that asked the question.
     """
     if service.request_log is None:
-        raise Problem(
-            409,
-            "no-log",
-            "This server keeps no request log, so feedback would be lost. Set "
-            "WYE_SERVE__REQUEST_LOG to a file.",
-        )
+        lost = "This server keeps no request log, so feedback would be lost."
+        raise Problem(409, "no-log", f"{lost} Set WYE_SERVE__REQUEST_LOG to a file.")
     log = service.request_log
     if not service.log_fault and not await asyncio.to_thread(log.has_question, body.request_id):
         raise Problem(

@@ -297,11 +297,8 @@ async def _bounded(
 def _refuse_beyond(limit: int, length: int) -> None:
     if length > limit:
         # An HTTPException, since FastAPI reports other exceptions as unreadable JSON.
-        raise HTTPException(
-            413,
-            f"A body may have {limit:,} bytes here. Send less at a time, or documents as files or "
-            "application/x-ndjson.",
-        )
+        less = "Send less at a time, or documents as files or application/x-ndjson."
+        raise HTTPException(413, f"A body may have {limit:,} bytes here. {less}")
 
 
 def _refuse_values(body: bytes, kind: str) -> None:

@@ -181,12 +181,8 @@ def problem_of(error: Exception) -> Problem:
             if isinstance(error, MemoryError):
                 detail = "There was not enough memory for this. Try again."
             return Problem(status, slug, _sentence(detail), retry_after=seconds)
-    return Problem(
-        500,
-        "internal",
-        "This is a fault of the server, not of the request. Its log has the details under this "
-        "request_id.",
-    )
+    fault = "This is a fault of the server, not of the request."
+    return Problem(500, "internal", f"{fault} Its log has the details under this request_id.")
 
 
 def answer(error: Exception, scope: Scope) -> Response:
