@@ -24,6 +24,7 @@ from wye.backends.notations import IS_DAY, WITHIN, digraphs, months_in, notation
 from wye.backends.numerics import rank_rows, top_rows
 from wye.backends.text import (
     STOPWORDS,
+    cells_of,
     content_terms,
     german_words,
     singular,
@@ -425,3 +426,17 @@ def _postings(
     smallest = np.min_scalar_type(int(by_term.data.max(initial=0)))
     starts, rows = by_term.indptr.astype(np.int64), by_term.indices.astype(np.int32)
     return starts, rows, by_term.data.astype(smallest)
+
+
+_ONE_CELL, _JOINTS = re.compile(r"[^\n:;]{1,40}: [^\n]*"), re.compile(r"[\W_]+")
+
+
+def searched_text(id_: str, title: str, text: str) -> str:
+    """What words of a passage are searched for: its title, its text and the kind of a row.
+
+    That is the last word of its file's name: a row of `paid_loans.csv` is a loan.
+    """
+    file, _, row = id_.partition(":")
+    *_, kind = _JOINTS.split(file.rpartition("/")[2].rpartition(".")[0])
+    is_row = row and kind.isalpha() and (cells_of(text) or _ONE_CELL.fullmatch(text))
+    return "\n".join([title, text, *[kind] * bool(is_row)])

@@ -400,22 +400,7 @@ def cells_of(text: str) -> list[tuple[str, str]]:
     return cells if len(parts) > 1 and len(cells) > 0.7 * len(parts) else []
 
 
-_ONE_CELL, _JOINTS = re.compile(r"[^\n:;]{1,40}: [^\n]*"), re.compile(r"[\W_]+")
-
-
-def searched_text(id_: str, title: str, text: str) -> str:
-    """What words of a passage are searched for: its title, its text and the kind of a row.
-
-    That is the last word of its file's name: a row of `paid_loans.csv` is a loan.
-    """
-    file, _, row = id_.partition(":")
-    *_, kind = _JOINTS.split(file.rpartition("/")[2].rpartition(".")[0])
-    is_row = row and kind.isalpha() and (cells_of(text) or _ONE_CELL.fullmatch(text))
-    return "\n".join([title, text, *[kind] * bool(is_row)])
-
-
-_SECTION = re.compile(r"\s+[\u2013\u2014|/-]\s+")
-_JOINT = re.compile(r":\s+")
+_SECTION, _JOINT = re.compile(r"\s+[\u2013\u2014|/-]\s+"), re.compile(r":\s+")
 _BRACKET = re.compile(r"\s*\(([^()]+)\)\s*$")
 _SHORT_NAME = re.compile(r"[A-Z][A-Z0-9./-]{1,9}")
 _CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)(?=[\w./-]*[^\W\d_])\w+(?:[./-]\w+)*")

@@ -8,7 +8,8 @@ vessel of PC-2041" near that question, and all labels of the row far from "Who b
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -259,3 +260,22 @@ def says_by_label(models: "Models", question: str, vector: Float32, name: str, t
     of_name = [f"the {labels[at]} of {name}" for at in order[:_NEAREST].tolist()]
     *cosines, alone = (analyser.encode_questions([*of_name, name]) @ vector).tolist()
     return bool(max(cosines) >= min(LEAST_COSINE, max(_LESS, alone + _GAIN)))
+
+
+MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
+
+
+def has_piece(word: str, text: str) -> bool:
+    """Whether a text between blanks has a word with nothing but marks between it and blanks."""
+    sides = pairwise(text.split(word))
+    return any(
+        not before.rpartition(" ")[2].strip(MARKS) and not after.partition(" ")[0].strip(MARKS)
+        for before, after in sides
+        if " " in before and " " in after
+    )
+
+
+@lru_cache(4096)
+def between_blanks(text: str) -> str:
+    """The folded words of a text with single blanks before, between and after them."""
+    return " ".join(["", *folded_words(text), ""])

@@ -16,7 +16,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import chain, filterfalse, pairwise
 
 import numpy as np
@@ -34,8 +33,11 @@ from wye.backends.text import (
 )
 from wye.backends.types import Float64, Mask, Ranking
 from wye.router.asked import (
+    MARKS,
     asked_for,
+    between_blanks,
     given_without,
+    has_piece,
     is_among,
     lacks_cell,
     lacks_date,
@@ -64,10 +66,8 @@ _OF_MAIL = " wrote write written writes sent send sends mailed emailed sender "
 """What a text with the header of a mail says of whoever it is from."""
 _YEAR = re.compile(r"(?<![\w./-])(?:1[5-9]|20)\d\d(?![\w/-]|\.\d)")
 _DIGRAPH = re.compile("([aou])e")
-_MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
 _NEAR = 0.38  # cosine from which text has something to say to a question without a name
-_FOLLOWED = 0.5  # probability from which a name that steps followed belongs to its passage
-_NEW_WORDS = 2
+_FOLLOWED, _NEW_WORDS = 0.5, 2  # from this probability and so many words a hop says something
 FEW = "few"  # name of the curves for fused lists that were not cut off, as in a small corpus
 PASSAGE_EVIDENCE = (
     *("score", "rank", "coverage", "added"),
@@ -278,8 +278,8 @@ class Evidence:
         asking = ASKING_WORDS | self._german
         self._terms = terms = [term for term in every if term not in asking] or every
         self._weights = np.array([ranking.weights.get(term, 1.0) for term in terms])
-        heads = [_between_blanks(title) for title, _ in texts]
-        bodies = [_between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts]
+        heads = [between_blanks(title) for title, _ in texts]
+        bodies = [between_blanks(text) + _OF_MAIL * text.startswith("From: ") for _, text in texts]
         self._whole = whole = [head + body for head, body in zip(heads, bodies, strict=True)]
         self._cells = [cells_of(text) for _, text in texts[:FIRST]]
         forms = [[f" {word} " for word in words_of(term)] for term in terms]
@@ -441,7 +441,7 @@ class Evidence:
         return [
             number_of.get(word, -1)
             for piece in self._ranking.question.split()
-            for word in (*words_before_stemming(piece), *filter(_MARKS.count, piece[-1]))
+            for word in (*words_before_stemming(piece), *filter(MARKS.count, piece[-1]))
         ]
 
     def _are_names(self, together: Mask) -> Mask:
@@ -463,26 +463,16 @@ class Evidence:
         beyond_ascii = () if text.isascii() else {*filterfalse(str.isascii, pieces)}
         small = {
             word
-            for piece in (each.strip(_MARKS) for each in beyond_ascii)
+            for piece in (each.strip(MARKS) for each in beyond_ascii)
             if piece.isalpha() and piece[0].islower()
             for word in words_before_stemming(piece)
         }
         are_big = together.copy()
         for number in np.flatnonzero(together).tolist():
             term, forms = self._terms[number], words_of(self._terms[number])
-            is_small = self._german or any(_has_piece(form, text) for form in forms)
+            is_small = self._german or any(has_piece(form, text) for form in forms)
             are_big[number] = not (term.isalpha() and is_small) and small.isdisjoint(forms)
         return are_big
-
-
-def _has_piece(word: str, text: str) -> bool:
-    """Whether a text between blanks has a word with nothing but marks between it and blanks."""
-    sides = pairwise(text.split(word))
-    return any(
-        not before.rpartition(" ")[2].strip(_MARKS) and not after.partition(" ")[0].strip(_MARKS)
-        for before, after in sides
-        if " " in before and " " in after
-    )
 
 
 def _share(has_term: Mask, weights: Float64) -> Float64:
@@ -501,16 +491,10 @@ def _named_above(texts: Sequence[tuple[str, str]], bodies: Sequence[str]) -> Flo
     """(n,) 1 where one of the first passages above a passage has its title in its text, else 0.
 
     Args:
-        bodies: The texts as of `_between_blanks`.
+        bodies: The texts as of `between_blanks`.
     """
     named = np.zeros(len(texts))
     for row, (title, _) in enumerate(texts):
-        name = _between_blanks("".join(title_names(title)[-1:]))
+        name = between_blanks("".join(title_names(title)[-1:]))
         named[row] = name != " " and any(name in body for body in bodies[: min(row, FIRST)])
     return named
-
-
-@lru_cache(4096)
-def _between_blanks(text: str) -> str:
-    """The folded words of a text with single blanks before, between and after them."""
-    return " ".join(["", *folded_words(text), ""])

@@ -16,12 +16,11 @@ from filelock import FileLock, Timeout
 from wye.backends.dense import DenseRetriever
 from wye.backends.errors import BackendError
 from wye.backends.filters import Columns, parse_filter
-from wye.backends.lexical import LexicalRetriever
+from wye.backends.lexical import LexicalRetriever, searched_text
 from wye.backends.numerics import products_of
 from wye.backends.store.corpus import Corpus, read_corpus, read_whole, stored_corpus
 from wye.backends.store.derived import FOLDER, DerivedFiles, most_changes, seconds_before_base
 from wye.backends.store.index import PassageStore
-from wye.backends.text import searched_text
 from wye.backends.trigraph.graph import FilteredGraph, TriGraph, assemble
 from wye.backends.trigraph.hops import Hop, second_hops
 from wye.backends.trigraph.question import InMemory

@@ -35,11 +35,11 @@ from wye.backends.dataset.columns import (
 from wye.backends.dataset.counts import Counts, SpilledCounts
 from wye.backends.dataset.words import LINKED, NAME, PHRASE, WORDS, About, WordTable, write
 from wye.backends.files import canonical_json
-from wye.backends.lexical import LexicalSettings
+from wye.backends.lexical import LexicalSettings, searched_text
 from wye.backends.store.corpus import COLUMNS, Corpus, corpus_of
 from wye.backends.store.index import PassageStore, Writer, any_of, has_columns
 from wye.backends.store.schema import ANALYSIS_COLUMNS, GRAPH, KEYS, LABELS, SEARCHED, TOKENS
-from wye.backends.text import entity_key, searched_text, tokenise
+from wye.backends.text import entity_key, tokenise
 from wye.backends.trigraph.graph import TriGraph, assemble
 from wye.backends.trigraph.names import NameTrie
 from wye.backends.trigraph.settings import AssemblySettings

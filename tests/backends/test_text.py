@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import wye.backends.lexical
 import wye.backends.text
+from wye.backends.lexical import searched_text
 from wye.backends.text import (
     are_copies,
     entity_key,
@@ -21,7 +22,6 @@ from wye.backends.text import (
     is_informative,
     mention_key,
     normalised,
-    searched_text,
     starts_like_a_name,
     stretch,
     terms,
