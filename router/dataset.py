@@ -6,7 +6,14 @@ from typing import Self, cast
 
 import numpy as np
 
-from wye.backends.dataset.arms import DatasetDense, DatasetLexical, Narrowed, Numbers, narrowed
+from wye.backends.dataset.arms import (
+    DEPTH,
+    DatasetDense,
+    DatasetLexical,
+    Narrowed,
+    Numbers,
+    narrowed,
+)
 from wye.backends.dataset.build import make_searchable, optimise, pins
 from wye.backends.dataset.columns import Row
 from wye.backends.dataset.graph import DatasetGraph
@@ -67,21 +74,22 @@ class DatasetSnapshot(Snapshot):
         self._version = DatasetVersion(index, pins(settings.lexical, settings.graph.assembly))
         self.version = index.version
         self._base = None
-        self._begin_batch()
+        self._begin_batch(DEPTH)
 
-    def _begin_batch(self) -> None:
+    def _begin_batch(self, most: int) -> None:
         version, settings = self._version, self._settings
         self._passages = _Passages(version)
         self.corpus = cast("Corpus", self._passages)
-        self._dataset_dense = DatasetDense(version)
-        self._dataset_lexical = DatasetLexical(version, settings.lexical, self._passages.numbers)
+        self._dataset_dense = DatasetDense(version, most)
+        numbers = self._passages.numbers
+        self._dataset_lexical = DatasetLexical(version, settings.lexical, numbers, most)
         arms = self._dataset_dense, self._dataset_lexical
         self._dataset_graph = DatasetGraph(version, settings.graph, *arms)
 
-    def for_batch(self) -> Self:
+    def for_batch(self, most: int) -> Self:
         """The same version with the memory of a new batch of questions."""
         later = copy(self)
-        later._begin_batch()
+        later._begin_batch(most)
         return later
 
     def build(self) -> None:

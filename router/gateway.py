@@ -110,7 +110,7 @@ class Gateway:
                 f"The relevance of hits of '{ask.route}' is unknown. Use another route, or leave "
                 "min_relevance out."
             )
-        arms, start = self.arms.for_batch(), perf_counter()
+        arms, start = self.arms.for_batch(wording.width(ask.k, self.fusion.depth)), perf_counter()
         ahead = _lists(ask.route, self.fusion)
         for part in batches(questions, len(arms)):
             why = NO_QUESTION if len(arms) else EMPTY_INDEX
@@ -132,7 +132,7 @@ class Gateway:
     def decide(self, questions: Sequence[str], ask: Ask = JUST_DECIDE) -> list[Decision]:
         """Decide which route `search` would take with `Route.AUTO`; raises what it would."""
         check(questions)
-        arms = self.arms.for_batch()
+        arms = self.arms.for_batch(most=1)
         if not len(arms):
             return [_UNDECIDED] * len(questions)
         if self.route != Route.AUTO:
@@ -149,7 +149,7 @@ class Gateway:
         are processor times, which hardly depend on the machine's load.
         """
         check(questions, depth)
-        arms = self.arms.for_batch()
+        arms = self.arms.for_batch(max(depth, self.fusion.depth))
         every = tuple(dict.fromkeys((*ARMS, *self.fusion.arms())))
         lists, ask = self.fusion.arms(), Ask(Route.STEPS, depth)
         replays: list[TimedArmResults] = []

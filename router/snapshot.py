@@ -176,8 +176,9 @@ class Snapshot:
         titles[np.arange(len(entities)).repeat(titles)[rows == row]] = 0
         return [*map(graph.display_names.of, entities[titles > 0].tolist())]
 
-    def for_batch(self) -> "Snapshot":
-        """What answers one batch of questions."""
+    def for_batch(self, most: int) -> "Snapshot":
+        """What answers one batch of questions, each with at most `most` hits."""
+        del most
         return self
 
     def among(self, rows: Int64, allowed: Mask | None) -> Int64:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LEAST = 40
 """Passages that each index proposes, at least; a fifth more than are ranked is as good as twice."""
 DEPTH = 100  # to this depth a graph's text hits are ranked, and the lists that are fused
+FIRST_READ = 50  # of these the first that are read, and the last, which scores are compared with
 MOST_WITH = 2_000  # most passages with a word that are looked at
 POOL = ThreadPoolExecutor(8, "wye-lance")
 """Threads that wait for Lance, so that searches that do not need each other go side by side."""
@@ -68,20 +69,27 @@ class Match(NamedTuple):
     address: int
 
 
-def matches_of(rows: Sequence[Row], scores: Float32) -> list[Match]:
-    """Rows by their scores (n,)."""
+class Matches(NamedTuple):
+    """What an index proposed."""
+
+    read: list[Match]  # those that were read and scored
+    proposed: int  # how many it proposed
+
+
+def matches_of(rows: Sequence[Row], scores: Float32, proposed: int) -> Matches:
+    """Rows by their scores (n,), of all that were proposed."""
     scored = zip(rows, scores.tolist(), strict=True)
-    return sorted(Match(-score, row.id, row.address) for row, score in scored)
+    return Matches(sorted(Match(-score, row.id, row.address) for row, score in scored), proposed)
 
 
 class Searches:
     """The searches of one arm for one batch; each runs once, in a thread."""
 
-    def __init__(self, search: Callable[[Query, int, Narrowed], list[Match]]) -> None:
-        self._search = search
-        self._begun: dict[tuple[str, bytes, Narrowed], tuple[int, Future[list[Match]]]] = {}
+    def __init__(self, search: Callable[[Query, int, Narrowed], Matches], most: int) -> None:
+        self._search, self._most = search, max(most, FIRST_READ)
+        self._begun: dict[tuple[str, bytes, Narrowed], tuple[int, Future[Matches]]] = {}
 
-    def begin(self, query: Query, k: int, allowed: Narrowed) -> Future[list[Match]]:
+    def begin(self, query: Query, k: int, allowed: Narrowed) -> Future[Matches]:
         """Begin to search for the best k passages or more, unless that was begun already."""
         key = query.text, query.vector.tobytes(), allowed
         depth, future = self._begun.get(key, (0, None))
@@ -91,36 +99,45 @@ class Searches:
             self._begun[key] = depth, future
         return future
 
+    def to_read(self, addresses: Sequence[int], depth: int) -> Sequence[int]:
+        """Which of the addresses that an index proposed to a depth have their rows read.
+
+        Beyond the hits that a reply may have, only the row at the depth that was ranked to: what a
+        list adds to a fused score is what is above its last hit.
+        """
+        first, last = self._most + self._most // 5, depth * 5 // 6
+        return addresses if last < first else (*addresses[:first], *addresses[first:last][-1:])
+
 
 class DatasetDense(DenseRetriever):
     """The dense arm; scores are exact, and which passages are scored depends on Lance's index."""
 
     deepest = 0
 
-    def __init__(self, version: DatasetVersion) -> None:
-        """Search a version."""
+    def __init__(self, version: DatasetVersion, most: int = DEPTH) -> None:
+        """Search a version for replies of at most `most` hits."""
         self._version = version
-        self.searches = Searches(self._matches)
+        self.searches = Searches(self._matches, most)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
         """At most k passages for each question."""
         begun = [self.searches.begin(query, k, narrowed(allowed)) for query in queries]
-        return [ranked(self.name, each.result(), k, self._version.count) for each in begun]
+        return [ranked(self.name, each.result().read, k, self._version.count) for each in begun]
 
-    def _matches(self, query: Query, k: int, allowed: Narrowed) -> list[Match]:
+    def _matches(self, query: Query, k: int, allowed: Narrowed) -> Matches:
         version = self._version
-        addresses: Iterable[int] = (
-            version.nearest(query.vector, k, allowed.predicate)
-            if allowed.ids is None
-            else version.addresses(allowed.ids, allowed.predicate).values()
-        )
-        rows = version.rows(addresses)
+        if allowed.ids is None:
+            addresses = version.nearest(query.vector, k, allowed.predicate)
+            rows = version.rows(self.searches.to_read(addresses, k))
+        else:
+            addresses = [*version.addresses(allowed.ids, allowed.predicate).values()]
+            rows = version.rows(addresses)
         if not rows:
-            return []
+            return Matches([], 0)
         cosines = np.stack([row.vector for row in rows]).astype(np.float32) @ query.vector
-        return matches_of(rows, cosines)
+        return matches_of(rows, cosines, len(addresses))
 
 
 class Terms:
@@ -240,12 +257,20 @@ class DatasetLexical(CountedLexical):
     deepest = 0
 
     def __init__(
-        self, version: DatasetVersion, settings: LexicalSettings, numbers: Numbers
+        self,
+        version: DatasetVersion,
+        settings: LexicalSettings,
+        numbers: Numbers,
+        most: int = DEPTH,
     ) -> None:
-        """Search a version; `numbers` gives ids of passages a number."""
+        """Search a version for replies of at most `most` hits.
+
+        Args:
+            numbers: Gives ids of passages a number.
+        """
         super().__init__(version, settings, Terms(version))
         self._numbers = numbers
-        self.searches = Searches(self._matches)
+        self.searches = Searches(self._matches, most)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -254,19 +279,20 @@ class DatasetLexical(CountedLexical):
         self.learn([query.text for query in queries])
         begun = [self.begin(query.text, k, narrowed(allowed)) for query in queries]
         rankings = []
-        for matches in (each.result() for each in begun):
+        for matches, proposed in (each.result() for each in begun):
             reason = () if matches else (NO_TERM,)
-            rankings.append(ranked(self.name, matches, k, len(matches), *reason))
+            rankings.append(ranked(self.name, matches, k, proposed, *reason))
         return rankings
 
-    def begin(self, question: str, k: int, allowed: Narrowed) -> Future[list[Match]]:
+    def begin(self, question: str, k: int, allowed: Narrowed) -> Future[Matches]:
         """See `Searches.begin`; what is searched for depends on the question's text alone."""
         return self.searches.begin(Query(question, np.zeros(0, np.float32)), k, allowed)
 
-    def _matches(self, query: Query, k: int, allowed: Narrowed) -> list[Match]:
+    def _matches(self, query: Query, k: int, allowed: Narrowed) -> Matches:
         weights = self.weights(query.text)
-        rows = self._version.rows(self._version.with_terms([*weights], k, allowed.predicate))
-        return matches_of(rows, self.score(query, rows))
+        addresses = self._version.with_terms([*weights], k, allowed.predicate)
+        rows = self._version.rows(self.searches.to_read(addresses, k))
+        return matches_of(rows, self.score(query, rows), len(addresses))
 
     def rows_with(self, word: str) -> Int64:
         """Numbers of the passages with a word or a notation, at most `MOST_WITH`, ascending."""

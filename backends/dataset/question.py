@@ -55,7 +55,7 @@ class InDataset:
 
     def text_hits(self, most: int) -> Int64:
         """See `PassageSource`."""
-        near, worded = self._near.result(), self._worded.result()
+        near, worded = self._near.result().read, self._worded.result().read
         self._closeness = _closeness(near, worded)
         addresses = [match.address for match in (*near[:most], *worded[:most])]
         hits = distinct(np.array(addresses, np.int64))

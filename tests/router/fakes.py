@@ -137,7 +137,8 @@ class FakeArms:
     def __len__(self) -> int:
         return self._count
 
-    def for_batch(self) -> Snapshot:
+    def for_batch(self, most: int) -> Snapshot:
+        del most
         return self.snapshot
 
     def further(self, arm: Route) -> FakeArm:

@@ -21,6 +21,7 @@ from tests.backends.dataset.sessions import (
     reply_to,
 )
 from tests.live import inside
+from wye.backends.dataset.arms import Matches, Searches
 from wye.backends.dataset.build import count
 from wye.backends.dataset.version import DatasetVersion
 from wye.backends.errors import BackendError, FilterError, IndexLockedError, IndexMismatchError
@@ -193,7 +194,8 @@ def test_steps_and_the_graph_are_explained(prepared: Path) -> None:
     for question in QUESTIONS[:8]:
         reply = reply_to(session, question, Route.STEPS, explain=True)
         named = [name for step in reply.chain for name in step.candidates if name.row >= 0]
-        assert all(name.name in name.sentence for name in named)
+        titles = dict(session.snapshot.texts([name.passage for name in named]))
+        assert all(name.name in name.sentence or name.name in titles for name in named)
         assert reply.explanation is not None
         assert len(reply.explanation.passages) >= 3
 
@@ -214,6 +216,28 @@ def test_auto_takes_the_dataset_of_a_large_index_alone(prepared: Path) -> None:
     for least, is_dataset in ((100, True), (300, False)):
         session = Session.open(load_settings(dataset_from=least), prepared)
         assert isinstance(session.snapshot, DatasetSnapshot) == is_dataset
+
+
+def test_of_a_list_that_is_fused_the_first_rows_and_its_last_are_read() -> None:
+    searches = Searches(lambda *_: Matches([], 0), most=10)
+    proposed = range(120)
+    assert [*searches.to_read(proposed, 120)] == [*range(60), 99]
+    assert [*searches.to_read(proposed[:80], 120)] == [*range(60), 79]
+    assert [*searches.to_read(proposed[:60], 120)] == [*range(60)]
+    assert [*searches.to_read(proposed, 48)] == [*proposed]
+    assert [*Searches(lambda *_: Matches([], 0), most=100).to_read(proposed, 120)] == [*proposed]
+
+
+@pytest.mark.parametrize("route", [Route.DENSE, Route.HYBRID, Route.FUSION])
+def test_a_reply_has_as_many_hits_as_are_wanted(prepared: Path, route: Route) -> None:
+    session = opened(prepared)
+    for k in (5, 40, 90, 150):
+        (reply,) = session.gateway.search([QUESTIONS[0]], Ask(route, k))
+        assert len(reply.ranking.hits) == k
+        if route == Route.DENSE:
+            scores = [*reply.ranking.scores]
+            (memory,) = opened(prepared, "memory").gateway.search([QUESTIONS[0]], Ask(route, k))
+            assert scores == pytest.approx([*memory.ranking.scores], abs=2e-3)
 
 
 def test_the_cache_of_rows_is_bounded(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
