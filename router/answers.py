@@ -15,7 +15,7 @@ from wye.backends.text import (
     words_before_stemming,
 )
 from wye.featurizer.question import words
-from wye.router.relevance import ASKING_WORDS
+from wye.router.match import ASKING_WORDS
 
 LONGEST = 2_000
 """Characters of a sentence beyond which it is cut: a table or a list may have no full stop. Chunks
@@ -268,16 +268,10 @@ LEFT_OUT = "…"
 def keep_best(
     texts: Sequence[str], scored: Sequence[Sequence[tuple[str, float]]], share: float
 ) -> list[str]:
-    """Shorten the texts of passages to a share of their sentences, those with the best scores.
+    """Texts with a share of their sentences, rounded up, those with the best scores; else "…".
 
-    Args:
-        texts: Texts of passages.
-        scored: For each, parts of it in order, with their scores. A sentence that overlaps none of
-            them stays or goes with the one before it; a text without any stays.
-        share: Share of all sentences that stay, above 0; rounded up.
-
-    Returns:
-        A text for each passage, with "…" for sentences that are left out.
+    Parts of each are scored. A sentence that overlaps none of them stays or goes with the one
+    before it; a text without any stays.
     """
     spans = [*map(_sentence_spans, texts)]
     values = map(_values, texts, spans, scored)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Self, cast
+from typing import NoReturn, Self, cast
 
 import numpy as np
 
@@ -24,17 +24,7 @@ from wye.backends.filters import parse_filter
 from wye.backends.store.corpus import Corpus
 from wye.backends.store.index import PassageStore, has_columns
 from wye.backends.trigraph.hops import Hop, second_hops
-from wye.backends.types import (
-    Float32,
-    Int64,
-    Mask,
-    Passage,
-    Progress,
-    Query,
-    Ranking,
-    Retriever,
-    WordCoverage,
-)
+from wye.backends.types import Float32, Int64, Mask, Passage, Progress, Query, Ranking, WordCoverage
 from wye.router.settings import Settings
 from wye.router.snapshot import Snapshot
 from wye.router.types import Route
@@ -118,7 +108,7 @@ class DatasetSnapshot(Snapshot):
         """The graph arm."""
         return self._dataset_graph
 
-    def further(self, arm: Route) -> Retriever:
+    def further(self, arm: Route) -> NoReturn:
         """Refused: further arms need the whole corpus in memory."""
         raise BackendError(
             f"The arm '{arm}' needs the whole corpus in memory. Set WYE_ENGINE=memory for it, or "

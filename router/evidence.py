@@ -45,6 +45,13 @@ _AUXILIARIES = frozenset(
 )
 _POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
 
+
+def _with_depths(meanings: Mapping[str, str]) -> dict[str, str]:
+    """Signals with their meanings; "found_{1,5}" is one for each depth, which replaces its {}."""
+    parts = ((name.rstrip("}").partition("{"), meaning) for name, meaning in meanings.items())
+    return {stem + k: text.format(k) for (stem, _, ks), text in parts for k in ks.split(",")}
+
+
 _SEEDS = {
     "seed_count": "ln(1 + number of seeds: entities of the graph that the question names).",
     "seed_hit_rate": "Share of the names in the question that the graph knows; 0 without a name.",
@@ -69,38 +76,20 @@ _LISTS = {
     "text_dense_margin_10": "Cosine of the nearest passage minus that of the tenth.",
     "text_dense_entropy": "Evenness of the ten best cosines, from 0 (one stands out) to 1.",
     "text_lexical_best": "Best BM25 score over the summed weights of the question's words.",
-    **{
-        f"text_lexical_margin_{k}": f"Best BM25 score minus that of passage {k}, over the best."
-        for k in _MARGINS
-    },
+    "text_lexical_margin_{2,3,5,10}": "Best BM25 score minus that of passage {}, over the best.",
     "text_lexical_entropy": "Evenness of the ten best BM25 scores, from 0 to 1.",
-    **{
-        f"text_hybrid_margin_{k}": f"Best fused score of the text arms minus that of passage {k}."
-        for k in _MARGINS
-    },
-    **{
-        f"text_agreement_{k}": f"Share of the first {k} that dense and lexical have in common."
-        for k in (1, 3, 5, 10)
-    },
+    "text_hybrid_margin_{2,3,5,10}": "Best fused score of the text arms minus that of passage {}.",
+    "text_agreement_{1,3,5,10}": "Share of the first {} that dense and lexical have in common.",
     "text_dense_in_lexical": "Standing of the dense best in the lexical list, 1 at its head.",
     "text_lexical_in_dense": "Standing of the lexical best in the dense list, 1 at its head.",
 }
 _WORDS = {
-    **{
-        f"words_title_{k}": f"Share of the question's words, by idf, in titles of the first {k}."
-        for k in _DEPTHS
-    },
-    **{
-        f"words_text_{k}": f"Share of the question's words, by idf, in all of the first {k}."
-        for k in _DEPTHS
-    },
+    "words_title_{1,3,5}": "Share of the question's words, by idf, in titles of the first {}.",
+    "words_text_{1,3,5}": "Share of the question's words, by idf, in all of the first {}.",
     "words_together": "Highest share of the question's words, by idf, in one of the first five.",
     "rest_share": "Share of the question's words, by idf, that are part of no known name.",
     "rest_count": "Number of the question's words that are part of no known name.",
-    **{
-        f"rest_text_{k}": f"Share of such words, by idf, in the first {k}; 1 without any."
-        for k in _DEPTHS
-    },
+    "rest_text_{1,3,5}": "Share of such words, by idf, in the first {}; 1 without any.",
 }
 _QUESTION = {
     "question_words": "Number of content words in the question.",
@@ -119,14 +108,8 @@ _NAMES = {
     "names_value_best": "Highest confidence of a known name; 0 without any.",
     "names_value_sum": "Sum of the known names' confidences.",
     "names_lower_case": "Share of the known names that the question writes without a capital.",
-    **{
-        f"names_title_{k}": f"Share of the names, by confidence, that are titles of the first {k}."
-        for k in _DEPTHS
-    },
-    **{
-        f"names_text_{k}": f"Share of the names, by confidence, that the first {k} mention."
-        for k in _DEPTHS
-    },
+    "names_title_{1,3,5}": "Share of the names, by confidence, that are titles of the first {}.",
+    "names_text_{1,3,5}": "Share of the names, by confidence, that the first {} mention.",
     "names_together": "Highest share of the names, by confidence, in one of the first five.",
     "names_degree_least": "ln(1 + number of passages that mention the rarest name).",
     "names_degree_most": "ln(1 + number of passages that mention the commonest name).",
@@ -135,22 +118,14 @@ _NAMES = {
     "titled_sum": "Sum of the confidences of titled names.",
     "titled_uniqueness": "Highest ratio of a titled name's confidence to passages so titled.",
     "titled_degree": "ln(1 + number of passages that mention the rarest titled name).",
-    **{
-        f"titled_found_{k}": f"Share of titled names, by confidence, that head the first {k}."
-        for k in (1, 2, 3, 5)
-    },
-    **{
-        f"titled_missing_{k}": f"Sum of confidences of titled names heading none of the first {k}."
-        for k in (1, 2, 3, 5)
-    },
+    "titled_found_{1,2,3,5}": "Share of titled names, by confidence, that head the first {}.",
+    "titled_missing_{1,2,3,5}": "Sum of confidences of titled names heading none of the first {}.",
     "untitled_sum": "Sum of the confidences of names that are no titles.",
     "untitled_text_5": "Share of untitled names, by confidence, that the first five mention.",
-    **{
-        f"passages_titled_{k}": f"How many of the first {k} have a name of the question as title."
-        for k in (1, 2, 3, 5)
-    },
+    "passages_titled_{1,2,3,5}": "How many of the first {} have a name of the question as title.",
     "passages_naming_5": "How many of the first five mention a name of the question.",
 }
+_LISTS, _WORDS, _NAMES = map(_with_depths, (_LISTS, _WORDS, _NAMES))
 TEXT_MEANINGS: Mapping[str, str] = {**_LISTS, **_WORDS, **_QUESTION, **_NAMES}
 """Signal of the text arms -> what it means, in order."""
 MEANINGS: Mapping[str, str] = {**_SEEDS, **_TITLES, **_DENSE, **TEXT_MEANINGS}
@@ -215,14 +190,7 @@ def share_at_hand(columns: Float64) -> Float64:
 
 
 def schema_id(parsers: Mapping[str, str]) -> str:
-    """Identity of the columns: equal ids mean that the same models make the same values.
-
-    Args:
-        parsers: `Analyser.syntax_fingerprint`.
-
-    Returns:
-        The first 16 hexadecimal digits of a SHA-256.
-    """
+    """Digest of the columns and the `Analyser.syntax_fingerprint` on which their values depend."""
     content = json.dumps([featurizer.schema_id(parsers), list(CHEAP_SIGNALS), SIGNALS_VERSION])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -249,12 +217,7 @@ def stages(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
-    """Columns (n, len(COLUMNS)) of questions about an index.
-
-    Args:
-        features: (n, d), columns as in `FEATURE_NAMES`.
-        evidence: Seeds, rankings of the text arms and coverage of each question.
-    """
+    """(n, d) `FEATURE_NAMES` to (n, len(COLUMNS)) with seeds, text arms' rankings and coverage."""
     return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
 
 
@@ -265,11 +228,7 @@ def without_corpus(features: Float64) -> Float64:
 
 
 def text_signals(evidence: ArmResults) -> list[float]:
-    """The `TEXT_SIGNALS` of a question, in order; what is missing counts as 0.
-
-    Args:
-        evidence: Has the rankings of both text arms and the coverage of the first passages.
-    """
+    """The `TEXT_SIGNALS` of a question's text arms and coverage; what is missing counts as 0."""
     coverage = evidence.coverage
     dense, lexical = _ranking(evidence, Route.DENSE), _ranking(evidence, Route.LEXICAL)
     return [
@@ -440,11 +399,7 @@ def _standing(ids: Sequence[str], others: Sequence[str]) -> float:
 
 
 def _shares(weighed: Sequence[tuple[float, int]], depths: Sequence[int]) -> list[float]:
-    """Share of the weight that the first passages have, by depth; 0 without weight.
-
-    Args:
-        weighed: Weights, each with a bit for every passage that has the item.
-    """
+    """Share by depth of weights, each with a bit for every passage that has it; 0 without any."""
     total = sum([weight for weight, _ in weighed])
     if not total:
         return [0.0] * len(depths)

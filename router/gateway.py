@@ -17,14 +17,15 @@ from wye.backends.text import cells_of, is_blank
 from wye.backends.trigraph.seeds import SeedStats
 from wye.featurizer.plan import Plan
 from wye.router import wording
-from wye.router.asked import says_by_label
+from wye.router.answer_types import has_fitting_label
 from wye.router.batch import Batch, Models
 from wye.router.errors import QuestionError
 from wye.router.evidence import share_at_hand
 from wye.router.explain import with_explanation
 from wye.router.fusion import FusionSettings, fuse_all
+from wye.router.match import FIRST, RouteRanking
 from wye.router.policy import FORCED, follows_names, in_steps, is_nested
-from wye.router.relevance import FIRST, Judgement, RelevanceModel, RouteRanking, likely
+from wye.router.relevance import Judgement, RelevanceModel, likely
 from wye.router.step_search import InnerResult, StepSearch
 from wye.router.steps import StepsResult, step_through, with_sentences
 from wye.router.types import ARMS, FURTHER, Ask, Decision, Reply, Route, TimedArmResults
@@ -403,7 +404,7 @@ class _Pipeline:
             weights,
             [name.name for step in answer.chain for name in step.candidates if name.put_in],
             answer.hops,
-            partial(says_by_label, batch.models, question, vector) if len(vector) else None,
+            partial(has_fitting_label, batch.models, question, vector) if len(vector) else None,
         )
 
 

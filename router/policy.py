@@ -74,12 +74,8 @@ def may_take_steps(
 
     If the first passages are about all that the question needs, there is little left to resolve. A
     plan needs a parse, which would cost more than a surely simple question is worth.
-
-    Args:
-        route: The route by the score, or fusion for an unfamiliar question.
-        share_at_hand: See `evidence.share_at_hand`; NaN if not known.
-        nested: Whether its words nest descriptions (`is_nested`). Few questions to
-            learn from do so without a name, so a low score says little about them.
+    The route is that by the score, or fusion for an unfamiliar question, and the share NaN if not
+    known. Few questions to learn from nest descriptions without a name, so a low score says little.
     """
     if route not in {Route.FUSION, Route.GRAPH} and score <= SURE and not nested:
         return False
@@ -90,12 +86,8 @@ def follows_names(route: Route, share_at_hand: float, among_rows: bool) -> bool:
     """Whether a question without a plan goes in steps, to follow names alone.
 
     Where the first passages are about what it names, that gains nothing, except among the rows of
-    tables, which refer to each other by keys. There also the simple route gives way.
-
-    Args:
-        route: The route that the score chose; not the graph.
-        share_at_hand: See `evidence.share_at_hand`.
-        among_rows: Whether one of the text arms' first hits is a row of a table.
+    tables (if a text arm has one first), which refer to each other by keys. There also the simple
+    route that the score chose gives way.
     """
     is_little = route == Route.FUSION and share_at_hand < FOLLOWED_BELOW
     return is_little or among_rows

@@ -11,21 +11,17 @@ from wye.backends.types import Float32, Passage, Query
 from wye.featurizer.analyser import Analyser
 from wye.featurizer.types import Steps
 from wye.router.fusion import FusionSettings, fuse_text
-from wye.router.relevance import RelevanceModel, RouteRanking
+from wye.router.match import RouteRanking
+from wye.router.relevance import RelevanceModel
 from wye.router.types import ArmResults, Route
 
 
 @dataclass(frozen=True, slots=True)
 class RankedText:
-    """A text in the ranking.
-
-    Attributes:
-        relevance: Probability that it is relevant or, without a relevance model, its share of the
-            best score; 0 to 1, never higher than that of the text before it.
-    """
+    """A text in the ranking, whose relevance is never higher than that of the text before it."""
 
     position: int  # its position among the texts, from 0
-    relevance: float
+    relevance: float  # probability or, without a relevance model, share of the best score
 
 
 @dataclass(frozen=True, slots=True)

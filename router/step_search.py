@@ -29,17 +29,11 @@ from wye.router.wording import without_namesakes
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """How questions are taken apart; benchmarks/README.md has figures of other numbers.
-
-    Attributes:
-        sentences: How many sentences of each such passage, those nearest to what was searched for,
-            give candidates.
-        weight: Weight of the best score, by the text arms, for the question with one name in place.
-    """
+    """How questions are taken apart; benchmarks/README.md has figures of other numbers."""
 
     levels: int = 2  # how many levels of nested phrases are resolved, innermost first
     passages: int = 2  # how many of a search's first passages candidates are taken from
-    sentences: int = 2
+    sentences: int = 2  # how many sentences of these, the nearest ones, give candidates
     candidates: int = 8  # most candidates for each phrase
     searches: int = 10  # most searches for one question, besides that for the whole question
     encoded: int = 3  # how many of a phrase's candidates, the surest, are encoded; at least 1
@@ -47,7 +41,7 @@ class StepSettings:
     title: float = 0.8  # confidence factor of a name from a title; names in sentences have 1
     least: float = 0.3  # only surer names are put into the question, if a phrase has any
     joint_weight: float = 0.8  # weight of the score for the question with all names in place
-    weight: float = 0.8
+    weight: float = 0.8  # weight of the best text arms' score with one name in place
     phrase_weight: float = 0.1  # weight of the best score, by the text arms, for a phrase by itself
     open_weight: float = 0.2  # weight of the score for an open question with names appended to it
 

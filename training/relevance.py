@@ -21,14 +21,8 @@ from sklearn.metrics import roc_auc_score
 from wye.backends.files import write_atomically
 from wye.backends.store.index import PassageStore
 from wye.backends.types import Float64, Mask
-from wye.router.relevance import (
-    ANSWER_EVIDENCE,
-    FEW,
-    FIRST,
-    PASSAGE_EVIDENCE,
-    CurveSum,
-    RelevanceModel,
-)
+from wye.router.match import FIRST
+from wye.router.relevance import ANSWER_EVIDENCE, FEW, PASSAGE_EVIDENCE, CurveSum, RelevanceModel
 from wye.router.relevance_files import RELEVANCE, fingerprint, relevance_json
 from wye.router.settings import Settings, load_settings
 from wye.router.types import ABSTAIN_BELOW, SURE_FROM, Route

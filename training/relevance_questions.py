@@ -22,7 +22,8 @@ from wye.backends.store.documents import Removal, remove
 from wye.backends.text import content_terms
 from wye.backends.types import Float64
 from wye.router.answers import names_in
-from wye.router.relevance import Judgement, RouteRanking, evidence_on
+from wye.router.match import RouteRanking
+from wye.router.relevance import Judgement, evidence_on
 from wye.router.session import ModelCache, Session
 from wye.router.settings import Settings
 from wye.router.types import USUAL, Ask, Route
@@ -208,7 +209,7 @@ def ask(
             ranking = recorder.rankings.get(text)
             if ranking is None or not ranking.ranking.hits:
                 continue
-            curves, evidence = evidence_on(ranking, session.settings.fusion.depth)
+            found = evidence_on(ranking, session.settings.fusion.depth)
             pairs = zip(ranking.ranking.ids(), ranking.texts, strict=True)
             relevant = [
                 kind == "own" and source.is_relevant(id_, hit, "\n".join(text_of_hit))
@@ -216,7 +217,7 @@ def ask(
             ]
             family = source.families.get(id_, source.family)
             outcome = np.array(relevant, np.float64)
-            yield Example(curves, family, kind, evidence.passages, outcome, evidence.answer)
+            yield Example(found.curves, family, kind, found.passages, outcome, found.answer)
 
 
 class _Corpus:

@@ -15,24 +15,22 @@ from hypothesis import strategies as st
 from wye.backends.text import content_terms
 from wye.backends.types import RankedHit, Ranking, Source
 from wye.router.errors import ModelFileError
+from wye.router.match import ASKING_WORDS, FIRST, RouteRanking
 from wye.router.relevance import (
     ANSWER_EVIDENCE,
-    ASKING_WORDS,
     FEW,
-    FIRST,
     PASSAGE_EVIDENCE,
     Curve,
     CurveSum,
     Evidence,
     Judgement,
     RelevanceModel,
-    RouteRanking,
     evidence_on,
     likely,
 )
 from wye.router.relevance_files import RELEVANCE, load_relevance, relevance_json
 from wye.router.settings import MODELS, RELEVANCE_MODEL
-from wye.router.types import ABSTAIN_BELOW, SURE_FROM, USUAL, Route, answered
+from wye.router.types import SURE_FROM, USUAL, Route, answered
 
 ROUTES = [*(str(route) for route in USUAL if route != Route.AUTO), FEW]
 TEXTS = st.text(st.sampled_from("aegilnorsty 's\u2019-éß北.,"), max_size=40)
@@ -64,7 +62,7 @@ def evidence(
 ) -> Evidence:
     """Evidence on texts whose scores and cosines are 0 and unknown."""
     to_judge = RouteRanking(question, Route.HYBRID, ranking(*[0.0] * len(texts)), texts, **known)
-    return Evidence(to_judge, np.zeros(len(texts)), np.full(len(texts), math.nan))
+    return evidence_on(to_judge, 100)
 
 
 def column(found: Evidence, name: str) -> list[float]:
@@ -90,8 +88,7 @@ def test_evidence_is_what_terms_say(question: str, texts: list[tuple[str, str]])
     has_forms = any(len(term) > 3 for term in wanted)  # words in other forms count, too
     assert of_answer(found, "together") >= together - 1e-9
     assert has_forms or of_answer(found, "together") == pytest.approx(together)
-    assert math.isnan(of_answer(found, "cosine"))
-    assert math.isnan(of_answer(found, "sentence"))
+    assert all(math.isnan(of_answer(found, name)) for name in ("cosine", "sentence"))
 
 
 def test_a_name_alone_is_no_evidence() -> None:
@@ -118,11 +115,6 @@ def test_rare_words_count_more_and_words_of_a_request_do_not_count() -> None:
     found = evidence("Please explain E-9140, boiler", [("", "E-9140: no water")], weights=weights)
     assert column(found, "coverage") == pytest.approx([0.9])
     assert of_answer(found, "beside") == 0  # the boiler; the code is a name
-    latest = evidence("the latest remote work rules", [("Rules", "Remote work is allowed.")])
-    assert latest.least == ABSTAIN_BELOW
-    ordered = evidence("When was S-207 ordered?", [("S-207", "Datum: 03.05.2031; Menge: 4")])
-    assert ordered.least == ABSTAIN_BELOW  # the code's row has a day, in whatever words
-    assert evidence("When was S-207 ordered?", [("S-207", "Menge: 4")]).least == 0
 
 
 def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
@@ -130,185 +122,22 @@ def test_who_asks_for_a_code_alone_wants_what_has_it() -> None:
     assert (of_answer(found, "beside"), of_answer(found, "joint")) == (1, 1)
 
 
-def doubter() -> RelevanceModel:
-    """Its curves believe nothing."""
-    flat = Curve(np.zeros(1), np.zeros(1), 0.0)
-    passages, answers = (
-        dict.fromkeys(ROUTES, CurveSum(-9.0, dict.fromkeys(names, flat)))
-        for names in (PASSAGE_EVIDENCE, ANSWER_EVIDENCE)
-    )
-    return replace(model(), passages=passages, answers=answers)
-
-
-def judged(question: str, texts: list[tuple[str, str]]) -> Judgement:
-    return doubter().judge([RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)])[0]
-
-
 def test_a_code_alone_is_answered_however_it_is_written_where_a_passage_has_it() -> None:
     texts = [("Part", "Ask for VLV-3391 at the counter."), ("Part", "VLV-4420 is a nut.")]
+    nothing = dict.fromkeys(ROUTES, CurveSum(-9.0, {}))  # curves that believe nothing
+
+    def judged(question: str) -> tuple[float, ...]:
+        to_judge = RouteRanking(question, Route.DENSE, ranking(0.1, 0.1), texts)
+        (judgement,) = RelevanceModel(100, "tests", nothing, nothing).judge([to_judge])
+        return (judgement.answerability or 0.0, *judgement.relevance)
+
     for question in ("VLV3391", "vlv-3391"):
-        assert judged(question, texts).relevance == pytest.approx((SURE_FROM, 0), abs=0.001)
-        assert judged(question, texts).answerability == SURE_FROM
-    assert judged("Is VLV-3391 a nut?", texts).answerability == pytest.approx(0, abs=0.001)
-    assert judged("VLV-9999", texts).answerability == pytest.approx(0, abs=0.001)
-
-
-def believed(question: str, texts: list[tuple[str, str]]) -> float:
-    """Answerability by curves that believe everything."""
-    to_judge = RouteRanking(question, Route.DENSE, ranking(*[0.1] * len(texts)), texts)
-    believer = replace(model(), answers=dict.fromkeys(ROUTES, CurveSum(9.0, {})))
-    (judgement,) = believer.judge([to_judge])
-    assert judgement.answerability is not None
-    return judgement.answerability
-
-
-def test_a_question_about_a_code_that_no_passage_has_is_called_absent() -> None:
-    pumps = "AHU-11 serves the kitchen from 12 May, and T-4 9 the bath."
-    texts = [("Pumps", pumps), ("Hall", "AHU-13.")]
-    assert believed("Which room does AHU-12 serve?", texts) < ABSTAIN_BELOW
-    for question in ("Which room does AHU-11 serve?", "What are AHU-12 and AHU13?", "Since 400?"):
-        assert believed(question, texts) > SURE_FROM
-
-
-def test_a_question_about_a_year_that_no_first_passage_has_is_called_absent() -> None:
-    texts = [("Budget 2031", "The harbour gets 4,000 euros."), ("Fares", "From 2030-04 it is 5.")]
-    absent = ("Budget of the harbour in 2029?", "fares from 2030 to 2032")
-    here = ("Budget of the harbour in 2031?", "Fares 2030", "Season 2029/30?")
-    assert all(believed(question, texts) < ABSTAIN_BELOW for question in absent)
-    assert all(believed(question, texts) > SURE_FROM for question in here)
-
-
-def test_a_question_about_a_day_that_no_first_passage_has_is_not_surely_answered() -> None:
-    texts = [("Rota", "from: 2031-05-05; to: 2031-05-11; keeper: Amira")]
-    assert believed("Who keeps watch on 9 May 2031?", texts) > SURE_FROM
-    assert ABSTAIN_BELOW < believed("Who keeps watch on 19 May 2031?", texts) < SURE_FROM
-
-
-def test_what_another_language_may_say_is_not_called_absent() -> None:
-    page = (
-        "Hütte",
-        "Der Schlüssel der Hütte Saffron hängt im Büro, und das ist auch nachts offen.",
-    )
-    lamp = ("Lamp", "The lamp is red.")
-    assert judged("Where is the key of Saffron?", [page, lamp]).answerability == ABSTAIN_BELOW
-    for question in ("Where is the key of Tern?", "Where is the key of Saffron in 2029?"):
-        assert (judged(question, [page, lamp]).answerability or 0) < ABSTAIN_BELOW
-
-
-def test_a_german_question_is_not_called_absent_for_another_form_of_a_word() -> None:
-    """Its small words are in every German passage, so they are no reason."""
-    page = ("Fähre", "Die Fähre nach Sandholm ist täglich da, und Fahrräder sind auf ihr frei.")
-    texts = [page, ("Lamp", "The lamp is red.")]
-    for question in ("Was kostet ein Fahrrad?", "Wer steuert die Faehre?"):
-        assert judged(question, texts).answerability == ABSTAIN_BELOW
-    assert (judged("Wer ist das auf der Bank?", texts).answerability or 0) < ABSTAIN_BELOW
-
-
-def test_what_no_passage_says_by_the_word_of_the_question_is_not_surely_answered() -> None:
-    texts = [("Depot", "Quill owns the press in the old depot, and is its tenant until 2034.")]
-    assert believed("Who is the landlord of the old depot?", texts) < SURE_FROM
-    assert believed("Who is the tenant of the old depot?", texts) > SURE_FROM
-    assert believed("Who owns the press?", texts) > SURE_FROM
-    assert believed("Who owns the press?", [("Press", "The press is old.")]) < SURE_FROM
+        assert judged(question) == pytest.approx((SURE_FROM, SURE_FROM, 0), abs=0.001)
+    for question in ("Is VLV-3391 a nut?", "VLV-9999"):
+        assert judged(question) == pytest.approx((0, 0, 0), abs=0.001)
 
 
 ROW = ("Holt, Amira", "DECT: 4471; last inspection: May; phone: 12; ext.: 7")
-
-
-@pytest.mark.parametrize(
-    ("question", "others", "is_absent"),
-    [
-        ("What is the salary of Amira Holt?", [("Pay", "The salary is paid in May.")], True),
-        ("When was Amira Holt inspected?", [], False),
-        ("What is Amira Holt's telephone?", [], False),
-        ("What is the DECT number of Amira Holt?", [], False),
-        ("What is the salary of Amira Holt?", [("", "Holt, Amira: her salary is 9.")], False),
-        ("Who is Amira Holt?", [], False),
-        ("Which car does Amira Holt clean?", [("Cars", "Amira Holt has to clean one.")], False),
-        ("What is the phone of the mother of the inspector Amira Holt?", [], False),
-        ("Which mast has the inspected Amira Holt?", [("Masts", "One was inspected.")], True),
-        ("What is Amira Holt's extension?", [], False),
-        ("What does Amira Holt stand for?", [], False),
-        ("How old is Amira Holt?", [], False),
-        ("Which car has Amira Holt?", [("DECT", "Their car is red.")], False),
-        ("Which car has Amira Holt?", [("", "Amira Holt has a boat.")], True),
-    ],
-)
-def test_what_the_row_that_is_asked_about_does_not_say_is_absent(
-    question: str, others: list[tuple[str, str]], *, is_absent: bool
-) -> None:
-    assert (believed(question, [ROW, *others]) < ABSTAIN_BELOW) == is_absent
-
-
-def test_a_row_with_a_name_may_say_who_when_or_what_it_is() -> None:
-    row = ("K-17", "keeper: Amira Holt; mast: 9 m")
-    assert believed("Who looks after K-17?", [row]) >= ABSTAIN_BELOW
-    assert believed("What does K-17 weigh?", [row]) < ABSTAIN_BELOW
-    assert believed("Who looks after K-17?", [("K-17", "keeper: none; mast: 9 m")]) < ABSTAIN_BELOW
-    dated = ("K-17", "ends: 9 May 2031; mast: 9 m")
-    assert believed("When does loan K-17 run out?", [row]) < ABSTAIN_BELOW
-    assert believed("When does loan K-17 run out?", [dated]) >= ABSTAIN_BELOW
-    assert believed("What is on trolley K-17?", [row]) >= ABSTAIN_BELOW
-    assert believed("Price K-17", [row]) < ABSTAIN_BELOW
-
-
-def test_what_a_label_of_the_row_with_the_name_says_is_not_absent() -> None:
-    asked = list[str]()
-
-    def says(name: str, text: str) -> bool:
-        asked.append(f"{name} in {text}")
-        return True
-
-    def answerability(question: str, *texts: tuple[str, str]) -> float:
-        known = RouteRanking(question, Route.DENSE, ranking(*[0.1] * len(texts)), texts, says=says)
-        return doubter().judge([known])[0].answerability or 0.0
-
-    call, page = ("Nordvik", "call: K-17; berth: Quay 7"), ("K-17", "Of the K-17 nothing is known.")
-    assert answerability("K-17 belongs to which ship?", call, page) == ABSTAIN_BELOW
-    assert answerability("Where does Nordvik moor?", call, page) == ABSTAIN_BELOW
-    assert asked == [f"{name} in {call[1]}" for name in ("K-17", "Nordvik")]
-    assert answerability("Which berth has K-17?", call) == ABSTAIN_BELOW
-    for question in ("Where does Nordvik moor in 2030?", "Where moors K-18?", "Where sits Ida?"):
-        assert answerability(question, call, page) < ABSTAIN_BELOW
-    assert answerability("Where does K-17 moor?", page, call) < ABSTAIN_BELOW
-    assert len(asked) == 2
-
-
-def test_what_is_near_a_question_without_a_name_is_not_called_absent() -> None:
-    texts = [("Can I charge an electric car?", "Four posts stand behind the hall.")]
-    for question, least in (
-        ("where do I load my van", ABSTAIN_BELOW),
-        ("where do I load my Vanetta", ABSTAIN_BELOW),
-        ("where did Una Vane load", 0.0),  # nobody has that name
-        ("who opened the Hall", 0.0),  # a name, of which that is not said
-    ):
-        assert evidence(question, texts, sentences=[0.4]).least == least
-        assert evidence(question, texts, sentences=[0.3]).least == 0.0
-
-
-def test_another_row_with_the_title_of_the_first_may_say_what_is_asked() -> None:
-    rows = [("Ivo Lund", "course: ropes; no: 7"), ("Ivo Lund", "team: yard; since: 2019")]
-    assert evidence("when did Ivo Lund join", rows).least == ABSTAIN_BELOW
-    assert evidence("when did Ivo Lund join", rows[:1]).least == 0.0
-    assert evidence("when did Ivo Lund join", [rows[0], ("Odd Lie", rows[1][1])]).least == 0.0
-
-
-def test_a_row_that_leads_to_what_is_asked_is_not_silent() -> None:
-    texts = [
-        ("Heron", "code: H-4; checked: I. Lund"),
-        ("Ivo Lund", "trade: welder; school day: Tuesday"),
-    ]
-    question = "school day of who oils the Heron"
-    assert evidence(question, texts).most < ABSTAIN_BELOW
-    followed = evidence(question, texts, hops={"p2": 0.7})
-    assert (followed.least, followed.most) == (ABSTAIN_BELOW, 1.0)
-
-
-def test_the_name_of_a_file_says_what_its_rows_are() -> None:
-    question, hits = "Which bicycle has Amira Holt?", ranking(0.1).hits
-    for id_, most in (("hr/bicycles.csv:4", 1), ("hr/staff.csv:4", ABSTAIN_BELOW)):
-        row = RouteRanking(question, Route.DENSE, Ranking("", (hits[0]._replace(id=id_),)), [ROW])
-        assert math.nextafter(most, 1) >= evidence_on(row, 100)[1].most >= math.nextafter(most, 0)
 
 
 def test_what_is_said_of_the_names_counts_apart_for_rows_and_text() -> None:
@@ -336,13 +165,6 @@ def test_words_with_a_digit_count_alone() -> None:
     for question, share in (("sail 15 in week 40", 1), ("sail 16, week 40", 0.5), ("sail 16", 0)):
         assert of_answer(evidence(question, texts), "number") == share
     assert math.isnan(of_answer(evidence("Which sail is long?", texts), "number"))
-
-
-def test_what_has_all_words_of_a_question_is_never_called_absent() -> None:
-    texts = [("Smoker", "The smoker opens at noon."), ("Lamp", "The lamp is red.")]
-    assert judged("When does the smoker open?", texts).answerability == ABSTAIN_BELOW
-    assert judged("Which lamp is red?", texts).answerability == ABSTAIN_BELOW
-    assert judged("Which smoker is red?", texts).answerability == pytest.approx(0, abs=0.001)
 
 
 def test_a_passage_that_an_earlier_one_names() -> None:
@@ -431,8 +253,8 @@ def test_lists_that_were_not_cut_off_have_curves_of_their_own() -> None:
     texts = [("", "")] * 3
 
     def scores_and_cosines(route: Route, own: Ranking) -> tuple[str, list[list[float]]]:
-        judged_as, found = evidence_on(RouteRanking("", route, own, texts[: len(own.hits)]), 100)
-        return judged_as, found.passages[:, [0, COSINE]].T.tolist()
+        found = evidence_on(RouteRanking("", route, own, texts[: len(own.hits)]), 100)
+        return found.curves, found.passages[:, [0, COSINE]].T.tolist()
 
     few = Ranking("fusion", hits, candidates=100)
     route, found = scores_and_cosines(Route.FUSION, few)
@@ -458,7 +280,7 @@ def test_a_passage_that_the_dense_list_lacks_is_as_near_as_the_end_of_that_list(
     dense = ranking(0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 
     def cosines(*told: object) -> list[float]:
-        found = evidence_on(RouteRanking("", Route.FUSION, *told), 5)[1]  # type: ignore[arg-type]
+        found = evidence_on(RouteRanking("", Route.FUSION, *told), 5)  # type: ignore[arg-type]
         return [*map(float, found.passages[:, COSINE])]
 
     assert cosines(whole, texts, dense) == [0.7, 0.3, 0.6, 0.5, 0.4, 0.3]

@@ -10,7 +10,8 @@ import pytest
 import wye
 from benchmarks.harness import DEMO
 from tests.training.made import write_dataset
-from wye.router.relevance import ANSWER_EVIDENCE, FEW, FIRST, PASSAGE_EVIDENCE
+from wye.router.match import FIRST
+from wye.router.relevance import ANSWER_EVIDENCE, FEW, PASSAGE_EVIDENCE
 from wye.router.relevance_files import RELEVANCE, load_relevance
 from wye.router.settings import load_settings
 from wye.router.types import Route

@@ -12,16 +12,16 @@ from wye.featurizer.analyser import AnalyserSettings
 from wye.featurizer.encoder import EncodedText, EncoderSettings
 from wye.featurizer.encoder_files import DEFAULT_ENCODER
 from wye.featurizer.types import Span
-from wye.router.asked import (
-    asked_for,
-    given_without,
-    labels_for,
+from wye.router.answer_types import (
+    has_fitting_label,
+    has_person_or_day,
+    has_synonym,
+    labels_of_type,
     lacks_cell,
     lacks_date,
     lacks_value,
-    says_by_label,
-    says_in_other_words,
-    says_who_or_when,
+    relation_of,
+    words_not_repeated,
 )
 
 SAID = {
@@ -75,7 +75,7 @@ def test_a_question_for_anything_else_lacks_no_value(question: str) -> None:
     ],
 )
 def test_who_or_when_a_row_says(title: str, text: str, question: str, is_one: bool) -> None:
-    assert says_who_or_when(title, text, question) is is_one
+    assert has_person_or_day(title, text, question) is is_one
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_day_or_a_month_of_a_year_that_no_text_has(question: str, lacks: bool)
 def test_words_of_a_question_that_an_answer_does_not_repeat(
     question: str, words: list[str]
 ) -> None:
-    assert given_without(question) == words
+    assert words_not_repeated(question) == words
 
 
 CALL = "vessel: Nordvik; berth: Quay 7; arrived: 4 May 2031; master: Sigrid Aune; fee: 90 €; ext: 3"
@@ -125,7 +125,7 @@ CALL = "vessel: Nordvik; berth: Quay 7; arrived: 4 May 2031; master: Sigrid Aune
     ],
 )
 def test_labels_of_values_that_may_be_asked_for(question: str, labels: tuple[str, ...]) -> None:
-    assert labels_for(question, CALL) == labels
+    assert labels_of_type(question, CALL) == labels
 
 
 class Paraphraser:
@@ -151,7 +151,7 @@ class Paraphraser:
 def says(question: str, analyser: Paraphraser, name: str = "K-12") -> bool:
     (vector,) = Paraphraser().encode_questions([question])
     models: Any = SimpleNamespace(analyser=analyser)
-    return says_by_label(models, question, vector, name, CALL)
+    return has_fitting_label(models, question, vector, name, CALL)
 
 
 def test_a_row_says_by_a_label_what_is_asked_for_by_another_word() -> None:
@@ -187,7 +187,7 @@ def test_a_row_goes_by_the_value_that_the_question_names() -> None:
 def test_a_row_with_too_many_labels_to_compare_is_not_called_silent() -> None:
     wide = "; ".join(f"{kind}{number}: Aune" for number in range(7) for kind in "abcdefg")
     models: Any = SimpleNamespace(analyser=Paraphraser())
-    assert says_by_label(models, "Which ship has K-12?", np.zeros(2, "f4"), "K-12", wide)
+    assert has_fitting_label(models, "Which ship has K-12?", np.zeros(2, "f4"), "K-12", wide)
     assert not models.analyser.asked
 
 
@@ -218,7 +218,7 @@ def test_a_label_may_be_less_near_where_it_brings_the_name_nearer(
     ],
 )
 def test_what_a_row_says_in_other_words(question: str, text: str, says: bool) -> None:
-    assert says_in_other_words(question, text) == says
+    assert has_synonym(question, text) == says
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_what_a_row_says_in_other_words(question: str, text: str, says: bool) ->
     ],
 )
 def test_a_question_asks_for_something_by_a_noun_or_a_verb(question: str, word: str) -> None:
-    assert asked_for(question) == word
+    assert relation_of(question) == word
 
 
 TOOLS = [

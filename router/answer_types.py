@@ -1,6 +1,6 @@
-"""What a question asks for, and whether the row of a table says it.
+"""The type of answer that a question wants, and whether the row of a table has one.
 
-The wording tells which kind of value is asked for: an amount, a size, an age, somebody's name, a
+The wording tells which kind of value is wanted: an amount, a size, an age, somebody's name, a
 day. A row may also say it by another word: "PC-2041 belongs to which ship?" asks for its "vessel".
 No words tell that from what a row does not say. But an encoder that knows paraphrases puts "the
 vessel of PC-2041" near that question, and all labels of the row far from "Who built PC-2041?".
@@ -8,8 +8,7 @@ vessel of PC-2041" near that question, and all labels of the row far from "Who b
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -128,7 +127,7 @@ _KINDS = (
 )
 
 
-def given_without(question: str) -> list[str]:
+def words_not_repeated(question: str) -> list[str]:
     """What of a question asks for a measure, a meaning or a state, which answers do not repeat."""
     is_so = _IS_SO.fullmatch(question)
     return [*_GIVEN_WITHOUT.findall(question), *(is_so.groups() if is_so else ())]
@@ -136,11 +135,11 @@ def given_without(question: str) -> list[str]:
 
 def lacks_value(question: str, texts: Iterable[str]) -> bool:
     """Whether a question asks for a kind of value, no person or day, that none of texts has."""
-    kind = _kind_asked(question)
+    kind = _type_of(question)
     return kind is not None and not any(_has_value(kind, text) for text in texts)
 
 
-def _kind_asked(question: str) -> _Kind | None:
+def _type_of(question: str) -> _Kind | None:
     kinds = (kind for kind in _KINDS if kind.question.search(question))
     return None if _OTHER.search(question) else next(kinds, None)
 
@@ -155,20 +154,20 @@ def lacks_date(question: str, texts: Iterable[str]) -> bool:
     """Whether a question names a day or a month, with its year, that none of texts has."""
     if not any(map(str.isdigit, question)):
         return False
-    asked = [each.days or (*filter(_MONTH.fullmatch, each.keys),) for each in phrases(question)]
-    known = {key.lstrip(WITHIN) for t in texts if any(asked) for key in notations(t)}
-    return any(dates and not known.intersection(dates) for dates in asked)
+    named = [each.days or (*filter(_MONTH.fullmatch, each.keys),) for each in phrases(question)]
+    known = {key.lstrip(WITHIN) for t in texts if any(named) for key in notations(t)}
+    return any(dates and not known.intersection(dates) for dates in named)
 
 
-def is_among(term: str, words: Sequence[str]) -> bool:
+def has_word(term: str, words: Sequence[str]) -> bool:
     """Whether folded words have a term, also in another form."""
     return not words_of(term).isdisjoint(words) or has_form(term, " ".join(["", *words, ""]))
 
 
-def asked_for(question: str) -> str:
+def relation_of(question: str) -> str:
     """The noun or the verb by which a question asks for something of a named thing; else ""."""
     match = _ASKED_FOR.match(question)
-    if not match or _kind_asked(question) or _DESCRIBED.search(question, match.end()):
+    if not match or _type_of(question) or _DESCRIBED.search(question, match.end()):
         return ""
     return next((w for w in map(str.lower, match.groups("")) if w and w not in _OPEN), "")
 
@@ -185,25 +184,25 @@ def lacks_cell(
     asks_for_none = _FOR_NONE.search(question) is not None
     said = content_terms(" ".join(chain(*rows[0]))) if colon and not asks_for_none else ()
     left = {*content_terms(question)}.difference(said)
-    asked = [
+    has_cell = [
         _NONE.match(value) if asks_for_none else number == 0
         for number, row in enumerate(of_table if colon else ())
         for label, value in row
-        if any(is_among(term, folded_words(label)) for term in left)
+        if any(has_word(term, folded_words(label)) for term in left)
     ]
-    return bool(asked) and not any(asked)
+    return bool(has_cell) and not any(has_cell)
 
 
-def says_in_other_words(question: str, text: str) -> bool:
+def has_synonym(question: str, text: str) -> bool:
     """Whether a row has a label or a telephone that stands for other words of a question."""
-    kind, cells = _kind_asked(question), cells_of(text)
+    kind, cells = _type_of(question), cells_of(text)
     if kind and "+" in kind.units and _has_value(kind, text):
         return True
     labels = " ".join(label for label, _ in cells)
     return any(asks.search(question) and says.search(labels) for asks, says in _OTHER_WORDS)
 
 
-def says_who_or_when(title: str, text: str, question: str) -> bool:
+def has_person_or_day(title: str, text: str, question: str) -> bool:
     """Whether a question asks who, or when of a number, and a row has a full name, or a day.
 
     Or it asks what there was on a day, names nothing else, and the row has that day.
@@ -219,9 +218,9 @@ def says_who_or_when(title: str, text: str, question: str) -> bool:
     return bool(_WHO.search(question)) and any(name not in question for name in names)
 
 
-def labels_for(question: str, text: str) -> tuple[str, ...]:
+def labels_of_type(question: str, text: str) -> tuple[str, ...]:
     """Labels of the cells of a row whose values may be what a question asks for."""
-    kind, labels = _kind_asked(question), dict[str, None]()
+    kind, labels = _type_of(question), dict[str, None]()
     signs = [is_sign for asks, is_sign in _SIGNS if asks.search(question)]
     for label, value in cells_of(text):
         is_kind = kind is not None and _has_value(kind, f"{label}: {value}")
@@ -234,16 +233,18 @@ def labels_for(question: str, text: str) -> tuple[str, ...]:
 
 def is_named(name: str, question: str) -> bool:
     """Whether a question has the words of a name, which is no plain number."""
-    words, asked = (" ".join(["", *folded_words(text), ""]) for text in (name, question))
-    return words in asked and any(map(str.isalpha, words))
+    words, others = (" ".join(["", *folded_words(text), ""]) for text in (name, question))
+    return words in others and any(map(str.isalpha, words))
 
 
-def says_by_label(models: "Models", question: str, vector: Float32, name: str, text: str) -> bool:
+def has_fitting_label(
+    models: "Models", question: str, vector: Float32, name: str, text: str
+) -> bool:
     """Whether a label of a row is nearly what a question with some vector asks for.
 
     The row goes by a name, or, if the question lacks it, by the longest of its values there.
     """
-    labels, analyser = labels_for(question, text), models.analyser
+    labels, analyser = labels_of_type(question, text), models.analyser
     if not is_named(name, question):
         named = [(value, label) for label, value in cells_of(text) if is_named(value, question)]
         name, label = max(named, key=lambda cell: len(cell[0]), default=(name, ""))
@@ -260,22 +261,3 @@ def says_by_label(models: "Models", question: str, vector: Float32, name: str, t
     of_name = [f"the {labels[at]} of {name}" for at in order[:_NEAREST].tolist()]
     *cosines, alone = (analyser.encode_questions([*of_name, name]) @ vector).tolist()
     return bool(max(cosines) >= min(LEAST_COSINE, max(_LESS, alone + _GAIN)))
-
-
-MARKS = ".,;:!?()[]{}\"'`*_|<>#-\u2018\u2019\u201c\u201d\u00ab\u00bb"
-
-
-def has_piece(word: str, text: str) -> bool:
-    """Whether a text between blanks has a word with nothing but marks between it and blanks."""
-    sides = pairwise(text.split(word))
-    return any(
-        not before.rpartition(" ")[2].strip(MARKS) and not after.partition(" ")[0].strip(MARKS)
-        for before, after in sides
-        if " " in before and " " in after
-    )
-
-
-@lru_cache(4096)
-def between_blanks(text: str) -> str:
-    """The folded words of a text with single blanks before, between and after them."""
-    return " ".join(["", *folded_words(text), ""])
