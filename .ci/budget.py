@@ -26,7 +26,7 @@ _SPACE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 _NAMES = {"files": "files", "lines": "lines", "code": "lines of code"}
 _NO_CODE = _SPACE | {tokenize.ENCODING, tokenize.ENDMARKER}
 
-Budget = Mapping[str, Mapping[str, Any]]
+BudgetTable = Mapping[str, Mapping[str, Any]]
 
 
 def part_of(name: str) -> str | None:
@@ -74,7 +74,7 @@ def git(root: Path, *words: str) -> str:
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
 
 
-def former_budgets(root: Path) -> Iterator[tuple[str, Budget]]:
+def former_budgets(root: Path) -> Iterator[tuple[str, BudgetTable]]:
     """Commit and content of every former budget.
 
     Raises:
@@ -87,7 +87,7 @@ def former_budgets(root: Path) -> Iterator[tuple[str, Budget]]:
 
 def faults(root: Path, found: Mapping[str, Counter[str]]) -> Iterator[str]:
     """What is over the budget or wrong about it, a sentence each."""
-    budget: Budget = tomllib.loads((root / BUDGET).read_text("utf-8"))
+    budget: BudgetTable = tomllib.loads((root / BUDGET).read_text("utf-8"))
     for part in budget.keys() - found.keys():
         yield f"{BUDGET} has an entry {part!r}, which is no part: {', '.join(PARTS)}."
     for part, facts in found.items():
@@ -129,7 +129,7 @@ def allowed(entry: Mapping[str, Any], unit: str) -> int:
 
 def table(root: Path, found: Mapping[str, Counter[str]]) -> Iterator[str]:
     """Lines that show each number beside what is allowed."""
-    budget: Budget = tomllib.loads((root / BUDGET).read_text("utf-8"))
+    budget: BudgetTable = tomllib.loads((root / BUDGET).read_text("utf-8"))
     yield "".join(
         [f"{'':12}", *(f"{unit + ' (allowed)':>20}" for unit in ("files", "lines", "code"))]
     )

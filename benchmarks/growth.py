@@ -29,7 +29,7 @@ import psutil
 import pyarrow as pa
 
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Server, Table
+from benchmarks.harness import BenchmarkError, ServerProcess, Table
 from benchmarks.load import LoadClient, closed_loop
 from wye.backends.errors import IndexNotFoundError
 from wye.backends.files import address_of
@@ -289,7 +289,7 @@ def own_memory(process: psutil.Process) -> float:
     return float(_ANONYMOUS.findall(listed)[0]) / 1000
 
 
-async def watch(server: Server, sizes: list[float]) -> None:
+async def watch(server: ServerProcess, sizes: list[float]) -> None:
     """Note how much memory a server's processes have of their own, in MB, until cancelled."""
     while True:  # a look takes .02 s, in which the server waits for memory
         sizes.append(sum(map(own_memory, server.processes)))
@@ -300,7 +300,7 @@ async def print_service(folder: Path, questions: Sequence[str], seconds: float) 
     """Print the times of small writes, and of searches meanwhile, over HTTP."""
     bodies = [{"question": text, "route": "fusion", "k": 10} for text in questions]
     sizes: list[float] = []
-    with Server.of(folder) as server:
+    with ServerProcess.of(folder) as server:
         client = LoadClient(server.url)
         try:
             await closed_loop(client, bodies, 1, min(2.0, seconds))

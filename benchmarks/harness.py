@@ -98,7 +98,7 @@ def read_questions(path: Path) -> list[str]:
     return [question.text for question in read_unjudged(path)]
 
 
-class Server:
+class ServerProcess:
     """A server on a free port, running inside a `with` block; it can be killed and started again.
 
     Args:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import Server, Table
+from benchmarks.harness import ServerProcess, Table
 
 REFUSED = (429, 503)
 
@@ -165,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
     harness.print_header("wye serve under load", seed=args.seed, data=data)
     columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
     table = Table(columns, width=12)
-    with harness.index_of(args) as index, Server.of(index) as serving:
+    with harness.index_of(args) as index, ServerProcess.of(index) as serving:
         overload = asyncio.run(measure(serving.url, questions, args, table))
     print(
         f"\nOverload: {args.overload:g} times the questions that each can answer, "

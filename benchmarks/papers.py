@@ -53,7 +53,7 @@ SHARES = (0.25, 0.5, 0.75)
 CUT = 0.5
 """Above this score, a router chooses the graph."""
 
-Search = Callable[[Sequence[Query]], list[Ranking]]
+BatchSearch = Callable[[Sequence[Query]], list[Ranking]]
 
 
 @dataclass
@@ -116,7 +116,7 @@ def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
     return batch.queries
 
 
-def in_batches(search: Search, queries: Sequence[Query], size: int = BATCH) -> list[Ranking]:
+def in_batches(search: BatchSearch, queries: Sequence[Query], size: int = BATCH) -> list[Ranking]:
     """Rankings of questions that are asked `size` at a time."""
     parts = (queries[start : start + size] for start in range(0, len(queries), size))
     return [ranking for part in parts for ranking in search(part)]
@@ -249,7 +249,7 @@ def print_times(sets: Sequence[JudgedIndex]) -> None:
 Settings = TriGraphSettings | ClueSettings | ZoomSettings
 
 
-def arm_with(settings: Settings, data: JudgedIndex) -> Search:
+def arm_with(settings: Settings, data: JudgedIndex) -> BatchSearch:
     """The search of the arm that has such settings."""
     arms = data.session.snapshot
     if isinstance(settings, ClueSettings):

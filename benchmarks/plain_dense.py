@@ -24,7 +24,7 @@ import psutil
 
 import wye
 from benchmarks import harness, load
-from benchmarks.harness import WYE, BenchmarkError, Server, Table
+from benchmarks.harness import WYE, BenchmarkError, ServerProcess, Table
 from wye.backends.types import Float64
 from wye.featurizer.encoder_files import DEFAULT_ENCODER, locate_model
 from wye.router.session import Session
@@ -161,14 +161,14 @@ def ratio_of_medians(times: Float64, baseline: Float64, *, seed: int) -> tuple[f
 def print_http(folder: Path, questions: Sequence[str], args: argparse.Namespace) -> None:
     """Print the load of each server with each number of clients, in turn; then their memory."""
     with ExitStack() as stack:
-        plain_server = Server(sys.executable, "-m", "benchmarks.plain_dense", str(folder))
+        plain_server = ServerProcess(sys.executable, "-m", "benchmarks.plain_dense", str(folder))
         servers = {PLAIN: stack.enter_context(plain_server)}
         commands = {"wye": [*WYE]}
         commands |= {chr(ord("A") + position): [path] for position, path in enumerate(args.wye)}
         for name, command in commands.items():
             print(f"# {name:<9}{command[0]}")
             index = stack.enter_context(harness.index_of(args, wye=command))
-            servers[name] = stack.enter_context(Server.of(index, wye=command))
+            servers[name] = stack.enter_context(ServerProcess.of(index, wye=command))
         systems = [(PLAIN, "dense")]
         systems += [(name, route) for route in args.served.split(",") for name in commands]
         samples = asyncio.run(slices(servers, systems, questions, args))
@@ -203,7 +203,7 @@ def _p50(sample: load.Sample) -> float:
 
 
 async def slices(
-    servers: Mapping[str, Server],
+    servers: Mapping[str, ServerProcess],
     systems: Sequence[tuple[str, str]],
     questions: Sequence[str],
     args: argparse.Namespace,

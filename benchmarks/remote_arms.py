@@ -20,7 +20,7 @@ import httpx2
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import PATIENCE, Server, Table
+from benchmarks.harness import PATIENCE, ServerProcess, Table
 from wye.backends.types import Float64
 from wye.training.data import Dataset, read_dataset
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
             data=f"{dataset.name} ({dataset.split}), {len(dataset.questions)} questions, "
             f"{args.clients} clients, a delay of {DELAY * args.scale:g} s",
         )
-        with Server.of(folder) as arm:
+        with ServerProcess.of(folder) as arm:
             asyncio.run(_measure(args, dataset, folder, arm.url))
 
 
@@ -62,7 +62,7 @@ async def _measure(args: argparse.Namespace, dataset: Dataset, index: Path, arm:
         with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
             file = Path(scratch) / "wye.toml"
             file.write_text(declared(proxy.url, round(2000 * DELAY * args.scale)), "utf-8")
-            with Server.of(index, "--arms", str(file)) as gateway:
+            with ServerProcess.of(index, "--arms", str(file)) as gateway:
                 url = gateway.url
                 await _print_saved(args, dataset, url)
                 proxy.faulty = args.faulty

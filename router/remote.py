@@ -14,7 +14,7 @@ from wye.backends.types import Float64, Metadata, RankedHit, Ranking, Source
 from wye.router.fusion import fuse, rank_sums, scaled
 from wye.router.types import Route
 
-Scores = Literal["rank", "cosine", "bm25", "mass"]
+ScoreKind = Literal["rank", "cosine", "bm25", "mass"]
 """Meaning of an arm's scores: an order only, cosines or sums on their scale, BM25, or shares of a
 walk's mass."""
 
@@ -27,7 +27,7 @@ class ArmFacts:
     address: str  # digest of all that its answers depend on: where it is and how it is called
     price: float
     depth: int  # hits that a call requests
-    scores: Scores
+    scores: ScoreKind
     weight: float  # weight of its list in fusion
     prefix: str  # prefix of its ids in an answer; "" if they are ids of the collection
 
@@ -81,12 +81,12 @@ OURS = "local"
 # The arm of ours that has such scores, and their weight relative to a cosine. That of mass was
 # chosen on train and dev questions of 2wiki, popqa and nq, together with our text arms: nDCG@10
 # .938; .3 and 1 have .934 and .936, and reciprocal ranks .848. That of BM25 is fusion's.
-_SCALES: Mapping[Scores, tuple[Route, float]] = {
+_SCALES: Mapping[ScoreKind, tuple[Route, float]] = {
     "cosine": (Route.DENSE, 1.0),
     "bm25": (Route.LEXICAL, 0.35),
     "mass": (Route.GRAPH, 0.6),
 }
-_OF_OURS: Mapping[str, Scores] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25"}
+_OF_OURS: Mapping[str, ScoreKind] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class RemoteList:
     """A remote arm's list, to be fused."""
 
     ranking: Ranking
-    scores: Scores
+    scores: ScoreKind
     weight: float
 
     @property
@@ -137,7 +137,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
     return replace(ranking, hits=tuple(hits), degraded="")
 
 
-def _values(ranking: Ranking, meaning: Scores) -> Float64:
+def _values(ranking: Ranking, meaning: ScoreKind) -> Float64:
     """Scores of a ranking (m,) on the scale of cosines, minus the last one, the most of others."""
     if not ranking.hits:
         return np.zeros(0)

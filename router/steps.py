@@ -52,7 +52,7 @@ Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
 """Searches for sub-questions, all under the same filter; returns results in their order."""
 Hops = Callable[[str, Float32, Sequence[str]], Sequence[Hop]]
 """From a question, its vector and the ids of the first passages to second hops from these."""
-Results = Mapping[SubQuestion, InnerResult]
+InnerResults = Mapping[SubQuestion, InnerResult]
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class _PlanState:
         parts = [step for step in self.plan.steps if step.kind == _COMPARISON]
         return parts if len(parts) > 1 else []
 
-    def phrases(self, level: int, results: Results) -> list[SubQuestion]:
+    def phrases(self, level: int, results: InnerResults) -> list[SubQuestion]:
         """The phrases to search for at a level, from 0, with the names from lower levels."""
         self._resolve(results)
         levels = self.plan.levels()
@@ -91,7 +91,7 @@ class _PlanState:
                 phrases.append(self.pending[step])
         return self._within_limit(phrases)
 
-    def questions(self, results: Results) -> list[SubQuestion]:
+    def questions(self, results: InnerResults) -> list[SubQuestion]:
         """The question with names in place: all of them together, then each alone."""
         self._resolve(results)
         confidences: dict[SubQuestion, float] = {}  # of the questions with a single name
@@ -118,14 +118,14 @@ class _PlanState:
         surest_first = sorted(confidences, key=lambda single: -confidences[single])
         return self._within_limit([*joint, *surest_first])
 
-    def _resolve(self, results: Results) -> None:
+    def _resolve(self, results: InnerResults) -> None:
         """Take candidates from the searches made since the last call."""
         for step, phrase in self.pending.items():
             if candidates := self._candidates(step, phrase, results):
                 self.candidates[step] = candidates
         self.pending.clear()
 
-    def result(self, results: Results, k: int) -> StepsResult:
+    def result(self, results: InnerResults, k: int) -> StepsResult:
         """The final ranking, from all results."""
         inner = self.whole()[self.question]
         whole, finished = inner.ranking, [search for search in self.searches if search in results]
@@ -242,7 +242,7 @@ class _PlanState:
         return SubQuestion(self.question, self._all, kind, ((compared, (words,)),))
 
     def _candidates(
-        self, step: Step, search: SubQuestion, results: Results, *, first_only: bool = False
+        self, step: Step, search: SubQuestion, results: InnerResults, *, first_only: bool = False
     ) -> list[Candidate]:
         """Names that may replace a step's phrase, surest first; also recorded in the chain.
 

@@ -66,7 +66,7 @@ class QueuedQuestion:
     request_id: str
 
 
-Question = Entry[QueuedQuestion]  # a question in the queue
+Queued = Entry[QueuedQuestion]  # a question in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class SearchResult:
     """The answer to one question."""
 
     params: SearchParams  # its parameters; `params.route` is the requested route
-    entry: Question  # its time in the queue and the size of its batch
+    entry: Queued  # its time in the queue and the size of its batch
     reply: Reply  # the gateway's reply
     passages: Mapping[str, Passage]  # of every hit; with `explain`, also of each arm's first k
     fallback: str  # why dense search answered instead of the requested route, or ""
@@ -96,7 +96,7 @@ class SearchResult:
         return "failed" if " failed (" in self.fallback else "late"
 
 
-Results = list[SearchResult | Later | Exception]
+BatchResults = list[SearchResult | Later | Exception]
 
 
 @dataclass(eq=False, slots=True)
@@ -112,7 +112,7 @@ class _Search:
     fallback: str = ""  # why by dense instead of the requested route, or ""
     seconds: float = 0.0  # seconds spent on the batch so far
     size: int = 0  # size of the batch
-    rest: dict[Question, tuple[BatchReplies, int]] = field(default_factory=dict)
+    rest: dict[Queued, tuple[BatchReplies, int]] = field(default_factory=dict)
 
     @property
     def route(self) -> Route:
@@ -307,7 +307,7 @@ class Collection:
         self.faults[subject] = ""
         return result
 
-    def work(self, params: SearchParams, entries: Sequence[Question]) -> Results:
+    def work(self, params: SearchParams, entries: Sequence[Queued]) -> BatchResults:
         """Answer a batch, with one result or error for each entry, in order.
 
         Entries that would probably miss their deadline go first, and over the dense route. A batch
@@ -322,16 +322,14 @@ class Collection:
         result_by_entry = dict(zip([*urgent, *others], results, strict=True))
         return [result_by_entry[entry] for entry in entries]
 
-    def begin(self, params: SearchParams, entries: Sequence[Question]) -> None:
+    def begin(self, params: SearchParams, entries: Sequence[Queued]) -> None:
         """Start to encode the questions of the next batch while this one is processed."""
         if params.route != Route.LEXICAL:
             # Errors are reported when the batch itself is processed.
             with suppress(Exception):
                 self.session.analyser.encode_ahead([entry.item.text for entry in entries])
 
-    def _urgent(
-        self, params: SearchParams, entries: Sequence[Question]
-    ) -> tuple[list[Question], str]:
+    def _urgent(self, params: SearchParams, entries: Sequence[Queued]) -> tuple[list[Queued], str]:
         """Entries for which the route is too slow at the moment, and a message that says so."""
         # Steps stop in time by themselves once fusion, their first step, is done.
         needed = Route.FUSION if params.route == Route.STEPS else params.route
@@ -345,7 +343,7 @@ class Collection:
             "than the deadline leaves; dense instead"
         )
 
-    def _search(self, search: _Search, entries: Sequence[Question]) -> Results:
+    def _search(self, search: _Search, entries: Sequence[Queued]) -> BatchResults:
         """Search for some questions; one that fails is answered by dense search, if possible."""
         params, limit = search.params, None
         if search.route == Route.STEPS:
@@ -354,8 +352,8 @@ class Collection:
         # A batch of the route `steps` is small enough to finish at once, and a question that is
         # alone delays no other.
         at_once = search.route != Route.AUTO or len(entries) == 1
-        replies: dict[Question, Reply] = {}
-        positions: dict[Question, tuple[BatchReplies, int]] = {}
+        replies: dict[Queued, Reply] = {}
+        positions: dict[Queued, tuple[BatchReplies, int]] = {}
         iterator, started = iter(entries), perf_counter()
         try:
             texts = [entry.item.text for entry in entries]
@@ -366,7 +364,7 @@ class Collection:
                 replies |= {batch[n]: reply for n, reply in {**part.replies, **in_steps}.items()}
                 if not at_once:
                     positions |= {batch[row]: (part, row) for row in part.in_steps}
-            results: dict[Question, SearchResult | Later] = {**_results(search, replies)}
+            results: dict[Queued, SearchResult | Later] = {**_results(search, replies)}
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
             return self._search_apart(search, entries, error)
         seconds = perf_counter() - started
@@ -377,15 +375,15 @@ class Collection:
             results[entry] = Later(finish, STEPS_WEIGHT * token_count(entry.item.text))
         return [results[entry] for entry in entries]
 
-    def _finish(self, search: _Search, entries: Sequence[Question]) -> Results:
+    def _finish(self, search: _Search, entries: Sequence[Queued]) -> BatchResults:
         """Answer some of the questions of a batch that go in steps."""
         started = perf_counter()
-        entries_by_part: dict[BatchReplies, dict[int, Question]] = {}
+        entries_by_part: dict[BatchReplies, dict[int, Queued]] = {}
         for entry in entries:
             part, row = search.rest.pop(entry)
             entries_by_part.setdefault(part, {})[row] = entry
         try:
-            replies: dict[Question, Reply] = {}
+            replies: dict[Queued, Reply] = {}
             for part, batch in entries_by_part.items():
                 replies |= {batch[row]: reply for row, reply in part.finish([*batch]).items()}
             results = _results(search, replies)
@@ -401,8 +399,8 @@ class Collection:
             self._paces[search.route].learn(search.seconds / search.size, self.clock())
 
     def _search_apart(
-        self, search: _Search, entries: Sequence[Question], error: Exception
-    ) -> Results:
+        self, search: _Search, entries: Sequence[Queued], error: Exception
+    ) -> BatchResults:
         """Retry after an error: each half by itself, and a single question over dense."""
         is_request_fault = isinstance(error, FilterError | QuestionError)
         if not is_request_fault:
@@ -448,7 +446,7 @@ def release_memory() -> None:
         trim(0)
 
 
-def _results(search: _Search, replies: Mapping[Question, Reply]) -> dict[Question, SearchResult]:
+def _results(search: _Search, replies: Mapping[Queued, Reply]) -> dict[Queued, SearchResult]:
     """Add the passages to the replies, with `explain` also those of each arm's first hits."""
     started, params = perf_counter(), search.params
     hit_ids = {}

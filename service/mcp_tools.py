@@ -36,8 +36,8 @@ _CREDENTIALS = ("authorization", "x-api-key", "x-request-id")
 _INSIDE = "http://127.0.0.1"
 _BETWEEN = "\n\n"
 
-Question = Annotated[str, Field(description="The question, in plain words.")]
-Name = Annotated[
+ToolQuestion = Annotated[str, Field(description="The question, in plain words.")]
+ToolCollection = Annotated[
     str | None, Field(description="A collection's name, needed where there are several.")
 ]
 Most = Annotated[int, Field(ge=1, le=100, description="Most passages to return.")]
@@ -117,10 +117,10 @@ class Tools:
 
         @server.tool(annotations=reads)
         async def search(
-            query: Question,
+            query: ToolQuestion,
             context: Context[Any],
             *,
-            collection: Name = None,
+            collection: ToolCollection = None,
             k: Most = 5,
             route: Way = Route.AUTO,
             filter: Only = None,  # noqa: A002 - the word of the API
@@ -143,7 +143,7 @@ class Tools:
             id: Annotated[str, Field(description="Id of a result of `search`, or of a document.")],  # noqa: A002
             context: Context[Any],
             *,
-            collection: Name = None,
+            collection: ToolCollection = None,
             offset: Offset = None,
         ) -> dict[str, Any]:
             """Read a page of a document; `next_offset` is the `offset` of the next page."""
@@ -175,10 +175,10 @@ class Tools:
 
         @server.tool(annotations=reads)
         async def ask(
-            question: Question,
+            question: ToolQuestion,
             context: Context[Any],
             *,
-            collection: Name = None,
+            collection: ToolCollection = None,
             k: Most = 5,
             route: Way = Route.AUTO,
             filter: Only = None,  # noqa: A002 - the word of the API

@@ -37,8 +37,8 @@ def unset(text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer.Option
     return option(text, show_default=False, **more)
 
 
-Cache = Annotated[Path, option("Folder of replays, features and replies, for later runs.")]
-Index = Annotated[Path | None, unset("Folder of the index. Default: WYE_INDEX.")]
+CacheFolder = Annotated[Path, option("Folder of replays, features and replies, for later runs.")]
+IndexFolder = Annotated[Path | None, unset("Folder of the index. Default: WYE_INDEX.")]
 _GENERATOR = "Base URL of an OpenAI-compatible API that writes; key in WYE_GENERATOR__KEY."
 GeneratorUrl = Annotated[str, option(_GENERATOR, envvar="WYE_GENERATOR__URL")]
 GeneratorModel = Annotated[str, option("Its model.", envvar="WYE_GENERATOR__MODEL")]
@@ -69,7 +69,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ),
         ],
         *,
-        index: Index = None,
+        index: IndexFolder = None,
         routes: Annotated[
             str,
             option(
@@ -150,7 +150,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 "evaluate the router; DATASET=INDEX gives it an index of its own. May be repeated."
             ),
         ] = None,
-        index: Index = None,
+        index: IndexFolder = None,
         name: Annotated[str, option("Name of the router.")] = "router",
         models: Annotated[Path, option("Folder that routers are written to.")] = Path("models"),
         write_questions: Annotated[
@@ -191,7 +191,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
                 "--relevance",
             ),
         ] = False,
-        cache: Cache = CACHE,
+        cache: CacheFolder = CACHE,
     ) -> None:
         """Train a router on judged questions, and write it with its card.
 

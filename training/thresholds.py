@@ -34,7 +34,7 @@ from wye.training.errors import FitError
 SIMPLE, FUSION, GRAPH = 0, 1, 2
 """Codes of routes, in the order in which a rising score takes them; also columns of outcomes."""
 _MOST_LOGIT = 30.0  # larger logits are clipped, since their scores would round to 0 or 1 in float64
-Table = NDArray[np.bool_]
+BoolTable = NDArray[np.bool_]
 
 CUTS, FRONT_CUTS = 1000, 400
 """Most cuts to consider: a table of all pairs of 1,000 cuts takes 8 MB, of 30,000 it takes 7 GB."""
@@ -169,7 +169,7 @@ def sums(cuts: Cuts, values: Float64) -> Float64:
     return result
 
 
-def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> Table:
+def allowed(replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective) -> BoolTable:
     """(c, c) mask of the pairs of cuts, low <= high, that keep the goal's bounds."""
     n = len(replay)
     bounds: list[tuple[Float64, float | None, int]] = [
@@ -265,7 +265,7 @@ def _position(table: NDArray[np.generic]) -> tuple[int, int]:
 
 def _close(
     replay: RouteOutcomes, cuts: Cuts, values: Float64, best: Thresholds, errors: float
-) -> Table:
+) -> BoolTable:
     """(c, c) whether a pair is at most so many standard errors below the best one.
 
     The standard error is that of the mean, over questions, of the difference between the two pairs.
@@ -274,7 +274,7 @@ def _close(
     behind = values[np.arange(n), bands(replay.scores, best)][:, None] - values
     mean, square = sums(cuts, behind) / n, sums(cuts, behind**2) / n
     error = np.sqrt(np.maximum(square - mean**2, 0) / n)
-    result: Table = mean <= errors * error + SLACK * max(1.0, float(np.abs(values).max()))
+    result: BoolTable = mean <= errors * error + SLACK * max(1.0, float(np.abs(values).max()))
     return result
 
 

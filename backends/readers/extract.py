@@ -26,7 +26,7 @@ from typing import BinaryIO
 from wye.backends.readers import mail, markup, office, opendocument, tables
 from wye.backends.readers.drafts import BadFileError, Draft, Limits, Options
 
-Reader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
+DraftReader = Callable[[BinaryIO, Limits, Options], Iterator[Draft]]
 """A `BadFileError` of it says why: it is no such file, damaged, encrypted or beyond the limits."""
 
 
@@ -62,7 +62,7 @@ def _attached(
             )
 
 
-READERS: Mapping[str, tuple[Reader, str]] = {
+READERS: Mapping[str, tuple[DraftReader, str]] = {
     ".md": (markup.markdown, "markdown_it"),
     ".ipynb": (markup.notebook, "markdown_it"),
     ".html": (markup.html, "lxml.etree"),

@@ -23,7 +23,7 @@ from wye.backends.readers.drafts import (
     one_line,
 )
 from wye.backends.readers.markup import html_blocks
-from wye.backends.readers.tables import MOST_MERGED, Row, as_text, documents_of_sheets
+from wye.backends.readers.tables import MOST_MERGED, TableRow, as_text, documents_of_sheets
 
 # Parts of an archive; a real one has dozens.
 _MOST_FILES = 10_000
@@ -235,7 +235,7 @@ def _comments(book: Any, sheet: Any) -> dict[int, list[str]]:  # noqa: ANN401 - 
     return said
 
 
-def _cells(sheet: Any) -> list[Row]:  # noqa: ANN401 - openpyxl has no types
+def _cells(sheet: Any) -> list[TableRow]:  # noqa: ANN401 - openpyxl has no types
     """The rows of a sheet that are not empty, without empty columns at the end."""
     from openpyxl.utils.cell import range_boundaries  # noqa: PLC0415
 

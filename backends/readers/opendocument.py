@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 from wye.backends.readers import drafts
 from wye.backends.readers.drafts import DEFAULT, BadFileError, Block, Draft, Limits, Options
 from wye.backends.readers.office import check_archive, deck, table_blocks, xml_of
-from wye.backends.readers.tables import MOST_MERGED, Row, Sheet, as_text, documents_of_sheets
+from wye.backends.readers.tables import MOST_MERGED, Sheet, TableRow, as_text, documents_of_sheets
 
 _MANIFEST = "META-INF/manifest.xml"
 # Text that was deleted, and what a program makes of headings.
@@ -87,7 +87,7 @@ def _text_in(node: Any) -> str:  # noqa: ANN401
     return "\n".join(map(_shown, whole)).strip()
 
 
-def _rows(table: Any) -> Iterator[tuple[Row, list[str]]]:  # noqa: ANN401
+def _rows(table: Any) -> Iterator[tuple[TableRow, list[str]]]:  # noqa: ANN401
     """The rows of a table with comments on them; a cell that spans others is in each of these."""
     spans: dict[int, tuple[int, str]] = {}  # column -> the last row of a cell, and its value
     number = 1

@@ -23,8 +23,8 @@ from wye.backends.readers.drafts import (
     scalar,
 )
 
-Row = tuple[int, list[str]]  # number of a row in its file, from 1, and its cells
-Sheet = tuple[str, Sequence[Row], Mapping[int, Sequence[str]]]
+TableRow = tuple[int, list[str]]  # number of a row in its file, from 1, and its cells
+Sheet = tuple[str, Sequence[TableRow], Mapping[int, Sequence[str]]]
 """Name of a sheet that is shown, its rows that are not empty, and comments by their row."""
 
 # A line after the last one, to notice a quote that is still open there.
@@ -64,7 +64,7 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
     head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
     delimiter = stated[1] if stated else _delimiter(head)
     lines = chain(io.StringIO(text, newline=""), [_END])
-    parts: list[list[Row]] = [[]]
+    parts: list[list[TableRow]] = [[]]
     before = 0
     reader = csv_module.reader(lines, delimiter=delimiter)
     try:
@@ -87,14 +87,14 @@ def csv(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
         note = ""
 
 
-def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
+def _tables(parts: Iterable[list[TableRow]]) -> list[list[TableRow]]:
     """The tables of a sheet whose parts are what is between empty lines.
 
     A part is a table of its own if it begins with names of columns; a line of one cell before an
     empty line, the first line, and a form are above what follows. Others go on with what is above.
     """
-    tables: list[list[Row]] = []
-    caption: list[Row] = []
+    tables: list[list[TableRow]] = []
+    caption: list[TableRow] = []
     header: Sequence[str] = ()
     filled = [*filter(None, parts), []]
     for part, below in pairwise(filled):
@@ -114,7 +114,7 @@ def _tables(parts: Iterable[list[Row]]) -> list[list[Row]]:
     return tables
 
 
-def _form(rows: Sequence[Row], below: Sequence[Row]) -> str:
+def _form(rows: Sequence[TableRow], below: Sequence[TableRow]) -> str:
     """What labels with their values say above a table, as in "counted by Ada"; "" for a table."""
     groups = (groupby(row, bool) for _, row in rows)
     pairs = [[*dict.fromkeys(pair)] for row in groups for is_filled, pair in row if is_filled]
@@ -124,7 +124,7 @@ def _form(rows: Sequence[Row], below: Sequence[Row]) -> str:
     return ", ".join(map(" ".join, pairs)) if is_short and is_form and is_above else ""
 
 
-def _names_columns(header: Sequence[str], rows: Sequence[Row]) -> bool:
+def _names_columns(header: Sequence[str], rows: Sequence[TableRow]) -> bool:
     """Whether cells are words over columns of numbers or days."""
     if sum(map(bool, header)) < _LEAST_COLUMNS or any(map(_DIGIT.search, header)):
         return False
@@ -201,13 +201,13 @@ def documents_of_sheets(
         raise BadFileError("has no rows in sheets that are shown")
 
 
-def _between_gaps(rows: Sequence[Row]) -> Iterator[list[Row]]:
+def _between_gaps(rows: Sequence[TableRow]) -> Iterator[list[TableRow]]:
     """Rows of a sheet between those that are empty."""
     gaps = [at for at in range(1, len(rows)) if rows[at][0] > rows[at - 1][0] + 1]
     return ([*rows[a:b]] for a, b in pairwise([0, *gaps, len(rows)]))
 
 
-def _sides(rows: Sequence[Row]) -> list[Sequence[Row]]:
+def _sides(rows: Sequence[TableRow]) -> list[Sequence[TableRow]]:
     """The tables beside each other in a sheet; else the rows.
 
     An empty column is between them, and what is right of it is no part of the rows at the left: it
@@ -225,7 +225,7 @@ def _sides(rows: Sequence[Row]) -> list[Sequence[Row]]:
     return [*sides] or [rows]
 
 
-def _filled(row: Row) -> int:
+def _filled(row: TableRow) -> int:
     """How many different values the cells of a row have; those of a merged cell are one."""
     return len({*filter(None, row[1])})
 
@@ -257,7 +257,7 @@ class _Columns:
 
 
 def documents_of_rows(
-    rows: Sequence[Row], options: Options, labels: Mapping[str, str] = {}
+    rows: Sequence[TableRow], options: Options, labels: Mapping[str, str] = {}
 ) -> Iterator[Draft]:
     """A document for each row of a table, with all of its columns.
 
@@ -305,7 +305,7 @@ def documents_of_rows(
         note = ""
 
 
-def _caption_lines(rows: Sequence[Row]) -> int:
+def _caption_lines(rows: Sequence[TableRow]) -> int:
     """How many lines above a table are its caption: those with at most half as many cells.
 
     Lines of a single cell may be rows too, so the table has to have more of them, and most of its
@@ -329,7 +329,7 @@ def _is_split(header: Sequence[str], below: Sequence[str]) -> bool:
     )
 
 
-def _is_data(rows: Sequence[Row]) -> bool:
+def _is_data(rows: Sequence[TableRow]) -> bool:
     """Whether the first row looks like those below: of numbers, or of values that recur there."""
     header, body = rows[0][1], [row for _, row in rows[1:200] if row != rows[0][1]]
     for column, name in enumerate(header):
@@ -359,7 +359,7 @@ def _names(header: Sequence[str]) -> list[str]:
 
 
 def _columns(
-    names: Sequence[str], rows: Sequence[Row], options: Options, *, has_header: bool
+    names: Sequence[str], rows: Sequence[TableRow], options: Options, *, has_header: bool
 ) -> _Columns:
     every = range(len(names))
     folded = [name.casefold().replace("_", " ") for name in names]

@@ -41,7 +41,7 @@ MAX_PHRASE_SHARE = 0.02
 # "auto" includes noun phrases below this ratio of named entities to noun phrases.
 FEW_ENTITIES = 0.25
 
-Numbers = NDArray[np.integer[Any]]
+RowNumbers = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Lists:
     """m lists of numbers, such as the entities that each sentence mentions, as two arrays."""
 
     starts: Int64  # (m + 1,) offsets: list i is at starts[i]:starts[i + 1]
-    items: Numbers  # items of all lists, end to end
+    items: RowNumbers  # items of all lists, end to end
     late: "Lists | None" = None  # lists that go on with the items of these, and further ones
 
     @classmethod
-    def from_owners(cls, owners: Numbers, items: Numbers, size: int) -> "Lists":
+    def from_owners(cls, owners: RowNumbers, items: RowNumbers, size: int) -> "Lists":
         """`size` lists from the list of each item, ascending, and the items."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
         return cls(starts, items.astype(np.int32))
@@ -61,11 +61,11 @@ class Lists:
     def __len__(self) -> int:
         return len(self.starts) - 1 if self.late is None else len(self.late)
 
-    def one(self, which: int) -> Numbers:
+    def one(self, which: int) -> RowNumbers:
         """The items of one list."""
         return self.pairs(np.array([which]))[1]
 
-    def pairs(self, chosen: Int64) -> tuple[Int64, Numbers]:
+    def pairs(self, chosen: Int64) -> tuple[Int64, RowNumbers]:
         """Of each item in the chosen lists, end to end: its list's position in `chosen`, and it."""
         mode: Literal["raise", "clip"] = "raise" if self.late is None else "clip"
         first, last = self.starts.take(chosen, mode=mode), self.starts.take(chosen + 1, mode=mode)
@@ -273,11 +273,11 @@ class FilteredGraph:
         self.allowed = graph.present if allowed is None else allowed
         self._graph = graph
 
-    def mentions(self, entities: Int64) -> tuple[Numbers, Int64]:
+    def mentions(self, entities: Int64) -> tuple[RowNumbers, Int64]:
         """Passages that mention each entity, end to end: rows, and (a,) how many."""
         return self._allowed(*self._graph.passages.pairs(entities), len(entities))
 
-    def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
+    def titles(self, entities: Int64) -> tuple[RowNumbers, Int64]:
         """Passages that have each entity as their title, end to end: rows, and (a,) how many."""
         return self._allowed(*self._graph.titled.pairs(entities), len(entities))
 
@@ -287,14 +287,14 @@ class FilteredGraph:
             return self._graph.degrees[entities].astype(np.int64)
         return self.mentions(entities)[1]
 
-    def _allowed(self, owners: Int64, rows: Numbers, size: int) -> tuple[Numbers, Int64]:
+    def _allowed(self, owners: Int64, rows: RowNumbers, size: int) -> tuple[RowNumbers, Int64]:
         if self.allowed is not None:
             is_left = self.allowed[rows]
             owners, rows = owners[is_left], rows[is_left]
         return rows, np.bincount(owners, minlength=size)
 
 
-def counted(owners: Int64, items: Numbers, size: int) -> tuple[Int64, Int64, Int64]:
+def counted(owners: Int64, items: RowNumbers, size: int) -> tuple[Int64, Int64, Int64]:
     """Each pair of an owner and an item below `size` once, ascending, and how often it occurs."""
     bits = max(size - 1, 1).bit_length()  # shifting takes a tenth of the time of dividing
     pairs = owners << bits | items

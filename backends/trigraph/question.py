@@ -16,7 +16,7 @@ import numpy as np
 from wye.backends.arrays import distinct
 from wye.backends.numerics import products_of, top_rows
 from wye.backends.store.corpus import Corpus
-from wye.backends.trigraph.graph import FilteredGraph, Numbers, TriGraph
+from wye.backends.trigraph.graph import FilteredGraph, RowNumbers, TriGraph
 from wye.backends.types import Float32, Float64, Int32, Int64, Mask, Query, Scores
 
 HEADS = 10  # how many of the passages with the best prior bring in others by the names in them
@@ -218,7 +218,7 @@ class InMemory:
         titled = self._closest(self._filtered.titles(names)[0], most)
         return union(self.mentioning(reached, most), self.mentioning(names, most), titled)
 
-    def _closest(self, rows: Numbers, most: int) -> Int64:
+    def _closest(self, rows: RowNumbers, most: int) -> Int64:
         is_one = np.zeros(len(self._corpus), bool)  # takes a third of the time of sorting them
         is_one[rows] = True
         passages = np.flatnonzero(is_one)

@@ -3,7 +3,7 @@
 import pytest
 from haystack import Pipeline
 from haystack.utils import Secret
-from wye_client.haystack import WyeRetriever, wye_filter
+from wye_client.haystack import WyeHaystackRetriever, wye_filter
 
 OLD = {
     "operator": "AND",
@@ -16,8 +16,10 @@ OLD = {
 
 def test_in_a_pipeline_that_was_stored(url: str) -> None:
     pipeline = Pipeline()
-    pipeline.add_component("wye", WyeRetriever(url, top_k=2, options={"route": "fusion"}))
-    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["wye_client.haystack"])
+    pipeline.add_component("wye", WyeHaystackRetriever(url, top_k=2, options={"route": "fusion"}))
+    Pipeline.loads(pipeline.dumps(), allowed_modules=["wye_client.haystack"])
+    former = pipeline.dumps().replace("WyeHaystackRetriever", "WyeRetriever")
+    again = Pipeline.loads(former, allowed_modules=["wye_client.haystack"])
     documents = again.run({"wye": {"query": "Who designed the Iron Bridge?"}})["wye"]["documents"]
     assert len(documents) == 2
     assert "Iron Bridge" in documents[0].content
@@ -26,7 +28,7 @@ def test_in_a_pipeline_that_was_stored(url: str) -> None:
 
 
 def test_filters_hold(url: str) -> None:
-    documents = WyeRetriever(url).run("bridge", filters=OLD, top_k=50)["documents"]
+    documents = WyeHaystackRetriever(url).run("bridge", filters=OLD, top_k=50)["documents"]
     assert documents
     assert all(each.meta["year"] < 1900 for each in documents)
     assert all(each.meta["topic"] == "bridges" for each in documents)
@@ -34,9 +36,9 @@ def test_filters_hold(url: str) -> None:
 
 def test_a_key_is_stored_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "wye_secret")
-    retriever = WyeRetriever("http://127.0.0.1:1", Secret.from_env_var("MY_KEY"))
+    retriever = WyeHaystackRetriever("http://127.0.0.1:1", Secret.from_env_var("MY_KEY"))
     assert "wye_secret" not in str(retriever.to_dict())
-    assert WyeRetriever.from_dict(retriever.to_dict()).key == retriever.key
+    assert WyeHaystackRetriever.from_dict(retriever.to_dict()).key == retriever.key
 
 
 def test_a_filter_without_an_equal_is_refused() -> None:

@@ -8,11 +8,11 @@ from llama_index.core.vector_stores import (
     MetadataFilter,
     MetadataFilters,
 )
-from wye_client.llama_index import WyeRetriever, wye_filter
+from wye_client.llama_index import WyeLlamaIndexRetriever, wye_filter
 
 
 def test_nodes_have_relevance_for_a_score(url: str) -> None:
-    retriever = WyeRetriever(url, k=3)
+    retriever = WyeLlamaIndexRetriever(url, k=3)
     assert isinstance(retriever, BaseRetriever)
     nodes = retriever.retrieve("Who designed the Iron Bridge?")
     assert len(nodes) == 3
@@ -21,7 +21,9 @@ def test_nodes_have_relevance_for_a_score(url: str) -> None:
 
 
 async def test_it_can_be_awaited(url: str) -> None:
-    assert len(await WyeRetriever(url, k=2).aretrieve("Who designed the Iron Bridge?")) == 2
+    assert (
+        len(await WyeLlamaIndexRetriever(url, k=2).aretrieve("Who designed the Iron Bridge?")) == 2
+    )
 
 
 def test_filters_hold(url: str) -> None:
@@ -31,7 +33,7 @@ def test_filters_hold(url: str) -> None:
             MetadataFilter(key="topic", value="bridges"),
         ]
     )
-    nodes = WyeRetriever(url, k=50, filters=filters).retrieve("bridge")
+    nodes = WyeLlamaIndexRetriever(url, k=50, filters=filters).retrieve("bridge")
     assert nodes
     assert all(node.metadata["year"] < 1900 for node in nodes)
     assert all(node.metadata["topic"] == "bridges" for node in nodes)

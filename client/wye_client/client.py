@@ -11,7 +11,6 @@ from typing import Any, Self, TypedDict, Unpack
 import httpx2
 
 _BUSY = (429, 503)
-_PARTS = ("id", "rank", "score", "title", "text", "metadata", "document")  # of a `Hit`
 _LONGEST_WAIT, _FIRST_WAIT = 10.0, 0.2  # seconds
 
 
@@ -57,8 +56,8 @@ class SearchOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A passage that was found.
+class RankedPassage:
+    """A passage of a reply.
 
     Attributes:
         rank: 1 for the best.
@@ -76,9 +75,18 @@ class Hit:
     document: str
     relevance: float | None = None
 
+    def labels(self, **more: object) -> dict[str, Any]:
+        """Its metadata, title and document, and `more`: what a framework's document carries."""
+        return {**self.metadata, "title": self.title, "document": self.document, **more}
+
+    @property
+    def best_score(self) -> float:
+        """Its relevance, or its score if the server knows no relevance."""
+        return self.score if self.relevance is None else self.relevance
+
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Routing:
     """Which route a question takes, and why.
 
     Attributes:
@@ -95,7 +103,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class SearchReply:
     """Passages for a question.
 
     Attributes:
@@ -106,8 +114,8 @@ class Hits:
     """
 
     question: str
-    passages: tuple[Hit, ...]
-    decision: Decision
+    passages: tuple[RankedPassage, ...]
+    decision: Routing
     answerability: float | None
     degraded: str
     request_id: str
@@ -152,7 +160,7 @@ class Client:
         """Close its connections."""
         self._http.close()
 
-    def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
+    def search(self, question: str, **options: Unpack[SearchOptions]) -> SearchReply:
         """Find passages for a question; a `WyeError` if that fails."""
         body = {"question": question, **options}
         for attempt in count():
@@ -182,8 +190,8 @@ def _wait(outcome: httpx2.Response | httpx2.TransportError, attempt: int) -> flo
     return None if wait > _LONGEST_WAIT else wait * (1 + random.random() / 2)
 
 
-def _result(reply: httpx2.Response) -> Hits:
-    """The hits of a reply; a `WyeError` if it reports an error or is another server's."""
+def _result(reply: httpx2.Response) -> SearchReply:
+    """What a server replied; a `WyeError` if it reports an error or is another server's."""
     request_id = reply.headers.get("x-request-id", "")
     if reply.is_error:
         try:
@@ -192,22 +200,24 @@ def _result(reply: httpx2.Response) -> Hits:
             message = f"The server replied {reply.status_code}."
         raise WyeError(message, reply.status_code, request_id)
     try:
-        return _hits(reply.json())
+        return _parsed(reply.json())
     except (ValueError, KeyError, TypeError) as error:
         says = f"{reply.url} sent a reply that is not Wye's ({error!r}); check the address."
         raise WyeError(says, reply.status_code, request_id) from error
 
 
-def _hits(reply: Mapping[str, Any]) -> Hits:
+def _parsed(reply: Mapping[str, Any]) -> SearchReply:
+    parts = ("id", "rank", "score", "title", "text", "metadata", "document")
     route = reply["route"]
-    decision = route["path"], route["reason"], route.get("score"), route.get("summary", "")
-    return Hits(
+    return SearchReply(
         question=reply["question"],
         passages=tuple(
-            Hit(**{name: each[name] for name in _PARTS}, relevance=each.get("relevance"))
+            RankedPassage(**{name: each[name] for name in parts}, relevance=each.get("relevance"))
             for each in reply["passages"]
         ),
-        decision=Decision(*decision),
+        decision=Routing(
+            route["path"], route["reason"], route.get("score"), route.get("summary", "")
+        ),
         answerability=reply.get("answerability"),
         degraded=reply["degraded"],
         request_id=reply["request_id"],

@@ -6,16 +6,15 @@ from typing import Any, Self
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret, deserialize_secrets_inplace
 
-from wye_client import COMPARISONS
-from wye_client.client import Client, Hits, SearchOptions
+from wye_client import comparison
+from wye_client.client import Client, SearchOptions, SearchReply
 
 
 @component
-class WyeRetriever:
+class WyeHaystackRetriever:
     """Finds passages with a Wye server.
 
-    A document's score is its relevance from 0 to 1 if the server knows it, otherwise the server's
-    score.
+    A document's score is its relevance, or the server's score where that is unknown.
     """
 
     def __init__(
@@ -73,8 +72,8 @@ class WyeRetriever:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make a component of what `to_dict` returned."""
         deserialize_secrets_inplace(data["init_parameters"], keys=["key"])
-        component: Self = default_from_dict(cls, data)
-        return component
+        retriever: Self = default_from_dict(cls, {**data, "type": _TYPE})
+        return retriever
 
     @property
     def _secret(self) -> str | None:
@@ -88,35 +87,29 @@ class WyeRetriever:
         return options
 
 
-def wye_filter(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate Haystack's filters to Wye's.
+WyeRetriever = WyeHaystackRetriever  # its former name, which stored pipelines have
+_TYPE = f"{__name__}.{WyeHaystackRetriever.__name__}"
+component.registry[f"{__name__}.WyeRetriever"] = WyeHaystackRetriever
 
-    Raises:
-        ValueError: Wye has no such filter; to leave it out would return more than was asked for.
-    """
+
+def wye_filter(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate Haystack's filters to Wye's; a ValueError says which it lacks."""
     name = filters.get("operator")
     if name in ("AND", "OR"):
         parts = [wye_filter(part) for part in filters["conditions"]]
         return {"type": name.lower(), "filters": parts}
-    if name not in COMPARISONS:
-        raise ValueError(f"Wye has no filter '{name}'; it has AND, OR, {', '.join(COMPARISONS)}.")
-    key = str(filters["field"]).removeprefix("meta.")
-    return {"type": COMPARISONS[name], "key": key, "value": filters["value"]}
+    field = str(filters.get("field", "")).removeprefix("meta.")
+    return comparison(name, field, filters.get("value"))
 
 
-def _documents(hits: Hits) -> dict[str, list[Document]]:
+def _documents(reply: SearchReply) -> dict[str, list[Document]]:
     documents = [
         Document(
             id=passage.id,
             content=passage.text,
-            meta={
-                **passage.metadata,
-                "title": passage.title,
-                "document": passage.document,
-                "wye_route": hits.route,
-            },
-            score=passage.score if passage.relevance is None else passage.relevance,
+            meta=passage.labels(wye_route=reply.route),
+            score=passage.best_score,
         )
-        for passage in hits.passages
+        for passage in reply.passages
     ]
     return {"documents": documents}

@@ -8,10 +8,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, SecretStr
 
-from wye_client.client import Client, Hits, SearchOptions
+from wye_client.client import Client, SearchOptions, SearchReply
 
 
-class WyeRetriever(BaseRetriever):
+class WyeLangChainRetriever(BaseRetriever):
     """Finds passages with a Wye server.
 
     Each document carries its metadata and, under `wye`, its score, relevance and rank, the route
@@ -49,24 +49,24 @@ class WyeRetriever(BaseRetriever):
         return _documents(self._client.search(query, **wanted))
 
 
-def _documents(hits: Hits) -> list[Document]:
+WyeRetriever = WyeLangChainRetriever  # its former name
+
+
+def _documents(reply: SearchReply) -> list[Document]:
     return [
         Document(
             id=passage.id,
             page_content=passage.text,
-            metadata={
-                **passage.metadata,
-                "title": passage.title,
-                "document": passage.document,
-                "wye": {
+            metadata=passage.labels(
+                wye={
                     "rank": passage.rank,
                     "score": passage.score,
                     "relevance": passage.relevance,
-                    "route": hits.route,
-                    "answerability": hits.answerability,
-                    "degraded": hits.degraded,
-                },
-            },
+                    "route": reply.route,
+                    "answerability": reply.answerability,
+                    "degraded": reply.degraded,
+                }
+            ),
         )
-        for passage in hits.passages
+        for passage in reply.passages
     ]

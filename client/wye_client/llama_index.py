@@ -5,17 +5,16 @@ from typing import Any, Unpack
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.core.vector_stores import FilterCondition, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores import FilterCondition, MetadataFilters
 
-from wye_client import COMPARISONS
-from wye_client.client import Client, Hits, SearchOptions
+from wye_client import comparison
+from wye_client.client import Client, SearchOptions, SearchReply
 
 
-class WyeRetriever(BaseRetriever):
+class WyeLlamaIndexRetriever(BaseRetriever):
     """Finds passages with a Wye server.
 
-    A node's score is its relevance from 0 to 1 if the server knows it, otherwise the server's
-    score.
+    A node's score is its relevance, or the server's score where that is unknown.
     """
 
     def __init__(
@@ -51,47 +50,34 @@ class WyeRetriever(BaseRetriever):
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-def wye_filter(filters: MetadataFilters) -> dict[str, Any]:
-    """Translate LlamaIndex's filters to Wye's.
+WyeRetriever = WyeLlamaIndexRetriever  # its former name
 
-    Raises:
-        ValueError: Wye has no such filter; to leave it out would return more than was asked for.
-    """
+
+def wye_filter(filters: MetadataFilters) -> dict[str, Any]:
+    """Translate LlamaIndex's filters to Wye's; a ValueError says which it lacks."""
     if filters.condition not in (FilterCondition.AND, FilterCondition.OR, None):
         raise ValueError(f"Wye has no filter '{filters.condition.value}'; use != or nin.")
     parts = [
-        wye_filter(part) if isinstance(part, MetadataFilters) else _comparison(part)
+        wye_filter(part)
+        if isinstance(part, MetadataFilters)
+        else comparison(part.operator.value, part.key, part.value)
         for part in filters.filters
     ]
     joined = FilterCondition.AND if filters.condition is None else filters.condition
     return parts[0] if len(parts) == 1 else {"type": joined.value, "filters": parts}
 
 
-def _comparison(part: MetadataFilter) -> dict[str, Any]:
-    name = part.operator.value
-    if name not in COMPARISONS:
-        raise ValueError(
-            f"Wye has no filter '{name}' (of '{part.key}'); it has {', '.join(COMPARISONS)}."
-        )
-    return {"type": COMPARISONS[name], "key": part.key, "value": part.value}
-
-
-def _nodes(hits: Hits) -> list[NodeWithScore]:
+def _nodes(reply: SearchReply) -> list[NodeWithScore]:
     return [
         NodeWithScore(
             node=TextNode(
                 id_=passage.id,
                 text=passage.text,
-                metadata={
-                    **passage.metadata,
-                    "title": passage.title,
-                    "document": passage.document,
-                    "wye_route": hits.route,
-                },
+                metadata=passage.labels(wye_route=reply.route),
                 excluded_embed_metadata_keys=["wye_route"],
                 excluded_llm_metadata_keys=["wye_route"],
             ),
-            score=passage.score if passage.relevance is None else passage.relevance,
+            score=passage.best_score,
         )
-        for passage in hits.passages
+        for passage in reply.passages
     ]

@@ -22,7 +22,7 @@ from wye.featurizer.errors import ModelError
 from wye.featurizer.spacy.layers import OneThread
 from wye.featurizer.types import Float32
 
-Words = Sequence[tuple[str, str]]
+TaggedWords = Sequence[tuple[str, str]]
 # A stack item: its vector, the LSTM's cell below it, and that state's contribution to the gates.
 Item = tuple[Float32, Float32, Float32]
 Tensors = Mapping[str, NDArray[Any]]
@@ -102,13 +102,13 @@ class Decoder:
         pairs = (self._transitions, transitions), (self._stack, items)
         return np.concatenate([values @ lstm.inputs + lstm.bias for lstm, values in pairs], axis=1)
 
-    def parse(self, words: Words) -> Tree | None:
+    def parse(self, words: TaggedWords) -> Tree | None:
         """The tree of a sentence of (word, tag) pairs; None without words, and at a dead end."""
         # Several threads would wait for each other at each of the many small products.
         with self._one_thread():
             return self._derive(words) if words else None
 
-    def _derive(self, words: Words) -> Tree | None:
+    def _derive(self, words: TaggedWords) -> Tree | None:
         vectors, word_gates, shares = self._read(words)
         state, items = ParserState(words, self._roots, self._unary_limit), list[Item]()
         split, moves, move = self._transitions.size, self._moves, self._shift  # always the first
@@ -146,7 +146,7 @@ class Decoder:
                 break
         return state.tree
 
-    def _read(self, words: Words) -> tuple[Float32, Float32, Float32]:
+    def _read(self, words: TaggedWords) -> tuple[Float32, Float32, Float32]:
         """Compute everything that depends on a word alone.
 
         Returns vectors (n, h) of the words and the end boundary, what each contributes to the gates
@@ -158,7 +158,7 @@ class Decoder:
         gates[:, 4 * self._transitions.size :] += vectors @ self._stack.inputs
         return vectors, gates, _relu(vectors) @ self._word_weights + self._first_bias
 
-    def _inputs(self, words: Words) -> Float32:
+    def _inputs(self, words: TaggedWords) -> Float32:
         return np.concatenate(
             [
                 self._vectors[[self._vector_row(word) for word, _ in words]],

@@ -153,16 +153,16 @@ class DocumentPage(Described):
     """Value of `after` for the next page; null on the last."""
 
 
-Ids = Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
+StoredIds = Annotated[list[StoredId], Field(default_factory=list, max_length=MOST_NAMED)]
 
 
 class DeleteRequest(Strict):
     """What to delete: every passage that `filter`, `documents` or `ids` selects."""
 
     filter: Filter = None
-    documents: Ids
+    documents: StoredIds
     """Ids of documents to delete with all their passages."""
-    ids: Ids
+    ids: StoredIds
     """Ids of single passages to delete."""
     dry_run: StrictBool = False
     """Say what would be deleted, but change nothing."""
@@ -196,7 +196,7 @@ class DeletedReply(Described):
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 Named = Annotated[CollectionName, Query()]
-Id = Annotated[DocumentId, Path()]
+DocumentPath = Annotated[DocumentId, Path()]
 KnownId = Annotated[StoredId, Path()]
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {"model": JobValue, "description": "Accepted as a job; its address is in `location`."},
@@ -311,7 +311,7 @@ async def delete_documents(body: DeleteRequest, service: Served) -> DeletedReply
     responses={201: {"model": WrittenReply, "description": "The document is new."}, **_ACCEPTED},
 )
 async def put_document(
-    document: Id,
+    document: DocumentPath,
     body: DocumentBody,
     request: Request,
     service: Served,

@@ -67,7 +67,7 @@ ENDINGS = [suffix for suffix in SUFFIXES if suffix not in ROWS]
 
 router = APIRouter(prefix="/v1/files", tags=["openai"])
 
-Id = Annotated[str, PathParameter(max_length=64)]
+FilePath = Annotated[str, PathParameter(max_length=64)]
 _FORM = {
     "file": {
         "type": "string",
@@ -124,7 +124,7 @@ async def list_files(
 
 
 @router.get("/{file}", dependencies=READ, summary="Describe a file")
-async def retrieve_file(file: Id, service: Served) -> FileObject:
+async def retrieve_file(file: FilePath, service: Served) -> FileObject:
     """Describes an uploaded file."""
     return await asyncio.to_thread(staged_files(service).find, file)
 
@@ -136,7 +136,7 @@ async def retrieve_file(file: Id, service: Served) -> FileObject:
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
-async def download_file(file: Id, service: Served) -> FileResponse:
+async def download_file(file: FilePath, service: Served) -> FileResponse:
     """Returns the bytes that were uploaded."""
     staged = staged_files(service)
     stored = await asyncio.to_thread(staged.find, file)
@@ -146,7 +146,7 @@ async def download_file(file: Id, service: Served) -> FileResponse:
 
 
 @router.delete("/{file}", dependencies=WRITE, summary="Delete a file")
-async def delete_file(file: Id, service: Served) -> dict[str, Any]:
+async def delete_file(file: FilePath, service: Served) -> dict[str, Any]:
     """Deletes an uploaded file; a document that was made of it stays."""
     await asyncio.to_thread(staged_files(service).delete, file)
     return {"id": file, "object": "file", "deleted": True}

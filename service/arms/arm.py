@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from wye.backends.errors import FilterError
 from wye.backends.filters import Columns, parse_filter
 from wye.backends.types import Metadata
-from wye.router.remote import RemoteHit, Scores
+from wye.router.remote import RemoteHit, ScoreKind
 from wye.router.types import Route
 from wye.service.errors import ServiceError
 from wye.service.logs import LOG
@@ -88,7 +88,7 @@ class Kind(BaseModel, ABC):
     price: Annotated[float, Field(ge=0)] = 0.0
     max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     retries: Annotated[int, Field(ge=0, le=5)] = 1
-    scores: Scores = "rank"
+    scores: ScoreKind = "rank"
     weight: Annotated[float, Field(gt=0, le=100)] = 1.0
     depth: Annotated[int, Field(ge=1, le=200)] = 20
     same_ids: bool = False

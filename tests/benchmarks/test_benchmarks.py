@@ -134,7 +134,9 @@ def test_a_sample_counts_what_came(url: str) -> None:
 def test_every_table_is_printed(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harness.Server, "of", lambda _: nullcontext(SimpleNamespace(url=url)))
+    monkeypatch.setattr(
+        harness.ServerProcess, "of", lambda _: nullcontext(SimpleNamespace(url=url))
+    )
     questions = tmp_path / "questions.txt"
     questions.write_text("one\n\ntwo\n", encoding="utf-8")
     options = ["--seconds", "0.1", "--clients", "1,4"]

@@ -26,7 +26,7 @@ from wye.router.fusion import (
     graph_weights,
     scaled,
 )
-from wye.router.remote import RemoteList, Scores, fuse_remote
+from wye.router.remote import RemoteList, ScoreKind, fuse_remote
 from wye.router.types import ARMS, ArmResults, Route
 
 IDS = [f"p{number}" for number in range(8)]
@@ -363,7 +363,7 @@ def test_scores_with_a_meaning_are_added(
     ],
 )
 def test_scores_that_are_not_what_they_should_be_are_not_added(
-    scores: Scores, values: list[float], addable: bool
+    scores: ScoreKind, values: list[float], addable: bool
 ) -> None:
     hits = tuple(RankedHit(str(rank), value, rank) for rank, value in enumerate(values, start=1))
     assert RemoteList(Ranking("far", hits), scores, 1.0).is_addable is addable

@@ -17,7 +17,7 @@ from pptx.enum.chart import XL_CHART_TYPE
 from wye.backends.documents import chunk_passage, document_of
 from wye.backends.readers.decode import decoded, utf8_lines
 from wye.backends.readers.drafts import DEFAULT, HEADER, ROW, BadFileError, Draft, Limits
-from wye.backends.readers.extract import READERS, Reader
+from wye.backends.readers.extract import READERS, DraftReader
 from wye.backends.readers.mail import eml, mbox
 from wye.backends.readers.office import pptx as slides
 from wye.backends.readers.office import xlsx
@@ -232,7 +232,7 @@ def sheet_of(lines: Sequence[str]) -> bytes:
     [(csv, "\n".join(STACKED).encode()), (xlsx, sheet_of(STACKED))],
     ids=["csv", "xlsx"],
 )
-def test_tables_below_each_other(reader: Reader, content: bytes) -> None:
+def test_tables_below_each_other(reader: DraftReader, content: bytes) -> None:
     drafts = [*reader(io.BytesIO(content), LIMITS, DEFAULT)]
     assert [draft.title for draft in drafts] == ["Ada", "Cy", "Gull", "Tern", "Rook", "Crow"]
     text = [document_of(draft, "a").text for draft in drafts]

@@ -5,7 +5,7 @@ import pytest
 
 from wye.backends.documents import document_of
 from wye.backends.readers.drafts import DEFAULT, HEADER, ROW, BadFileError, Draft, Limits
-from wye.backends.readers.extract import Reader
+from wye.backends.readers.extract import DraftReader
 from wye.backends.readers.office import rtf
 from wye.backends.readers.opendocument import odp, ods, odt
 
@@ -119,7 +119,7 @@ def test_rows_of_opendocument_sheets() -> None:
 
 
 @pytest.mark.parametrize("reader", [odt, ods, odp])
-def test_what_is_no_opendocument_file_is_refused(reader: Reader) -> None:
+def test_what_is_no_opendocument_file_is_refused(reader: DraftReader) -> None:
     def refused(file: io.BytesIO) -> str:
         with pytest.raises(BadFileError) as refusal:
             list(reader(file, LIMITS, DEFAULT))

@@ -9,7 +9,7 @@ import pytest
 from wye.backends.readers import records
 from wye.backends.readers.drafts import Draft
 from wye.backends.readers.records import BadLine
-from wye.backends.readers.tables import Row, documents_of_rows
+from wye.backends.readers.tables import TableRow, documents_of_rows
 from wye.backends.sources import DocumentSource
 from wye.backends.types import Passage
 
@@ -64,7 +64,7 @@ def test_no_table_has_many_empty_cells_and_no_name_is_long(
     assert passages[40].text.endswith('k: {"nested": {"in": 1}}')
 
 
-def _counted(cells: list[int], rows: Sequence[Row], *further: Any) -> Iterator[Draft]:  # noqa: ANN401
+def _counted(cells: list[int], rows: Sequence[TableRow], *further: Any) -> Iterator[Draft]:  # noqa: ANN401
     cells.append(sum(len(row) for _, row in rows[1:]))
     return documents_of_rows(rows, *further)
 

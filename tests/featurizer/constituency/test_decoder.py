@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from tests.featurizer.conftest import Maker
 from wye.featurizer.constituency.checkpoint import VECTORS, StanzaFiles, read_safetensors
-from wye.featurizer.constituency.decoder import Decoder, Gates, Reader, Tensors, Words
+from wye.featurizer.constituency.decoder import Decoder, Gates, Reader, TaggedWords, Tensors
 from wye.featurizer.constituency.parser import ConstituencySettings, open_decoder
 from wye.featurizer.constituency.tree import ParserState, Transition, Tree, parse_brackets
 from wye.featurizer.errors import ModelError
@@ -54,7 +54,7 @@ def both_ways(tensors: Tensors, inputs: Sequence[Float32]) -> Float64:
     return np.concatenate([lstm(tensors, "word_lstm", inputs), backward], axis=1)
 
 
-def slow_tree(files: StanzaFiles, words: Words, steps_a_word: int) -> Tree | None:
+def slow_tree(files: StanzaFiles, words: TaggedWords, steps_a_word: int) -> Tree | None:
     """The tree as the definition has it: both LSTMs read all of their inputs at each step."""
     params, tensors = files.content["params"], files.tensors
     moves = [*map(Transition.from_repr, params["transitions"])]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wye.featurizer.constituency.checkpoint import VECTORS, read_safetensors
-from wye.featurizer.constituency.decoder import Decoder, Words
+from wye.featurizer.constituency.decoder import Decoder, TaggedWords
 from wye.featurizer.constituency.parser import ConstituencySettings, locate
 from wye.featurizer.constituency.tree import Tree, parse_brackets
 from wye.training.constituency import save_vectors
@@ -38,7 +38,7 @@ def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
     return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
 
 
-def trees_of_stanza(model: Path, folder: Path, sentences: Sequence[Words]) -> list[Tree]:
+def trees_of_stanza(model: Path, folder: Path, sentences: Sequence[TaggedWords]) -> list[Tree]:
     from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
 
     weights, vectors = to_stanza(model, folder)
