@@ -19,8 +19,8 @@ def main() -> int:
     try:
         packages: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
-        said = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        return _unchecked(f"pip-audit gave no result ({said})")
+        reason = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        return _unchecked(f"pip-audit gave no result ({reason})")
     known = [(package, fault) for package in packages for fault in package.get("vulns", [])]
     for package, fault in known:
         fixed = ", ".join(fault["fix_versions"]) or "no version yet"

@@ -53,15 +53,15 @@ def code_lines(text: str) -> int:
 
 def counts(root: Path) -> dict[str, Counter[str]]:
     """Part -> number of its files, lines and lines of code."""
-    found = {part: Counter[str](files=0, lines=0) for part in PARTS}
+    parts = {part: Counter[str](files=0, lines=0) for part in PARTS}
     for name in git(root, "ls-files", "-z", "-co", "--exclude-standard").split("\0"):
         part, path = part_of(name), root / name
         if part and path.is_file():
             text = path.read_text("utf-8")
-            found[part] += Counter(files=1, lines=len(text.splitlines()))
+            parts[part] += Counter(files=1, lines=len(text.splitlines()))
             if part != CONSOLE:
-                found[part]["code"] += code_lines(text)
-    return found
+                parts[part]["code"] += code_lines(text)
+    return parts
 
 
 def git(root: Path, *words: str) -> str:
@@ -85,12 +85,12 @@ def former_budgets(root: Path) -> Iterator[tuple[str, BudgetTable]]:
             yield commit[:8], tomllib.loads(git(root, "show", f"{commit}:{BUDGET}"))
 
 
-def faults(root: Path, found: Mapping[str, Counter[str]]) -> Iterator[str]:
+def faults(root: Path, parts: Mapping[str, Counter[str]]) -> Iterator[str]:
     """What is over the budget or wrong about it, a sentence each."""
     budget: BudgetTable = tomllib.loads((root / BUDGET).read_text("utf-8"))
-    for part in budget.keys() - found.keys():
+    for part in budget.keys() - parts.keys():
         yield f"{BUDGET} has an entry {part!r}, which is no part: {', '.join(PARTS)}."
-    for part, facts in found.items():
+    for part, facts in parts.items():
         entry = budget.get(part, {})
         room = entry.get("room", {})
         if room and not (str(room.get("reason", "")).strip() and room.get("lines", 0) > 0):
@@ -127,20 +127,20 @@ def allowed(entry: Mapping[str, Any], unit: str) -> int:
     return int(entry[unit]) + int(room.get("lines" if unit == "code" else unit, 0))
 
 
-def table(root: Path, found: Mapping[str, Counter[str]]) -> Iterator[str]:
+def table(root: Path, parts: Mapping[str, Counter[str]]) -> Iterator[str]:
     """Lines that show each number beside what is allowed."""
     budget: BudgetTable = tomllib.loads((root / BUDGET).read_text("utf-8"))
     yield "".join(
         [f"{'':12}", *(f"{unit + ' (allowed)':>20}" for unit in ("files", "lines", "code"))]
     )
-    for part, facts in found.items():
+    for part, facts in parts.items():
         entry = budget.get(part, {})
         cells = (
             f"{number:,} ({allowed(entry, unit):,})" if unit in entry else f"{number:,} (?)"
             for unit, number in facts.items()
         )
         yield "".join([f"{part:12}", *(f"{cell:>20}" for cell in cells)])
-    product = [found[part] for part in (*FOLDERS, "wye")]
+    product = [parts[part] for part in (*FOLDERS, "wye")]
     sums = (sum(facts[unit] for facts in product) for unit in ("files", "lines", "code"))
     yield "".join([f"{'product':12}", *(f"{number:>20,}" for number in sums)])
 
@@ -148,15 +148,15 @@ def table(root: Path, found: Mapping[str, Counter[str]]) -> Iterator[str]:
 def main(root: Path) -> int:
     """Print the table and what is wrong; 0 if nothing is."""
     try:
-        found = counts(root)
-        for line in table(root, found):
+        parts = counts(root)
+        for line in table(root, parts):
             print(line)
-        wrong = [*faults(root, found)]
+        wrong = [*faults(root, parts)]
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
-        told = str(getattr(error, "stderr", "") or error).strip()
+        reason = str(getattr(error, "stderr", "") or error).strip()
         wrong = [
-            f"The budget cannot be checked: {told}. It takes {BUDGET} and a clone made by git with "
-            "its history."
+            f"The budget cannot be checked: {reason}. It takes {BUDGET} and a clone made by git "
+            "with its history."
         ]
     for fault in wrong:
         print(fault)

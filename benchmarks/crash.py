@@ -318,7 +318,7 @@ class Bench:
             moment *= 0.8  # this run was faster than the timed one
         acknowledged = sum(word in ("done", "accepted") for word in words)
         state, cached = self._inspect(folder)
-        kept = state is None or state >= self._at_once[acknowledged]
+        has_acknowledged = state is None or state >= self._at_once[acknowledged]
         resumed = True
         if self.operation == "job":
             with _serving(folder, 0.0) as client:
@@ -327,7 +327,7 @@ class Bench:
             resumed = later is not None and later >= self._in_the_end[acknowledged]
         OPERATIONS[self.operation](folder, 0.0, timedelta(0), list[str]().append)
         completed = _digest(read_corpus(PassageStore.open(folder))) == self.states[-1]
-        checks = (state is not None, kept, resumed, cached, completed)
+        checks = (state is not None, has_acknowledged, resumed, cached, completed)
         return Trial(self.operation, landed, state, checks)
 
     def _restart(self) -> Path:

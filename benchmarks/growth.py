@@ -223,17 +223,17 @@ def opened(folder: Path, questions: Sequence[str], others: Sequence[str]) -> dic
             session.analyser.encode_questions([text])
         _ = session.models.router, session.models.relevance
         gc.collect()
-        before = own_memory(process)
+        before = private_memory(process)
         figures = {"opened, s": harness.timed(lambda: session.snapshot)}
         start = time.perf_counter()
         session.gateway.search(questions[:1], Ask(Route.AUTO, k=10))
         figures["first auto answer, s"] = time.perf_counter() - start
-        figures["memory of its own by then, MB"] = own_memory(process) - before
+        figures["memory of its own by then, MB"] = private_memory(process) - before
         for route in (Route.DENSE, Route.GRAPH, Route.FUSION, Route.AUTO):
             figures |= _milliseconds(session, route, questions[1:], route, None)
         figures |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
         gc.collect()
-        figures["memory of its own, MB"] = own_memory(process) - before
+        figures["memory of its own, MB"] = private_memory(process) - before
         if session.settings.engine == "dataset":  # with caches of its own
             figures |= _reads(session, questions[1:])
     return figures
@@ -283,7 +283,7 @@ def _reads(session: Session, questions: Sequence[str]) -> dict[str, float]:
     return {**figures, "searches of a fusion question": next(searches) / len(further)}
 
 
-def own_memory(process: psutil.Process) -> float:
+def private_memory(process: psutil.Process) -> float:
     """A process's anonymous memory in MB, without mapped files."""
     listed = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     return float(_ANONYMOUS.findall(listed)[0]) / 1000
@@ -292,7 +292,7 @@ def own_memory(process: psutil.Process) -> float:
 async def watch(server: ServerProcess, sizes: list[float]) -> None:
     """Note how much memory a server's processes have of their own, in MB, until cancelled."""
     while True:  # a look takes .02 s, in which the server waits for memory
-        sizes.append(sum(map(own_memory, server.processes)))
+        sizes.append(sum(map(private_memory, server.processes)))
         await asyncio.sleep(0.5)
 
 

@@ -208,7 +208,7 @@ class Snapshot:
             return corpus.vectors[hits.rows]
         return corpus.vectors[np.array(corpus.rows(ranking.ids()), np.int64)]
 
-    def _kept(self, part: str, settings: object, make: Callable[[Path | None], Arrays]) -> Arrays:
+    def _arrays(self, part: str, settings: object, make: Callable[[Path | None], Arrays]) -> Arrays:
         """Arrays of corpus and settings: those of files, or made with `DerivedFiles.with_room`."""
         if (files := self._files) is None:
             return make(None)
@@ -252,7 +252,7 @@ class Snapshot:
                     corpus.ids, texts, settings, known, order=corpus.order, present=corpus.present
                 )
             elif self._lexical is None:
-                arrays = self._kept(Route.LEXICAL, settings, make)
+                arrays = self._arrays(Route.LEXICAL, settings, make)
                 self._lexical = LexicalRetriever.from_arrays(corpus.ids, arrays, settings)
             return self._lexical
 
@@ -302,7 +302,7 @@ class Snapshot:
             if self._assembled is None and self._base is not None:
                 self._assembled = with_late(corpus, self._base.assemble(), settings)
             elif self._assembled is None:
-                arrays = self._kept(
+                arrays = self._arrays(
                     Route.GRAPH, settings, lambda room: assemble(corpus, settings, room).to_arrays()
                 )
                 self._assembled = TriGraph.from_arrays(corpus, arrays)

@@ -319,7 +319,7 @@ class _Scores:
             score = self._scores.setdefault(passage, 0.0)
             self._raise(passage, HOPS.share * hop.probability * (best - score))
         for hop in hops:
-            if hop.has_place:
+            if hop.among_first:
                 self._raise_to_first(number_of[hop.passage])
 
     def _raise_to_first(self, passage: int) -> None:

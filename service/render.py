@@ -212,8 +212,8 @@ def _notes(degraded: str, verdict: Answered | None, chance: float | None, count:
 
 
 def _of_search(searched: str, folded: int) -> list[str]:
-    said = "near-duplicates were put behind the other passages"
-    return [f"searched for: {searched}"] * bool(searched) + [f"{folded} {said}"] * bool(folded)
+    behind = f"{folded} near-duplicates were put behind the other passages"
+    return [f"searched for: {searched}"] * bool(searched) + [behind] * bool(folded)
 
 
 def _with_notes(facts: str, notes: Iterable[str]) -> Text:

@@ -288,20 +288,20 @@ class _Corpus:
 
     def few(self, foreign: Sequence[Pattern], size: int) -> Iterator[Example]:
         """Examples from a copy with few passages, which answers some questions and others not."""
-        source, kept, questions = self.source, set[int](), dict[str, str]()
+        source, remaining, questions = self.source, set[int](), dict[str, str]()
         for id_ in sorted(source.texts, key=lambda id_: _hash(f"{size} {id_}")):
-            if len(kept | self.relevant[id_]) <= size / 2:
-                kept |= self.relevant[id_]
+            if len(remaining | self.relevant[id_]) <= size / 2:
+                remaining |= self.relevant[id_]
                 questions[id_] = source.texts[id_]
-        absent = ((i, text) for i, text in source.texts.items() if not self.relevant[i] & kept)
+        absent = ((i, text) for i, text in source.texts.items() if not self.relevant[i] & remaining)
         removed = dict(islice(absent, len(questions)))
         avoided = {row for id_ in removed for row in self.relevant[id_]}
-        others = (row for row in range(len(self.ids)) if row not in kept | avoided)
+        others = (row for row in range(len(self.ids)) if row not in remaining | avoided)
         by_hash = sorted(others, key=lambda row: _hash(f"{size} {self.ids[row]}"))
-        kept.update(by_hash[: size - len(kept)])
-        texts = [self.texts[row] for row in sorted(kept)]
+        remaining.update(by_hash[: size - len(remaining)])
+        texts = [self.texts[row] for row in sorted(remaining)]
         near = near_misses(self.patterns(questions), foreign, texts)
-        with self._without(set(range(len(self.ids))) - kept) as session:
+        with self._without(set(range(len(self.ids))) - remaining) as session:
             yield from ask(session, source, questions, "own")
             yield from ask(session, source, removed, "removed")
             yield from ask(session, source, {f"near {text}": text for text in near}, "near")

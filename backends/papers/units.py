@@ -189,6 +189,6 @@ def activate(
     values_of_named = np.array([bridges[entity].similarity for entity in named])
     best = top_rows(values_of_named / degree(np.array(named, np.int64)), entities)
     active = [named[position] for position in sorted(best.tolist())]
-    kept = {entity: bridges[entity] for entity in active}
-    values, level = np.array([each.similarity for each in kept.values()]), np.ones(len(active))
-    return Activation(np.array(active, np.int64), values, values, level.astype(np.int64), kept)
+    links = {entity: bridges[entity] for entity in active}
+    values, level = np.array([each.similarity for each in links.values()]), np.ones(len(active))
+    return Activation(np.array(active, np.int64), values, values, level.astype(np.int64), links)

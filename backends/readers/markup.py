@@ -76,7 +76,7 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float) else None
 
 
-def _said(value: object) -> str:
+def _joined(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -94,7 +94,7 @@ def markdown(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iter
     content, note = decoded(file.read(), options.encoding)
     metadata, text = front_matter(content)
     pairs = ((name, value) for name, value in metadata.items() if name != "title")
-    fields = "; ".join(f"{name}: {_said(value)}" for name, value in pairs)
+    fields = "; ".join(f"{name}: {_joined(value)}" for name, value in pairs)
     yield _with_front_matter(metadata, chain(_markdown(text), [(0, fields)]), limits, note)
 
 
@@ -388,19 +388,19 @@ def cards(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterato
             inside.append(value.strip().upper())
         elif name == "END":
             if cells and (inside[-1] in _CARDS or not value):
-                title = next((said for of, said in cells if of in ("summary", "fn")), "")
-                rest = "; ".join(f"{of}: {said}" for of, said in cells if said != title)
+                title = next((entry for of, entry in cells if of in ("summary", "fn")), "")
+                rest = "; ".join(f"{of}: {entry}" for of, entry in cells if entry != title)
                 number += 1
                 draft = document([(0, rest or title)], limits, title=title)
                 yield replace(draft, line=number, note=note if number == 1 else "")
                 cells = []
             del inside[max(1, len(inside) - 1) :]
         elif inside[-1] in _CARDS and name not in _UNSAID and not name.startswith("X-"):
-            said = _SLASHED.sub(lambda sign: " " if sign[1] else sign[2], value).strip(" ;")
-            if when := _STAMP.fullmatch(said):
+            entry = _SLASHED.sub(lambda sign: " " if sign[1] else sign[2], value).strip(" ;")
+            if when := _STAMP.fullmatch(entry):
                 day, time = "-".join(when.group(1, 2, 3)), ":".join(filter(None, when.group(4, 5)))
-                said = f"{day} {time}".strip()
-            if said := one_line(said.removeprefix("mailto:")):
-                cells.append((_LABELS.get(name, name.lower()), said))
+                entry = f"{day} {time}".strip()
+            if entry := one_line(entry.removeprefix("mailto:")):
+                cells.append((_LABELS.get(name, name.lower()), entry))
     if not number:
         raise BadFileError("has no event and no card, as in `BEGIN:VEVENT`")

@@ -225,14 +225,14 @@ def _comments(book: Any, sheet: Any) -> dict[int, list[str]]:  # noqa: ANN401 - 
     from openpyxl.packaging.relationship import get_dependents, get_rels_path  # noqa: PLC0415
 
     path, names = get_rels_path(sheet._worksheet_path), {*book._archive.namelist()}
-    said = defaultdict[int, list[str]](list)
+    comments = defaultdict[int, list[str]](list)
     for part in get_dependents(book._archive, path) if path in names else ():
         if part.Type.endswith("/comments") and part.target in names:
             for comment in xml_of(book._archive, part.target, names).iterfind(".//{*}comment"):
                 line = int(_NO_DIGIT.sub("", comment.get("ref", "")) or 0)
                 text = one_line("".join(part.text or "" for part in comment.iter("{*}t")))
-                said[line].append(_THREADED.sub("", text))
-    return said
+                comments[line].append(_THREADED.sub("", text))
+    return comments
 
 
 def _cells(sheet: Any) -> list[TableRow]:  # noqa: ANN401 - openpyxl has no types

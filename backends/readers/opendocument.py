@@ -111,9 +111,9 @@ def _rows(table: Any) -> Iterator[tuple[TableRow, list[str]]]:  # noqa: ANN401
         times = int(_of(row, "number-rows-repeated", 1))
         if spans and len({*filter(None, cells)}) == 1:  # a heading across the sheet
             cells = [next(filter(None, cells))]
-        said = [" ".join(map(_shown, note.iter("{*}p"))) for note in row.iter("{*}annotation")]
-        for each in range(min(times, MOST_MERGED) if cells or said else 0):
-            yield (number + each, cells), said[: None if each == 0 else 0]
+        comments = [" ".join(map(_shown, note.iter("{*}p"))) for note in row.iter("{*}annotation")]
+        for each in range(min(times, MOST_MERGED) if cells or comments else 0):
+            yield (number + each, cells), comments[: None if each == 0 else 0]
         number += times
         spans = {at: span for at, span in spans.items() if span[0] >= number}
 
@@ -140,8 +140,8 @@ def ods(file: BinaryIO, limits: Limits, options: Options = DEFAULT) -> Iterator[
     for table in tables:
         if (name := _of(table, "name")) not in hidden:
             rows = [*_rows(table)]
-            said = {row[0]: texts for row, texts in rows if texts}
-            sheets.append((name, [row for row, _ in rows if row[1]], said))
+            comments = {row[0]: texts for row, texts in rows if texts}
+            sheets.append((name, [row for row, _ in rows if row[1]], comments))
     yield from documents_of_sheets(sheets, hidden, options, are_several=len(sheets) > 1)
 
 
@@ -156,9 +156,9 @@ def odp(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]
             continue
         frames = [(_of(each, "class"), each) for each in page.iter("{*}frame")]
         titles, notes = ([e for of, e in frames if of == name] for name in ("title", "notes"))
-        name, said = drafts.one_line(" ".join(map(_text_in, titles))), [*map(_text_in, notes)]
+        name, note_texts = drafts.one_line(" ".join(map(_text_in, titles))), [*map(_text_in, notes)]
         for apart in (*titles, *page.findall("{*}notes")):
             apart.getparent().remove(apart)
         blocks += (1, name or f"Slide {number}"), *_blocks(page, {})
-        blocks += ((0, f"Notes: {text}") for text in said if text)
+        blocks += ((0, f"Notes: {text}") for text in note_texts if text)
     yield deck(blocks, title, limits)

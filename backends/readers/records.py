@@ -179,8 +179,8 @@ def read_lines(
     for number, record in records:
         try:
             lacks_id = isinstance(record, dict) and record.get("_id", record.get("id")) is None
-            own_id = {"_id": f"{name}:{number}"} if name and lacks_id else {}
-            yield once(parse_record({**record, **own_id} if isinstance(record, dict) else record))
+            line_id = {"_id": f"{name}:{number}"} if name and lacks_id else {}
+            yield once(parse_record({**record, **line_id} if isinstance(record, dict) else record))
         except SourceError as error:
             on_bad(BadLine("", number, str(error)))
 

@@ -184,11 +184,11 @@ def documents_of_sheets(
             new = "" if draft.note in notes else draft.note  # sheets are often of one form
             notes[draft.note] = None
             lines = [line for line in comments if line <= draft.line]
-            said = [text for line in sorted(lines) for text in comments.pop(line)]
+            remarks = [text for line in sorted(lines) for text in comments.pop(line)]
             yield replace(
                 draft,
                 id=f"{name}:{draft.id or draft.line}" + (f":{side + 1}" if side else ""),
-                blocks=[*draft.blocks, *((0, f"Comment: {text}") for text in said)],
+                blocks=[*draft.blocks, *((0, f"Comment: {text}") for text in remarks)],
                 error=f"{draft.error} (sheet {name})" if draft.error else "",
                 metadata={**draft.metadata, "sheet": name},
                 note="; ".join(filter(None, (note, new))),

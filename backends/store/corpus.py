@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from wye.backends.arrays import GrowingArray, Strings, joined, pack_strings, taken, unpack_strings
 from wye.backends.numerics import JoinedRows, Rows16, Rows32
 from wye.backends.store.derived import PASSAGES, DerivedFiles
-from wye.backends.store.index import KEPT_FROM, PassageStore
+from wye.backends.store.index import DERIVED_FROM, PassageStore
 from wye.backends.store.schema import NAMES
 from wye.backends.store.versions import read_record, sizes_in
 from wye.backends.types import Arrays, Float32, Int32, Int64, Mask, Passage
@@ -47,7 +47,7 @@ COLUMNS = [*STRINGS.values(), "chunk", "vector", "sentences"]  # those that `rea
 _BLOCK = 1024  # passages that are read from the dataset at a time
 LISTED = 50_000
 """Up to this many passages ids and titles are lists, which save 1 µs a hit and take 220 bytes.
-Below `KEPT_FROM`, where nothing is mapped from the disk, texts and metadata are lists too."""
+Below `DERIVED_FROM`, where nothing is mapped from the disk, texts and metadata are lists too."""
 _MOST = 0.25  # largest share of the base's rows that a version may remove, or add
 _ROW_BITS = 32
 _ADDRESSES, _FRAGMENTS = "addresses", "fragments"
@@ -165,8 +165,8 @@ class Corpus:
         rows, passages = self.rows(ids), list[Passage]()
         for row, text in zip(rows, self.texts(rows), strict=True):
             content = self.titles[row], text, json.loads(self.metadata[row])
-            place = self.documents[row], int(self.chunks[row])
-            passages.append(Passage(self.ids[row], *content, *place))
+            origin = self.documents[row], int(self.chunks[row])
+            passages.append(Passage(self.ids[row], *content, *origin))
         return passages
 
     def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
@@ -272,7 +272,7 @@ def _from_arrays(
     columns: dict[str, Any] = {name: arrays[name] for name in NUMBERS}
     for name in STRINGS:
         strings = unpack_strings(name, arrays)
-        most = LISTED if name in ("ids", "titles", "documents") else KEPT_FROM - 1
+        most = LISTED if name in ("ids", "titles", "documents") else DERIVED_FROM - 1
         columns[name] = [*strings] if len(addresses) <= most else strings
     for kind in MENTIONS:
         names = unpack_strings(f"{kind}.names", arrays)

@@ -34,7 +34,7 @@ from wye.backends.store.versions import PASSAGES, Opened, Record, Survey
 
 _LONE = re.compile(r"[\ud800-\udfff]")
 KEEP_VERSIONS = timedelta(hours=1)
-KEPT_FROM = 1_000  # passages; derived files of fewer are derived in a fifth of a second
+DERIVED_FROM = 1_000  # passages; derived files of fewer are derived in a fifth of a second
 
 
 class PassageStore:
@@ -193,7 +193,7 @@ class PassageStore:
     @cached_property
     def is_large(self) -> bool:
         """Whether it has derived files, and a version is read on the base of an earlier one."""
-        return self.count() >= KEPT_FROM
+        return self.count() >= DERIVED_FROM
 
     @cached_property
     def derived(self) -> DerivedFiles | None:

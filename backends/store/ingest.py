@@ -284,10 +284,10 @@ def _with_statements(
     A triple mentions its head and its tail; of other statements, those without a mention are left
     out, as sentences are.
     """
-    statements = [(each.id, said) for each in passages for said in each.statements]
+    statements = [(each.id, claim) for each in passages for claim in each.statements]
     texts = [
-        Passage(f"{id_} {number}", "", said if isinstance(said, str) else " ".join(said))
-        for number, (id_, said) in enumerate(statements)
+        Passage(f"{id_} {number}", "", claim if isinstance(claim, str) else " ".join(claim))
+        for number, (id_, claim) in enumerate(statements)
     ]
     parts = iter(zip(texts, list(analyser.analyse(texts)), strict=True))
     for passage, whole in zip(passages, list(analyser.analyse(passages)), strict=True):

@@ -91,7 +91,7 @@ class Hop(NamedTuple):
     name: str  # the name
     source: str  # id of the passage that has the name
     sentence: int  # row of the sentence that has it
-    has_place: bool = False  # whether the passage has a place among the first, whatever its score
+    among_first: bool = False  # whether the passage has a place among the first, whatever its score
 
 
 def second_hops(
@@ -133,18 +133,18 @@ def second_hops(
         for n, head in enumerate(links[:, _HEAD].tolist(), start=len(heads))
     ]
     evidence = np.column_stack([evidence[best], np.array(added, np.float64)])
-    has_place = np.zeros(len(links), bool)
+    among_first = np.zeros(len(links), bool)
     if any(map(cells_of, of_heads)) and len(links):
         labelled = _labelled(source, of_heads, question, links[:, [_HEAD, _PASSAGE]])
         chances = ROW_HOPS.probabilities(np.column_stack([evidence, labelled]))
-        has_place[chances.argmax()] = chances.max() >= LEAST
+        among_first[chances.argmax()] = chances.max() >= LEAST
     hops = zip(
         source.ids(links[:, _PASSAGE]),
         HOPS.probabilities(evidence).tolist(),
         map(source.name, links[:, _ENTITY].tolist()),
         source.ids(heads[links[:, _HEAD]]),
         sentences.rows[links[:, _SENTENCE]].tolist(),
-        has_place.tolist(),
+        among_first.tolist(),
         strict=True,
     )
     return sorted((Hop(*hop) for hop in hops), key=lambda hop: (-hop.probability, hop.passage))
@@ -174,11 +174,11 @@ def _links(
     entities = np.concatenate([sentences.entity, of_day[:, 1]])
     name, passage, is_title = source.named(entities, RARE)
     head = np.argmax(sentences.passage[sentence[name], None] == heads, axis=1)
-    is_own = np.zeros(len(entities), bool)  # of a title of the passage itself, no other is the page
-    is_own[name[is_title & (passage == heads[head])]] = True
+    of_head = np.zeros(len(entities), bool)  # of the passage's own title, no other is the page
+    of_head[name[is_title & (passage == heads[head])]] = True
     degree = source.degree(entities)[name]
     links = np.column_stack([passage, entities[name], degree, sentence[name], head, is_title])
-    beyond = links[(degree <= COMMON) & ~(is_title & is_own[name])]
+    beyond = links[(degree <= COMMON) & ~(is_title & of_head[name])]
     of_heads, documents = source.documents(heads), source.documents(beyond[:, _PASSAGE])
     pairs = zip(documents, beyond[:, _HEAD].tolist(), strict=True)
     is_other = [document != of_heads[head] for document, head in pairs]

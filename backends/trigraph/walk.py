@@ -132,9 +132,9 @@ def promote(source: PassageSource, edges: Edges, mass: Float64, share: float) ->
     name = np.repeat(np.arange(len(naming)), end - begin)
     passage, head = titled[ranges(begin, end)], edges.passage[naming[name]]
     # Of a name that is the title of the passage that mentions it, no other passage is the page.
-    is_own = np.zeros(len(naming), bool)
-    is_own[name[passage == head]] = True
-    is_other = ~is_own[name]
+    of_head = np.zeros(len(naming), bool)
+    of_head[name[passage == head]] = True
+    is_other = ~of_head[name]
     passage, head, name = passage[is_other], head[is_other], name[is_other]
     after, moved = promoted(mass, passage, mass[head], reach(share, degree[name]))
     titles, heads = (edges.passages[each[moved]].tolist() for each in (passage, head))

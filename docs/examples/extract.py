@@ -55,24 +55,24 @@ client = httpx2.Client(
 
 def extract(passage: wye.Passage) -> str:
     """The line of a passage; "" if the reply is of no use."""
-    asked = f"{passage.title}. {passage.text}"
+    source_text = f"{passage.title}. {passage.text}"
     messages = [
         {"role": "system", "content": PROMPTS[kind]},
-        {"role": "user", "content": asked},
+        {"role": "user", "content": source_text},
     ]
     request = {"model": os.environ["WYE_GENERATOR__MODEL"], "temperature": 0, "messages": messages}
     reply = client.post("chat/completions", json=request).raise_for_status().json()
     content = str(reply["choices"][0]["message"]["content"])
     try:
         items = json.loads(content[content.index("{") : content.rindex("}") + 1])[kind]
-        kept = [item for item in list(items) if is_supported(item, asked)]
+        supported = [item for item in list(items) if is_supported(item, source_text)]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         print(f"{passage.id}: the reply is of no use ({error!r})", file=sys.stderr)
         return ""
     # A part of a document becomes a document, since what has statements is not cut.
     id_ = passage.id if passage.id == passage.document else passage.id.replace("#", "-part-")
     fields = {"title": passage.title, "text": passage.text, "metadata": dict(passage.metadata)}
-    return json.dumps({"_id": id_, **fields, "statements": kept})
+    return json.dumps({"_id": id_, **fields, "statements": supported})
 
 
 def is_supported(item: object, passage: str) -> bool:

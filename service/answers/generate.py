@@ -108,7 +108,7 @@ def unnumbered(text: str) -> str:
 
 NO_MODEL = "No language model is configured (WYE_GENERATOR__URL)"
 QUOTED = "; these are the passages' sentences that are most relevant to the question"
-NOTHING_FOUND = "No passage is relevant to this question."
+NO_PASSAGE = "No passage is relevant to this question."
 PROBABLY_NOT = "This is probably not in this corpus."
 NOT_SURE = "Not sure that this is here."
 UNLIKELY = (
@@ -223,7 +223,7 @@ class AnswerGenerator:
             answer.answered, quotes = "unsure", [NOT_SURE]
         elif not quotes:
             answer.answered = "no"
-        for piece in quotes or [NOTHING_FOUND]:
+        for piece in quotes or [NO_PASSAGE]:
             answer.pieces.append(piece)
             yield piece
 

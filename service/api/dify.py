@@ -33,7 +33,7 @@ _COMPARISONS = {
 }
 
 
-_ASKED: dict[str, JsonValue] = {"knowledge_id": "default", "query": "Who designed the Iron Bridge?"}
+_BODY: dict[str, JsonValue] = {"knowledge_id": "default", "query": "Who designed the Iron Bridge?"}
 _EARLY: dict[str, JsonValue] = {"name": "year", "comparison_operator": "<", "value": 1850}
 
 
@@ -85,9 +85,9 @@ class DifyRequest(Described):
     metadata_condition: MetadataCondition | None = None
 
     model_config = examples(
-        {**_ASKED, "retrieval_setting": {"top_k": 3, "score_threshold": 0.2}},
+        {**_BODY, "retrieval_setting": {"top_k": 3, "score_threshold": 0.2}},
         {
-            **_ASKED,
+            **_BODY,
             "query": "Which bridge was built first?",
             "retrieval_setting": {"top_k": 3, "score_threshold": 0.0},
             "metadata_condition": {"conditions": [_EARLY]},

@@ -70,8 +70,8 @@ async def _facts(service: Service) -> dict[str, Any]:
     if service.log_fault:
         facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
     faults = await service.jobs.faults()
-    if own_faults := {name: fault for name, fault in faults.items() if name in service.collections}:
-        facts["jobs"] = own_faults
+    if job_faults := {name: fault for name, fault in faults.items() if name in service.collections}:
+        facts["jobs"] = job_faults
     return facts
 
 

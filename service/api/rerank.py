@@ -22,7 +22,7 @@ MOST_TEXTS = 256
 LONGEST_TEXT = 16_384
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 _BRIDGES: JsonValue = ["Tower Bridge crosses the Thames.", "The Old Bridge was finished in 1566."]
-_ASKED: dict[str, JsonValue] = {
+_BODY: dict[str, JsonValue] = {
     "query": "Who designed the Iron Bridge?",
     "documents": [{"text": "It was cast at Coalbrookdale."}, "Ada met Babbage."],
 }
@@ -50,7 +50,7 @@ class RerankRequest(Described):
 
     model_config = examples(
         {"model": "wye-hybrid", "query": "Which bridge was built first?", "documents": _BRIDGES},
-        {**_ASKED, "top_n": 1, "return_documents": True},
+        {**_BODY, "top_n": 1, "return_documents": True},
     )
 
 

@@ -71,7 +71,7 @@ def at(value: object, pointer: str) -> object:
     return value
 
 
-def has_place(template: object, name: str) -> bool:
+def mentions(template: object, name: str) -> bool:
     """Whether `fill` puts a value somewhere, also in lists and tables."""
     return fill(template, {name: None}) != template
 
@@ -128,9 +128,9 @@ class HttpKind(Kind):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if not has_place(self.request, QUESTION) and not has_place(self.request, VECTOR):
+        if not mentions(self.request, QUESTION) and not mentions(self.request, VECTOR):
             raise ValueError('request: put "{question}" or "{vector}" where the question goes')
-        if has_place(self.request, FILTER) and not self.metadata:
+        if mentions(self.request, FILTER) and not self.metadata:
             raise ValueError(
                 'metadata: say where it is, since request has "{filter}" and what comes back is '
                 "held against it"
@@ -182,14 +182,14 @@ class HttpKind(Kind):
     @property
     def filter_fault(self) -> str:
         """Filters need a place in the template."""
-        can_filter = has_place(self.request, FILTER)
+        can_filter = mentions(self.request, FILTER)
         return "" if can_filter else 'its request has no place for a filter ("{filter}")'
 
     async def search(self, question: str, k: int, filter_: object | None) -> Sequence[RemoteHit]:
         """Find at most k hits, in the reply's order."""
         values: dict[str, object] = {QUESTION: question, K: k}
         values[FILTER] = MISSING if filter_ is None else filter_
-        if has_place(self.request, VECTOR):
+        if mentions(self.request, VECTOR):
             values[VECTOR] = [float(number) for number in await self._encode(question)]
         return self.read(await self._reply(fill(self.request, values)), k)
 

@@ -95,13 +95,13 @@ def demo(
 
 
 def _ask(
-    settings: "ServiceSettings", index: Path, asked: Iterable[JudgedQuestion], console: "Console"
+    settings: "ServiceSettings", index: Path, judged: Iterable[JudgedQuestion], console: "Console"
 ) -> None:
     import wye
     from wye.service.render import list_hits
 
     with wye.open(index, settings=settings) as opened:
-        for question in asked:
+        for question in judged:
             console.rule(f"a question of kind {question.kind}", style="dim")
             console.print(question.text, style="bold")
             for route in ROUTES:

@@ -202,8 +202,8 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             check()
-            count, kept = len(passages), self.settings.ingest.entity_vectors
-            return ingest(index, passages, analyser, batch_passages=count, entity_vectors=kept)
+            count, vectors = len(passages), self.settings.ingest.entity_vectors
+            return ingest(index, passages, analyser, batch_passages=count, entity_vectors=vectors)
 
         report = await self._in_turn(work, patience)
         for change in ("added", "updated", "unchanged", "removed"):

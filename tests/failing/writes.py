@@ -300,7 +300,7 @@ def run(folder: Path, kind: str, mode: str, sample: str) -> dict[str, object]:
 
 
 def main(folder: Path, mode: str, sample: str, *kinds: str) -> None:
-    vars(wye.backends.store.index)["KEPT_FROM"] = (
+    vars(wye.backends.store.index)["DERIVED_FROM"] = (
         1  # all files are derived, of this small index too
     )
     for number, kind in enumerate(kinds):

@@ -34,7 +34,7 @@ AS_IF_LARGE: Mapping[str, object] = {
     "wye.backends.dense._FETCHED": 2,
     "wye.backends.dense._GATHER_COST": 1,
     "wye.backends.dense._LEAST": 10,
-    "wye.backends.store.index.KEPT_FROM": 1,
+    "wye.backends.store.index.DERIVED_FROM": 1,
     "wye.backends.store.ingest.COMPACT_FROM": 4,
     "wye.backends.store.corpus.LISTED": 0,
     "wye.backends.trigraph.bridging.HUB": 3,

@@ -58,7 +58,7 @@ def twenty(folder: Path, chance: random.Random) -> PassageStore:
 @pytest.fixture
 def persisted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of what is derived are kept of the smallest index."""
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "DERIVED_FROM", 0)
 
 
 def answers(snapshot: Snapshot) -> list[object]:
@@ -401,7 +401,7 @@ def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
 ) -> None:
     index = twenty(tmp_path, random.Random(9))
     answers(Snapshot.open(index.newest(), Settings()))
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "DERIVED_FROM", 0)
     index = PassageStore.open(index.path)
     index.fault = "It is damaged."
     answers(Snapshot.open(index, Settings()))

@@ -414,9 +414,9 @@ def test_a_hop_with_a_place_is_among_the_first_passages(scores: list[float], pla
     search = MadeUp()
     hits = tuple(RankedHit(f"p{n}", score, n + 1) for n, score in enumerate(scores))
     base = InnerResult(Ranking("fusion", hits, 40), np.ones(2, np.float32))
-    hop = Hop("p9", 0.0, "Ann", "p0", 0, has_place=True)
+    hop = Hop("p9", 0.0, "Ann", "p0", 0, among_first=True)
     plans = {PLAIN: Plan()}
-    for hops, expected in (([hop], [place]), ([hop._replace(has_place=False)], [])):
+    for hops, expected in (([hop], [place]), ([hop._replace(among_first=False)], [])):
         (found,) = step_through(
             plans, search, lambda: {PLAIN: base}, Names(), 5, hops=lambda *_, hops=hops: hops
         ).values()

@@ -39,7 +39,7 @@ def test_it_counts_what_reading_the_whole_corpus_counts(index: PassageStore, cou
 
 
 def test_it_tells_what_is_kept(index: PassageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "DERIVED_FROM", 0)
     ingest(index, map(passage, range(12)), ANALYSER)
     read_corpus(index.newest())
     found = take_inventory(index.path)

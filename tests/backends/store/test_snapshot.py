@@ -210,13 +210,13 @@ def test_on_top_of_another_version_it_is_the_same(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wye.backends.store.corpus, "_MOST", share)
         patch.setattr(wye.backends.store.corpus, "LISTED", listed)
-        patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+        patch.setattr(wye.backends.store.index, "DERIVED_FROM", 0)
         first = base = read_corpus(index.newest())
         for step in range(4):
             change(index, chance, step)
-            patch.setattr(wye.backends.store.index, "KEPT_FROM", 1_000)
+            patch.setattr(wye.backends.store.index, "DERIVED_FROM", 1_000)
             alone = read_corpus(index.newest())
-            patch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+            patch.setattr(wye.backends.store.index, "DERIVED_FROM", 0)
             later = read_corpus(index.newest(), base)
             assert_same(later, alone)
             assert_same(read_corpus(index.newest(), first), alone)
@@ -239,7 +239,7 @@ def check_origin(later: Corpus, before: Corpus) -> None:
 def test_what_was_derived_before_a_backup_was_put_back_is_a_base_as_far_as_its_rows_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wye.backends.store.index, "KEPT_FROM", 0)
+    monkeypatch.setattr(wye.backends.store.index, "DERIVED_FROM", 0)
     monkeypatch.setattr(wye.backends.store.corpus, "_MOST", 1)
     passages = some_passages(9)
     index = make(tmp_path, passages)

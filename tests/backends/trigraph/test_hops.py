@@ -184,7 +184,7 @@ def test_among_rows_the_likeliest_passage_has_a_place(
     query = Query("What is the phone of the watch on Tuesday?", np.array([1, 0], np.float32))
     hops = hops_of(arm, lexical, query, [head])
     assert "staff:2" in [hop.passage for hop in hops]
-    assert [hop.passage for hop in hops if hop.has_place] == places
+    assert [hop.passage for hop in hops if hop.among_first] == places
 
 
 def test_a_code_in_the_title_of_a_row_leads_to_what_it_names(corpus_of: CorpusOf) -> None:
@@ -216,7 +216,7 @@ def test_what_the_first_row_says_is_not_asked_of_another(corpus_of: CorpusOf) ->
         "Phone of who ordered rope of that length and colour?", np.array([1, 0], np.float32)
     )
     hops = hops_of(arm, lexical, query, ["orders:1", "log"])
-    assert [hop.passage for hop in hops if hop.has_place] == ["staff:2"]
+    assert [hop.passage for hop in hops if hop.among_first] == ["staff:2"]
 
 
 def test_a_share_has_the_same_bits_in_any_order_of_words() -> None:

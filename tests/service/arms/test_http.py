@@ -15,7 +15,7 @@ from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
 from wye.router.types import Route
 from wye.service.app import build
-from wye.service.arms.kinds import MISSING, at, check_pointer, fill, has_place
+from wye.service.arms.kinds import MISSING, at, check_pointer, fill, mentions
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
 from wye.service.settings import ServeSettings, ServiceSettings
@@ -230,5 +230,5 @@ def test_a_question_stays_what_it_is(question: str) -> None:
     template = {"q": "{question}", "deep": [{"n": "{k}", "w": "{filter}"}], "mode": "x{k}"}
     values = {"{question}": question, "{k}": 5, "{filter}": MISSING}
     assert fill(template, values) == {"q": question, "deep": [{"n": 5}], "mode": "x{k}"}
-    assert [has_place(template, name) for name in (*values, "{vector}")] == [True] * 3 + [False]
+    assert [mentions(template, name) for name in (*values, "{vector}")] == [True] * 3 + [False]
     assert fill(["{filter}", 3], values) == [3]
