@@ -105,8 +105,8 @@ class Searches:
         Beyond the hits that a reply may have, only the row at the depth that was ranked to: what a
         list adds to a fused score is what is above its last hit.
         """
-        first, last = self._most + self._most // 5, depth * 5 // 6
-        return addresses if last < first else (*addresses[:first], *addresses[first:last][-1:])
+        first, last = self._most, depth * 5 // 6
+        return addresses if last <= first else (*addresses[:first], *addresses[first:last][-1:])
 
 
 class DatasetDense(DenseRetriever):
