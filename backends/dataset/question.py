@@ -15,7 +15,15 @@ from wye.backends.arrays import distinct, located, ranges
 from wye.backends.dataset.arms import DEPTH, POOL, Match, Narrowed
 from wye.backends.dataset.columns import MENTIONED, TITLED, Name, Row, hashed
 from wye.backends.numerics import products_of
-from wye.backends.trigraph.question import MOST_NAMING, Edges, Scale, Sentences, consecutive, union
+from wye.backends.trigraph.question import (
+    HUB,
+    MOST_NAMING,
+    Edges,
+    Scale,
+    Sentences,
+    consecutive,
+    union,
+)
 from wye.backends.types import Float32, Int32, Int64, Mask, Query, WordCoverage
 
 if TYPE_CHECKING:
@@ -46,7 +54,9 @@ class InDataset:
         arm, query = self._arm, self._query
         self._worded = arm.lexical_arm.begin(query.text, DEPTH, allowed)
         self._near = arm.dense.searches.begin(query, DEPTH, allowed)
-        self._seeded = self._begin(named, [MENTIONED, TITLED])
+        passages = {entity: arm.names.known[entity].passages for entity in named}
+        telling = [entity for entity in named if passages[entity] <= HUB]
+        self._seeded = self._begin(telling, [MENTIONED, TITLED])
         return self
 
     def _begin(self, names: Sequence[int], kinds: Sequence[str]) -> Future[dict[int, float]]:
@@ -69,11 +79,12 @@ class InDataset:
 
     def led_to(self, reached: Int64, names: Int64, most: int) -> Int64:
         """See `PassageSource`."""
-        degree = self.degree(names)
+        degree, telling = self.degree(names), reached[self.degree(reached) <= HUB]
         rarest = names[np.lexsort((degree, degree < 2))]  # last what only these passages mention
         titles = rarest[self.title_counts(rarest) > 0].tolist()
+        rarest = rarest[self.degree(rarest) <= HUB]
         begun = [
-            self._begin(reached.tolist(), [MENTIONED, TITLED]),
+            self._begin(telling.tolist(), [MENTIONED, TITLED]),
             self._begin(rarest[:_NAMES].tolist(), [MENTIONED]),
             self._begin(titles, [TITLED]),
         ]
