@@ -7,7 +7,7 @@ vessel of PC-2041" near that question, and all labels of the row far from "Who b
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,11 +38,11 @@ _SIGNS = (
 _WHO = re.compile(r"\bwho(?:m|se)?\b", re.IGNORECASE)
 _WHEN = re.compile(r"\b(?:when|until|expires?|deadline)\b", re.IGNORECASE)
 _FULL_NAME = re.compile(r"[^\W\d_a-z][\w'\u2019-]+(?: [^\W\d_a-z][\w'\u2019.-]*)+")
-_OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when)\b", re.IGNORECASE)
+_OTHER = re.compile(r"\b(?:who|whose|whom|why|where|when|wer|wo|wann)\b", re.IGNORECASE)
 _MONTH = re.compile(r"\d{4}-\d\d")
 _KEY = re.compile(r"[\d.]+([a-z]+)|(\+)\d+")
 _GIVEN_WITHOUT = re.compile(
-    r"\b(?i:how \w+|stands? for|wrong|results?|outcome|status|happen\w*|solved|fixed)\b"
+    r"\b(?i:how \w+|wie \w+|stands? for|wrong|results?|outcome|status|happen\w*|solved|fixed)\b"
 )
 # A question whether, or how, a thing is in the state that the last word says.
 _IS_SO = re.compile(r"(?i:(?:is|are|was|were|has|have)\b.*\d|how\b.*\bbe\b).*\b(\w+)\W*")
@@ -87,42 +87,57 @@ class _Kind(NamedTuple):
     """What asks for a kind of value, its units ("+" of telephones), words beside its numbers."""
 
     question: re.Pattern[str]
-    units: frozenset[str]
-    words: frozenset[str]
+    units: Set[str]
+    words: Set[str]
 
 
 def _kind(question: str, units: str, words: str) -> _Kind:
-    pattern = re.compile(rf"\b(?:{question})\b", re.IGNORECASE)
-    return _Kind(pattern, frozenset(units.split()), frozenset(words.split()))
+    return _Kind(re.compile(rf"\b(?:{question})\b", re.I), {*units.split()}, {*words.split()})
 
 
 _LENGTHS = "mm cm m km"
-_OF_LENGTHS = "depth feet foot ft height inch inches length metres meters miles width yards"
-_SPANS = "day days hour hours month months week weeks year years"
-_AGES = f"{_SPANS} age aged born built founded old since until"
+_OF_LENGTHS = "depth feet foot ft height inch inches length metres meters miles width yards meter"
+_SPANS = "day days hour hours month months week weeks year years stunden tage wochen monate jahre"
+_AGES = f"{_SPANS} age aged born built founded old since until alt baujahr gebaut geboren seit"
+_MONEY = "miete|pr[äa]mie|gehalt|lohn|preise?|geb[üu]hr|kostet|kosten"
 _KINDS = (
-    _kind("how (?:tall|deep|wide)|depth|draught|height|width", _LENGTHS, _OF_LENGTHS),
-    _kind("how long", f"{_LENGTHS} h min sec", f"{_OF_LENGTHS} {_AGES} minutes seconds"),
-    _kind("how old", "", _AGES),
-    _kind("how heavy|weighs?|weight", "kg g", "lb lbs pounds stone t tonnes tons weighs weight"),
-    _kind("litres|liters", "l ml", "litres liters"),
-    _kind("voltage|volts", "v kv", "kv v volt voltage volts"),
-    _kind("(?:horse)?power|wattage", "kw w", "horsepower hp kw power ps w watts"),
-    _kind("how fast|speed", "", "fast kmh knots kph m min mph h s speed"),
-    _kind("temperature|how (?:cold|hot|warm)", "", "c celsius degrees f temp temperature"),
-    _kind("calories|kcal", "", "calories kcal kj"),
+    _kind(
+        "how (?:tall|deep|wide)|depth|draught|height|width|wie (?:tief|breit)|breite|h[öo]he|tiefe|"
+        rf"wie hoch(?!.*(?:{_MONEY}|betrag|summe|anteil|umsatz))",
+        _LENGTHS,
+        f"{_OF_LENGTHS} breite hohe tiefe",
+    ),
+    _kind("how long|wie lang", f"{_LENGTHS} h min sec", f"{_OF_LENGTHS} {_AGES} minutes seconds"),
+    _kind("how old|wie alt", "", _AGES),
+    _kind(
+        "how heavy|weighs?|weight|wie schwer|wiegt|gewicht",
+        "kg g",
+        "gewicht lb lbs pounds stone t tonnen tonnes tons weighs weight wiegt",
+    ),
+    _kind("litres|liters?", "l ml", "liter litres liters"),
+    _kind("voltage|volts?|spannung", "v kv", "kv v volt voltage volts"),
+    _kind("(?:horse)?power|wattage|ps|kw", "kw w", "horsepower hp kw power ps w watts"),
+    _kind("how fast|speed|wie schnell", "", "fast kmh knoten knots kph m min mph h s speed"),
+    _kind(
+        "temperatur|temperature|(?:how|wie) (?:cold|hot|warm|kalt|heiß)",
+        "",
+        "c celsius degrees f grad temp temperatur temperature",
+    ),
+    _kind("calories|kcal|kalorien", "", "calories kalorien kcal kj"),
     _kind(
         r"(?:tele)?phone|extension|mobile|(?:call|dial|reach|ring)\b.*\bnumber|"
-        r"number\b.*\b(?:call|dial|reach|ring)|internal number",
+        r"number\b.*\b(?:call|dial|reach|ring)|internal number|(?:telefon|handy)nummer|durchwahl",
         "+",
-        "call dial ext extension handy mobile natel number phone ring tel telefon telephone",
+        "call dial durchwahl ext extension handy handynummer mobile natel number phone ring tel "
+        "telefon telefonnummer telephone",
     ),
     _kind(
         "costs?|prices?|priced|pay|paid|premium|salary|wages?|earns?|rent|fees?|how much money|"
-        "how much (?:is|was|are|were|does|did|do|will)",
+        rf"how much (?:is|was|are|were|does|did|do|will)|{_MONEY}|wie teuer",
         "eur usd gbp percent",
-        "amount amounts budget charge chf cost costs dkk fee fees free kr nok paid pay pence pln "
-        "premium price prices quid rate rent salary sek sum total wage wages",
+        "amount amounts betrag budget charge chf cost costs dkk euro fee fees free gebuhr gehalt "
+        "kr lohn miete nok paid pay pence pln pramie preis premium price prices quid rate rent "
+        "salary sek sum total wage wages",
     ),
 )
 
@@ -145,7 +160,8 @@ def _type_of(question: str) -> _Kind | None:
 
 
 def _has_value(kind: _Kind, text: str) -> bool:
-    units = {key[1] or key[2] for key in map(_KEY.fullmatch, notations(text)) if key}
+    keys = map(_KEY.fullmatch, notations(re.sub(r"(?<=\d),(?=\d\d?\b)", ".", text)))  # 1,5 kg
+    units = {key[1] or key[2] for key in keys if key}
     has_word = any(map(str.isdigit, text)) and not kind.words.isdisjoint(folded_words(text))
     return has_word or not kind.units.isdisjoint(units)
 

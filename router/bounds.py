@@ -100,7 +100,8 @@ def is_silent(match: Match) -> bool:
 
 def lacks_value(match: Match) -> bool:
     """Never surely answered where passages with most words have no value of the kind asked for."""
-    counts = match.has_term[:FIRST].sum(axis=1)
+    of_value = content_terms(" ".join(answer_types.words_not_repeated(match.source.question)))
+    counts = match.has_term[:FIRST, ~np.isin(match.terms, of_value)].sum(axis=1)
     best = np.flatnonzero(counts == counts.max(initial=0)).tolist()
     texts = (" ".join(match.texts[row]) for row in best)
     return answer_types.lacks_value(match.source.question, texts)

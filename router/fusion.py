@@ -41,20 +41,10 @@ def fuse(
 
     A list without a passage adds nothing to its score. The order of the lists changes no bit of the
     result, since each sum is rounded once. Ties break by id. A list of weight 0 is ignored.
+    The k best hits are a ranking named "fusion", degraded if every list in it is; a `FusionError`
+    if every weight is 0. With a higher rrf_k, a list's contribution falls more slowly with rank.
 
     Source: Cormack, Clarke and Buettcher (SIGIR 2009); weighted as in EA-GraphRAG's equation 8.
-
-    Args:
-        rankings: One for each arm, with ranks from 1 and no passage twice.
-        weights: One for each ranking, finite and at least 0; at least one above 0.
-        rrf_k: How slowly a list's contribution falls with rank; finite and at least 0.
-        k: Most hits to return, at least 1.
-
-    Returns:
-        A ranking named "fusion" of `RankedHit`s. It is degraded if every list in it is.
-
-    Raises:
-        FusionError: Every weight is 0.
     """
     weighted = _weighted(rankings, weights)
     return rank_sums(

@@ -8,24 +8,17 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, filterfalse, pairwise
 
 import numpy as np
 
 from wye.backends.notations import Code
-from wye.backends.text import (
-    cells_of,
-    content_terms,
-    folded_words,
-    german_words,
-    words_before_stemming,
-    words_of,
-)
+from wye.backends.text import cells_of, content_terms, german_words, words_before_stemming, words_of
 from wye.backends.types import Float64, Mask, Ranking
 from wye.router.answer_types import words_not_repeated
 from wye.router.types import Route
-from wye.router.wording import has_form, having, is_only_codes, read_wording
+from wye.router.wording import between_blanks, has_form, having, is_only_codes, read_wording
 
 FIRST = 5  # how many of the first passages are searched for an answer
 ASKING_WORDS = frozenset(
@@ -168,7 +161,7 @@ class Match:
         has_term = self.has_any_form.copy()
         of_rows = []
         for id_, cells in zip(self.ids, self.cells, strict=True):
-            labels = (word for label, _ in cells for word in folded_words(label))
+            labels = (word for label, _ in cells for word in between_blanks(label).split())
             of_file, abbreviations = content_terms(id_), tuple(w for w in labels if len(w) > 2)
             of_rows.append([t in of_file or t.startswith(abbreviations) for t in self.terms])
         has_term |= np.array(of_rows)
@@ -213,9 +206,3 @@ def has_piece(word: str, text: str) -> bool:
         for before, after in sides
         if " " in before and " " in after
     )
-
-
-@lru_cache(4096)
-def between_blanks(text: str) -> str:
-    """The folded words of a text with single blanks before, between and after them."""
-    return " ".join(["", *folded_words(text), ""])

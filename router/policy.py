@@ -89,8 +89,7 @@ def follows_names(route: Route, share_at_hand: float, among_rows: bool) -> bool:
     tables (if a text arm has one first), which refer to each other by keys. There also the simple
     route that the score chose gives way.
     """
-    is_little = route == Route.FUSION and share_at_hand < FOLLOWED_BELOW
-    return is_little or among_rows
+    return among_rows or (route == Route.FUSION and share_at_hand < FOLLOWED_BELOW)
 
 
 def in_steps(reason: str, *, has_plan: bool) -> str:

@@ -21,8 +21,9 @@ from wye.backends.types import Float64, Ranking
 from wye.router.bounds import bounded
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
-from wye.router.match import FIRST, Match, RouteRanking, between_blanks, share_of
+from wye.router.match import FIRST, Match, RouteRanking, share_of
 from wye.router.types import FURTHER, SURE_FROM, Route
+from wye.router.wording import between_blanks
 
 FEW = "few"  # name of the curves for fused lists that were not cut off, as in a small corpus
 PASSAGE_EVIDENCE = (
@@ -190,10 +191,9 @@ def _on_passages(match: Match, scores: Float64) -> Float64:
 
 def _on_answer(match: Match, furthest: float) -> Float64:
     """The columns of `ANSWER_EVIDENCE`, with the cosine at the end of a dense list, or 0."""
-    first, together, is_name = match.has_any_form, match.together, match.is_name
-    weights = match.weights
+    first, together, weights = match.has_any_form, match.together, match.weights
     # Who asks for a name or a code alone wants what has it.
-    named, beside = weights * is_name, weights * (~is_name | is_name.all())
+    named, beside = (weights * of for of in (match.is_name, ~match.is_name | match.is_name.all()))
     rest = share_of(first, beside)
     joint = rest * share_of(first, named) if named.any() else rest
     columns = [

@@ -22,6 +22,7 @@ from wye.backends.text import (
     are_copies,
     content_terms,
     entity_key,
+    folded_words,
     title_keys,
     without_request,
     words_as_written,
@@ -389,6 +390,12 @@ def is_only_codes(question: str, terms: Sequence[str], codes: Sequence[Code]) ->
     has_word = any(word.isalpha() and word in terms for word in question.split())
     of_codes = {term for code in codes for term in content_terms(code.text)}
     return bool(codes) and not has_word and of_codes.issuperset(terms)
+
+
+@lru_cache(4096)
+def between_blanks(text: str) -> str:
+    """The folded words of a text with single blanks before, between and after them."""
+    return " ".join(["", *folded_words(text), ""])
 
 
 def has_form(term: str, text: str) -> bool:

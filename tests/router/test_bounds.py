@@ -61,6 +61,12 @@ def test_a_german_question_is_not_called_absent_for_another_form_of_a_word() -> 
     assert doubted("Wer ist das auf der Bank?", texts) < ABSTAIN_BELOW
 
 
+def test_another_thing_of_that_height_is_no_value_of_the_one_that_is_asked_for() -> None:
+    texts = [("", "Der Kran ist grün."), ("", "Das Tor ist 9 m hoch."), ("", "It is 9 m tall.")]
+    assert believed("Wie hoch ist der Kran?", texts) < SURE_FROM < believed("Tor: wie hoch?", texts)
+    assert believed("How tall is the Kran?", texts) < SURE_FROM
+
+
 def test_what_no_passage_says_by_the_word_of_the_question_is_not_surely_answered() -> None:
     texts = [("Depot", "Quill owns the press in the old depot, and is its tenant until 2034.")]
     assert believed("Who is the landlord of the old depot?", texts) < SURE_FROM
