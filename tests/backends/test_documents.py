@@ -145,15 +145,9 @@ def test_a_million_letters_of_anything_are_chunked_at_once(text: str) -> None:
 
 
 BLOCKS = (
-    (0, "Intro one two."),
-    (1, "Install"),
-    (2, "Linux"),
-    (0, "One two three four five six."),
-    (2, "Mac"),
-    (0, "Seven eight nine ten eleven twelve thirteen. Fourteen fifteen sixteen."),
-    (1, "Use"),
-    (0, "Enjoy it all day long, my friend, please."),
-    (1, "End"),
+    *[(0, "Intro one two."), (1, "Install"), (2, "Linux"), (0, "One two three four five six.")],
+    *[(2, "Mac"), (0, "Seven eight nine ten eleven twelve thirteen. Fourteen fifteen sixteen.")],
+    *[(1, "Use"), (0, "Enjoy it all day long, my friend, please."), (1, "End")],
 )
 
 

@@ -79,13 +79,8 @@ def test_table_aligns_names_left_and_numbers_right(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("value", "printed"),
     [
-        (0.1234, "0.123"),
-        (12.3456, "12.346"),
-        (123.45, "123.5"),
-        (12345.6, "12,346"),
-        (6119, "6,119"),
-        (0.0, "0.0"),
-        (np.nan, "-"),
+        *[(0.1234, "0.123"), (12.3456, "12.346"), (123.45, "123.5"), (12345.6, "12,346")],
+        *[(6119, "6,119"), (0.0, "0.0"), (np.nan, "-")],
     ],
 )
 def test_numbers(value: float, printed: str) -> None:

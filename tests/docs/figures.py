@@ -10,13 +10,8 @@ QUALITY, TESTED = "benchmarks/quality.json", "benchmarks/quality-test.json"
 NESTED = "wye eval service/demo_steps --index demo-index --routes dense,hybrid,fusion,steps"
 FAMILIES = ("2wiki", "demo", "demo_work", "hotpot-small", "musique-small", "nq", "popqa")
 LABELS = (
-    "2WikiMultiHopQA",
-    "the demo",
-    "a company's folder (`demo_work`)",
-    "HotpotQA",
-    "MuSiQue",
-    "Natural Questions",
-    "PopQA",
+    *("2WikiMultiHopQA", "the demo", "a company's folder (`demo_work`)", "HotpotQA", "MuSiQue"),
+    *("Natural Questions", "PopQA"),
 )
 BENCHMARKS = "benchmarks/README.md"
 ALL_MEASURES = ("R@5", "all-evidence@5", "Success@1")

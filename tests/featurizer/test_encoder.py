@@ -28,12 +28,7 @@ def some_texts(count: int, seed: int = 0) -> list[str]:
 
 LONG = " ".join(some_texts(12, 9))
 TEXTS = [
-    "Who painted the ceiling?",
-    "who painted the ceiling?",
-    "",
-    " ",
-    "😀🏳️‍🌈",
-    "שלום עולם",
+    *("Who painted the ceiling?", "who painted the ceiling?", "", " ", "😀🏳️‍🌈", "שלום עולם"),
     "a\x00b\x1f",
     "The tide came in over the flats before noon, and the copper lamps were lit at four.",
     *some_texts(14),

@@ -28,16 +28,11 @@ def names_in(line: str) -> list[str]:
 
 def test_rows_items_and_headings_are_blocks_and_broken_prose_is_one() -> None:
     assert texts_of(PAGE) == [
-        "Opening hours",
-        "Cabin | Warden | Beds",
-        "Elk Hut | Runa Berg | 12",
+        *("Opening hours", "Cabin | Warden | Beds", "Elk Hut | Runa Berg | 12"),
         "Tarn House | Odd Lie | 8",
         "The huts are closed from November until the snow on the northern ridge has\n"
         "melted. Keys are with the",
-        "wardens.",
-        "- Bring a sleeping bag",
-        "- Dogs sleep outside",
-        "Lead: Runa Berg, Odd Lie",
+        *("wardens.", "- Bring a sleeping bag", "- Dogs sleep outside", "Lead: Runa Berg, Odd Lie"),
     ]
 
 

@@ -211,13 +211,9 @@ BOTH = ["the Drying of a Lake", "The Keeper's Song (Novel)"]
 @pytest.mark.parametrize(
     ("parts", "found"),
     [
-        ([], BOTH),
-        (["the Drying"], BOTH),
-        (["a Lake or The Keeper's Song"], BOTH),
-        (["the Drying", "The Keeper"], BOTH),
-        (["older", "Song"], BOTH),
-        (["Lake", "Song"], [NAMES[0], "Keeper's Song (Novel)"]),
-        (BOTH, BOTH),
+        *[([], BOTH), (["the Drying"], BOTH), (["a Lake or The Keeper's Song"], BOTH)],
+        *[(["the Drying", "The Keeper"], BOTH), (["older", "Song"], BOTH)],
+        *[(["Lake", "Song"], [NAMES[0], "Keeper's Song (Novel)"]), (BOTH, BOTH)],
         (["older, the Drying of a Lake", BOTH[1]], ["older, the Drying of a Lake", BOTH[1]]),
     ],
 )

@@ -354,11 +354,8 @@ def test_scores_with_a_meaning_are_added(
 @pytest.mark.parametrize(
     ("scores", "values", "addable"),
     [
-        ("rank", [0.9, 0.5], False),
-        ("cosine", [0.9, -0.5], True),
-        ("cosine", [0.5, 0.9], False),
-        ("mass", [0.9, 0.0], False),
-        ("bm25", [9.0, 0.5], True),
+        *[("rank", [0.9, 0.5], False), ("cosine", [0.9, -0.5], True)],
+        *[("cosine", [0.5, 0.9], False), ("mass", [0.9, 0.0], False), ("bm25", [9.0, 0.5], True)],
         ("bm25", [], True),
     ],
 )

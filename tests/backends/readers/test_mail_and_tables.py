@@ -198,23 +198,9 @@ def test_what_separates_the_cells() -> None:
 
 
 STACKED = (
-    "Staff",
-    "",
-    "name,desk",
-    "Ada,17",
-    "",
-    "Cy,18",
-    "",
-    "Boats",
-    "boat,owner,checked",
-    "Gull,Ada,2031-03-05",
-    "Tern,Ada,2031-03-06",
-    "",
-    "Rooks and ravens",
-    "",
-    "boat,owner,checked",
-    "Rook,Cy,2031-03-09",
-    "Crow,Cy,",
+    *("Staff", "", "name,desk", "Ada,17", "", "Cy,18", "", "Boats", "boat,owner,checked"),
+    *("Gull,Ada,2031-03-05", "Tern,Ada,2031-03-06", "", "Rooks and ravens", ""),
+    *("boat,owner,checked", "Rook,Cy,2031-03-09", "Crow,Cy,"),
 )
 
 

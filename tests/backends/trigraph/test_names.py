@@ -173,13 +173,9 @@ def test_rows_are_known_by_their_labels(text: str, expected: list[tuple[str, str
 @pytest.mark.parametrize(
     ("column", "keys"),
     [
-        (["SUP-24", "SUP-25"], ["sup-24", "sup-25"]),
-        (["9130", "9140"], ["9130", "9140"]),
-        (["07.05.31", "08.05.31"], ["07.05.31", "08.05.31"]),
-        (["SUP-24", "SUP-24"], []),
-        (["2030", "2031"], []),
-        (["640", "5040"], []),
-        (["Elk Hut", "Otter Hut"], []),
+        *[(["SUP-24", "SUP-25"], ["sup-24", "sup-25"]), (["9130", "9140"], ["9130", "9140"])],
+        *[(["07.05.31", "08.05.31"], ["07.05.31", "08.05.31"]), (["SUP-24", "SUP-24"], [])],
+        *[(["2030", "2031"], []), (["640", "5040"], []), (["Elk Hut", "Otter Hut"], [])],
     ],
 )
 def test_the_first_column_that_parts_rows_names_them(column: list[str], keys: list[str]) -> None:

@@ -170,17 +170,10 @@ def test_a_sentence_without_words_or_beyond_the_limit_has_no_tree(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("transition_scheme", "TOP_DOWN"),
-        ("constituency_composition", "BILSTM"),
-        ("bert_model", "some/encoder"),
-        ("charlm_forward_file", "forward.pt"),
-        ("num_lstm_layers", 2),
-        ("sentence_boundary_vectors", "NONE"),
-        ("pattn_num_layers", 3),
-        ("nonlinearity", "tanh"),
-        ("reversed", True),
-        ("maxout_k", 2),
-        ("use_rattn", True),
+        *[("transition_scheme", "TOP_DOWN"), ("constituency_composition", "BILSTM")],
+        *[("bert_model", "some/encoder"), ("charlm_forward_file", "forward.pt")],
+        *[("num_lstm_layers", 2), ("sentence_boundary_vectors", "NONE"), ("pattn_num_layers", 3)],
+        *[("nonlinearity", "tanh"), ("reversed", True), ("maxout_k", 2), ("use_rattn", True)],
     ],
 )
 def test_another_architecture_is_named(make_model: Maker, key: str, value: object) -> None:

@@ -86,14 +86,8 @@ def test_a_derivation_builds_its_tree_when_the_root_is_closed() -> None:
 @pytest.mark.parametrize(
     ("steps", "illegal"),
     [
-        ((), CLOSE),
-        ((), NP),
-        ((SHIFT,), SHIFT),
-        ((SHIFT,), CLOSE),
-        ((SHIFT,), ROOT),
-        ((SHIFT, NP), S),
-        ((SHIFT, S, SHIFT), ROOT),
-        ((SHIFT, S, SHIFT, CLOSE), SHIFT),
+        *[((), CLOSE), ((), NP), ((SHIFT,), SHIFT), ((SHIFT,), CLOSE), ((SHIFT,), ROOT)],
+        *[((SHIFT, NP), S), ((SHIFT, S, SHIFT), ROOT), ((SHIFT, S, SHIFT, CLOSE), SHIFT)],
         ((SHIFT, NP, CLOSE, NP, CLOSE, NP), CLOSE),
     ],
 )

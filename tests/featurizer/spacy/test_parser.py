@@ -37,16 +37,8 @@ SENTENCES = [
 ]
 STORY = " ".join(SENTENCES)
 ODD = [
-    "",
-    "   \n\t ",
-    "😀😀 🏳️‍🌈",
-    "😀 Lisbon lies on the Tagus. 🚀",
-    "שלום עולם. ליסבון היא עיר.",
-    "نهر النيل طويل.",
-    "a\x00b\x07 in Lisbon\x1b.",
-    "?!… ;;;",
-    "\u200b\ufeff",
-    "x" * 3000,
+    *("", "   \n\t ", "😀😀 🏳️‍🌈", "😀 Lisbon lies on the Tagus. 🚀", "שלום עולם. ליסבון היא עיר."),
+    *("نهر النيل طويل.", "a\x00b\x07 in Lisbon\x1b.", "?!… ;;;", "\u200b\ufeff", "x" * 3000),
 ]
 
 

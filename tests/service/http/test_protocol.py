@@ -196,21 +196,11 @@ def test_a_body_may_take_its_time(server: Server, framing: bytes) -> None:
 
 PIECES = st.sampled_from(
     [
-        b"GET / HTTP/1.1\r\n",
-        b"POST / HTTP/1.1\r\n",
-        b"Host: localhost\r\n",
-        b"content-length: 3\r\n",
-        b"content-length: -1\r\n",
-        b"transfer-encoding: chunked\r\n",
-        b"connection: close\r\n",
-        b"connection: upgrade\r\nupgrade: websocket\r\n",
-        b"expect: 100-continue\r\n",
-        b"\r\n",
-        b"3\r\nabc\r\n",
-        b"0\r\n\r\n",
-        b"abc",
-        b"x: " + b"y" * 40_000 + b"\r\n",
-        b"x: y\r\n" * 60,
+        *(b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n", b"Host: localhost\r\n"),
+        *(b"content-length: 3\r\n", b"content-length: -1\r\n", b"transfer-encoding: chunked\r\n"),
+        *(b"connection: close\r\n", b"connection: upgrade\r\nupgrade: websocket\r\n"),
+        *(b"expect: 100-continue\r\n", b"\r\n", b"3\r\nabc\r\n", b"0\r\n\r\n", b"abc"),
+        *(b"x: " + b"y" * 40_000 + b"\r\n", b"x: y\r\n" * 60),
     ]
 )
 

@@ -69,18 +69,10 @@ LINES = st.lists(
 ).map(b"\n".join)
 TEXTS = st.sampled_from(
     [
-        b"",
-        b"\x00" * 20,
-        b"A bridge.\x00In Mostar.",
-        b"\xff\xfe" + "A bridge.".encode("utf-16-le"),
-        b"A bridge " + b"\xed\xa0\x80",
-        b"\xef\xbb\xbf",
-        b"\x1b[31mred\x1b[0m \x7f\x85",
-        b"word " * 5_000,
-        b"x" * 30_000,
-        "\u2028\u200b\ufeff\u202e".encode(),
-        b"PK\x03\x04",
-        b"%PDF-1.7",
+        *(b"", b"\x00" * 20, b"A bridge.\x00In Mostar."),
+        *(b"\xff\xfe" + "A bridge.".encode("utf-16-le"), b"A bridge " + b"\xed\xa0\x80"),
+        *(b"\xef\xbb\xbf", b"\x1b[31mred\x1b[0m \x7f\x85", b"word " * 5_000, b"x" * 30_000),
+        *("\u2028\u200b\ufeff\u202e".encode(), b"PK\x03\x04", b"%PDF-1.7"),
     ]
 )
 WRITTEN = ANY.map(lambda text: f"A bridge {text}.".encode("utf-8", "surrogatepass"))
@@ -108,20 +100,9 @@ NAMES = (
     st.sampled_from([b"a.txt", b"b.md", b"c.jsonl"])
     | st.sampled_from(
         [
-            b"../../etc/cron.d/a.txt",
-            b"..\\..\\a.md",
-            b"a\x00.txt",
-            b"\x00",
-            b"a.txt\r\nX-Injected: 1",
-            b'a".txt',
-            b"a;b=c.txt",
-            b"\xff\xfe.txt",
-            "\u202etxt.exe".encode(),
-            b"CON.txt",
-            b".txt",
-            b"a" * 300 + b".txt",
-            b"",
-            b"%00.txt",
+            *(b"../../etc/cron.d/a.txt", b"..\\..\\a.md", b"a\x00.txt", b"\x00"),
+            *(b"a.txt\r\nX-Injected: 1", b'a".txt', b"a;b=c.txt", b"\xff\xfe.txt"),
+            *("\u202etxt.exe".encode(), b"CON.txt", b".txt", b"a" * 300 + b".txt", b"", b"%00.txt"),
             b"=?utf-8?q?a?=.txt",
         ]
     )
@@ -134,17 +115,11 @@ NAMES = (
 HEADERS = st.lists(
     st.sampled_from(
         [
-            b"Content-Type: text/plain",
-            b"Content-Type: application/pdf",
-            b"Content-Type: multipart/mixed; boundary=x",
-            b"Content-Type: \xff",
-            b"Content-Type: text/plain; charset=utf-7",
-            b"Content-Transfer-Encoding: base64",
-            b"Content-Encoding: gzip",
-            b"Content-Disposition: form-data; name=id",
-            b"X-Large: " + b"x" * 100_000,
-            b"no colon at all",
-            b": no name",
+            *(b"Content-Type: text/plain", b"Content-Type: application/pdf"),
+            *(b"Content-Type: multipart/mixed; boundary=x", b"Content-Type: \xff"),
+            *(b"Content-Type: text/plain; charset=utf-7", b"Content-Transfer-Encoding: base64"),
+            *(b"Content-Encoding: gzip", b"Content-Disposition: form-data; name=id"),
+            *(b"X-Large: " + b"x" * 100_000, b"no colon at all", b": no name"),
         ]
     ),
     max_size=3,
@@ -193,23 +168,16 @@ def test_no_form_is_a_fault(client: TestClient, parts: list[Part]) -> None:
     parts=st.lists(FILES | FIELDS, min_size=1, max_size=3),
     kind=st.sampled_from(
         [
-            b"multipart/form-data; boundary=edge",
-            b"multipart/form-data; boundary=other",
+            *(b"multipart/form-data; boundary=edge", b"multipart/form-data; boundary=other"),
             b'multipart/form-data; boundary=""',
             b"multipart/form-data; boundary=" + b"x" * 5_000,
-            b"multipart/form-data; boundary=\xff",
-            b"multipart/form-data",
+            *(b"multipart/form-data; boundary=\xff", b"multipart/form-data"),
             b"multipart/form-data; boundary=edge; charset=undefined",
             b"multipart/form-data; boundary=edge; charset=punycode",
             b"multipart/form-data; boundary=edge; charset=hex",
             b"multipart/form-data; boundary=edge; charset=a\x00b",
-            b"multipart/mixed; boundary=edge",
-            b"application/x-www-form-urlencoded",
-            b"application/json",
-            b"application/x-ndjson",
-            b"text/plain",
-            b"",
-            b";;;",
+            *(b"multipart/mixed; boundary=edge", b"application/x-www-form-urlencoded"),
+            *(b"application/json", b"application/x-ndjson", b"text/plain", b"", b";;;"),
         ]
     ),
     cut=st.floats(0, 1),
