@@ -23,6 +23,8 @@ from wye.service.app import build
 from wye.service.settings import ServeSettings, ServiceSettings
 
 PATIENCE = 30
+GRAPH = "Into which sea does the river under the bridge flow?"
+FUSION = "Which river does the bridge cross?"
 SCRIPT = "<script>document.title = 'owned'</script>"
 HOSTILE = Passage(
     "<b>hostile</b>",
@@ -97,11 +99,22 @@ class Page:
     def unfold(self) -> None:
         self.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
-    def ask(self, question: str) -> None:
+    def ask(self, question: str, route: str = "") -> None:
+        if route:
+            self.run("document.querySelector('#route').value = arguments[0]", route)
         field = self.one("#question")
         field.clear()
         field.send_keys(question, Keys.ENTER)
         self.settle()
+
+    def filter(self, text: str) -> None:
+        self.run("document.querySelector('.filter').open = true")
+        self.one("#filter").send_keys(text)
+
+    def compare(self, question: str) -> None:
+        self.one("#question").send_keys(question)
+        self.click("#compare")
+        self.wait(lambda: "First by" in self.text("#verdict"))
 
     def click(self, selector: str) -> None:
         self.wait(lambda: self.all(selector))

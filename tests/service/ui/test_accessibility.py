@@ -8,11 +8,9 @@ import pytest
 from axe_core_python.selenium import Axe
 
 from tests.service.fakes import Endpoint, Library
-from tests.service.ui.conftest import Page, Visit
+from tests.service.ui.conftest import FUSION, GRAPH, Page, Visit
 from wye.service.settings import GeneratorSettings
 
-GRAPH = "Into which sea does the river under the bridge flow?"
-FUSION = "Which river does the bridge cross?"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 
 # Links in running text may be smaller (WCAG 2.2, 2.5.8), and what only a screen reader sees.
@@ -35,9 +33,7 @@ def unfold(page: Page) -> None:
 
 
 def compare(page: Page) -> None:
-    page.one("#question").send_keys(GRAPH)
-    page.click("#compare")
-    page.wait(lambda: "First by" in page.text("#verdict"))
+    page.compare(GRAPH)
 
 
 def documents(page: Page) -> None:
@@ -51,8 +47,7 @@ def delete(page: Page) -> None:
 
 
 def refused(page: Page) -> None:
-    page.run("document.querySelector('.filter').open = true")
-    page.one("#filter").send_keys("{nonsense")
+    page.filter("{nonsense")
     page.ask(GRAPH)
 
 
@@ -61,8 +56,7 @@ def start(page: Page) -> None:
 
 
 def steps(page: Page) -> None:
-    page.run("document.querySelector('#route').value = 'steps'")
-    page.ask(GRAPH)
+    page.ask(GRAPH, route="steps")
     page.unfold()
 
 

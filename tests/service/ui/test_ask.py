@@ -7,14 +7,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.service.fakes import Library
-from tests.service.ui.conftest import Page, Visit
+from tests.service.ui.conftest import FUSION, GRAPH, Page, Visit
 from wye.backends.types import Passage
 from wye.router.types import Reply, Route, Thresholds
 from wye.service.http.edge import Scope
 from wye.service.http.keys import append_key, new_key
-
-FUSION = "Which river does the bridge cross?"
-GRAPH = "Into which sea does the river under the bridge flow?"
 
 
 def test_it_loads_without_a_complaint(page: Page) -> None:
@@ -93,8 +90,7 @@ def test_lists_stand_side_by_side_with_what_fusion_did(page: Page) -> None:
 
 
 def test_a_forced_route_is_compared_with_the_routers_choice(page: Page) -> None:
-    page.run("document.querySelector('#route').value = 'dense'")
-    page.ask(GRAPH)
+    page.ask(GRAPH, route="dense")
     assert page.text("#path") == "dense"
     assert "The router would have taken graph." in page.text("#details")
     assert page.text("#score strong") == "1.000"
@@ -113,8 +109,7 @@ def test_without_a_router_it_says_why_and_others_answer(visit: Visit, library: L
     page = visit(library)
     page.ask(GRAPH)
     assert "There is no router model here; train one." in page.text("#problem")
-    page.run("document.querySelector('#route').value = 'graph'")
-    page.ask(GRAPH)
+    page.ask(GRAPH, route="graph")
     assert page.all("#problem .problem") == []
     assert page.text("#path") == "graph"
     assert page.all("#score") == []
@@ -128,15 +123,13 @@ def test_a_degraded_answer_says_so(visit: Visit, library: Library) -> None:
 
 
 def test_a_bad_filter_is_named(page: Page) -> None:
-    page.run("document.querySelector('.filter').open = true")
-    page.one("#filter").send_keys('{"type": "like"}')
+    page.filter('{"type": "like"}')
     page.ask(FUSION)
     assert "filter.type must be one of" in page.text("#problem")
 
 
 def test_a_filter_holds(page: Page) -> None:
-    page.run("document.querySelector('.filter').open = true")
-    page.one("#filter").send_keys("y>=1800")
+    page.filter("y>=1800")
     page.ask(FUSION)
     titles = [item.get_attribute("data-passage") for item in page.all("#passages > li")]
     assert titles == ["tower"]
@@ -203,8 +196,7 @@ def test_a_short_passage_has_no_more_to_it(page: Page) -> None:
 
 
 def test_where_nothing_is_found_it_says_so_once(page: Page) -> None:
-    page.run("document.querySelector('.filter').open = true")
-    page.one("#filter").send_keys('{"type": "eq", "key": "y", "value": -5}')
+    page.filter('{"type": "eq", "key": "y", "value": -5}')
     page.ask(FUSION)
     assert "No passage passes the filter." in page.text("#result")
     assert "Written by" not in page.text("#result")

@@ -7,11 +7,10 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.service.fakes import LIBRARY, Library
-from tests.service.ui.conftest import Page, Visit
+from tests.service.ui.conftest import GRAPH, Page, Visit
 from wye.backends.types import Passage
 from wye.router.types import Route
 
-GRAPH = "Into which sea does the river under the bridge flow?"
 HARD = "What's \"it\" & <b>why</b> 50% + 1 'é' $HOME `id`?"
 
 
@@ -51,9 +50,7 @@ def test_a_judgement_that_is_not_kept_is_not_shown_as_given(page: Page) -> None:
 
 
 def test_all_routes_are_compared_in_one_click(page: Page) -> None:
-    page.one("#question").send_keys(GRAPH)
-    page.click("#compare")
-    page.wait(lambda: "First by" in page.text("#verdict"))
+    page.compare(GRAPH)
     columns = page.all("#compared section")
     routes = [column.get_attribute("data-route") for column in columns]
     assert routes == [
@@ -73,9 +70,7 @@ def test_one_route_that_fails_does_not_hide_the_others(visit: Visit, library: Li
     library.has_no_router = True
     page = visit(library)
     library.failing = {Route.LEXICAL}
-    page.one("#question").send_keys(GRAPH)
-    page.click("#compare")
-    page.wait(lambda: "First by" in page.text("#verdict"))
+    page.compare(GRAPH)
     columns = {c.get_attribute("data-route"): c.text for c in page.all("#compared section")}
     assert "There is no router model here" in columns["auto"]
     assert "lexical failed (RuntimeError); dense instead" in columns["lexical"]

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.service.fakes import CHAIN, LIBRARY, Library
-from tests.service.ui.conftest import Page, Visit
+from tests.service.ui.conftest import GRAPH, Page, Visit
 from wye.router.types import Candidate, ChainStep
 
-QUESTION = "Into which sea does the river under the bridge flow?"
 RIVER = ChainStep(
     "the river under the <b>bridge</b>",
     "the river under Neretva",
@@ -26,28 +25,25 @@ HOSTILE = (
 )
 
 
-def ask(page: Page, question: str = QUESTION) -> None:
-    page.run("document.querySelector('#route').value = 'steps'")
-    page.ask(question)
+def steps(visit: Visit, *chain: ChainStep) -> Page:
+    """The page once it has the answer to a question that such steps were taken for."""
+    library = Library()
+    library.chain = chain
+    page = visit(library)
+    page.ask(GRAPH, route="steps")
+    page.unfold()
+    return page
 
 
 def test_the_path_goes_on_to_the_passage_that_a_name_led_to(visit: Visit) -> None:
     title = next(each.title for each in LIBRARY if each.id == "neretva")
     name = Candidate(title.upper(), 0.9, "tower", 7, "It spans a <i>river</i>.")
-    library = Library()
-    library.chain = (replace(RIVER, candidates=(name,)),)
-    page = visit(library)
-    ask(page)
-    page.unfold()
+    page = steps(visit, replace(RIVER, candidates=(name,)))
     assert f"question → {name.sentence} (Tower Bridge) → {name.name}" in page.text("#bridge")
 
 
 def test_the_chain_is_told_from_the_inside_out(visit: Visit) -> None:
-    library = Library()
-    library.chain = (*CHAIN, RIVER)
-    page = visit(library)
-    ask(page)
-    page.unfold()
+    page = steps(visit, *CHAIN, RIVER)
     assert page.text("#path") == "steps"
     phrases = [one.text for one in page.all("#chain > li > q")]
     assert phrases == ["the <b>bridge</b>", "the river under Neretva"]
@@ -65,44 +61,28 @@ def test_the_chain_is_told_from_the_inside_out(visit: Visit) -> None:
 
 
 def test_a_question_without_steps_says_so(visit: Visit) -> None:
-    library = Library()
-    library.chain = ()
-    page = visit(library)
-    ask(page)
+    page = steps(visit)
     assert "fusion answered it" in page.text("#no-steps")
     assert page.all("#chain") == []
-    page.run("document.querySelector('#route').value = 'fusion'")
-    page.ask(QUESTION)
+    page.ask(GRAPH, route="fusion")
     assert page.all("#no-steps") == []
 
 
 def test_a_phrase_for_which_nothing_was_found(visit: Visit) -> None:
-    library = Library()
-    library.chain = (replace(RIVER, candidates=()),)
-    page = visit(library)
-    ask(page)
+    page = steps(visit, replace(RIVER, candidates=()))
     assert page.text("#chain") == "the river under Neretva: no name was found"
 
 
 @pytest.mark.parametrize("width", [1280, 320])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_hostile_names_are_text_and_fit(visit: Visit, width: int, scheme: str) -> None:
-    library = Library()
-    library.chain = tuple(
-        ChainStep(text, text, level, tuple(names), text)
-        for level, text in enumerate(HOSTILE, 1)
-        for names in [
-            [
-                Candidate(name, 0.5, "mostar", row, name * 2, put_in=row % 2 == 0)
-                for row, name in enumerate(HOSTILE)
-            ]
-        ]
+    names = tuple(
+        Candidate(name, 0.5, "mostar", row, name * 2, put_in=row % 2 == 0)
+        for row, name in enumerate(HOSTILE)
     )
-    page = visit(library)
+    page = steps(visit, *(ChainStep(x, x, level, names, x) for level, x in enumerate(HOSTILE, 1)))
     page.resize(width, 900)
     page.prefer(scheme)
-    ask(page)
-    page.unfold()
     assert page.browser.title == "Wye console"
     assert page.all("#result script, #chain script, #chain b") == []
     assert SCRIPT in page.text("#chain")
