@@ -44,6 +44,19 @@ class Desk:
         await asyncio.to_thread(self.begun.wait, 10)
         return task
 
+    async def learn(self, seconds: float) -> None:
+        """Have it know how long a batch takes."""
+        self.seconds = seconds
+        for _ in range(5):
+            await self.batcher.submit("k", "known", 60)
+
+    async def served(self, *waiting: "asyncio.Task[Any]") -> list[tuple[str, list[str]]]:
+        """Let it work, and say which batches came after the first."""
+        self.gate.set()
+        await asyncio.gather(*waiting)
+        await self.close()
+        return self.batches[1:]
+
     async def close(self) -> None:
         self.gate.set()
         await self.batcher.close()
@@ -95,10 +108,7 @@ async def test_only_what_has_one_key_goes_together_and_the_oldest_first(desk: De
     pairs = [("x", "1"), ("y", "2"), ("x", "3"), ("x", "4")]
     rest = [asyncio.create_task(desk.batcher.submit(key, item, 60)) for key, item in pairs]
     await asyncio.sleep(0)
-    desk.gate.set()
-    await asyncio.gather(first, *rest)
-    await desk.close()
-    assert desk.batches[1:] == [("x", ["1", "3"]), ("y", ["2"]), ("x", ["4"])]
+    assert await desk.served(first, *rest) == [("x", ["1", "3"]), ("y", ["2"]), ("x", ["4"])]
 
 
 async def test_what_is_for_later_goes_before_others_of_its_owner_and_by_weight(desk: Desk) -> None:
@@ -125,9 +135,7 @@ async def test_what_follows_is_told_before_a_batch_is_worked_on(desk: Desk) -> N
     first = await desk.occupy()
     rest = [*await desk.wait("1", "2", "3", key="x"), *await desk.wait("4", key="y")]
     assert desk.told == []
-    desk.gate.set()
-    await asyncio.gather(first, *rest)
-    await desk.close()
+    await desk.served(first, *rest)
     assert desk.told == [("x", ["3"]), ("y", ["4"])]
 
 
@@ -145,16 +153,11 @@ async def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(desk: Des
 
 
 async def test_what_could_not_be_done_in_time_is_refused_when_it_comes(desk: Desk) -> None:
-    desk.seconds = 0.2
-    for _ in range(5):
-        await desk.batcher.submit("k", "known", 60)
+    await desk.learn(0.2)
     first = await desk.occupy()
     with pytest.raises(Problem, match=r"but this one has 0\.1 s"):
         await desk.batcher.submit("k", "hasty", 0.1)
-    desk.gate.set()
-    await first
-    await desk.close()
-    assert desk.batches == [("k", ["known"])] * 5 + [("k", ["first"])]
+    assert (await desk.served(first))[4:] == [("k", ["first"])]
 
 
 async def test_a_server_that_has_just_started_refuses_nobody(desk: Desk) -> None:
@@ -171,10 +174,7 @@ async def test_time_that_runs_out_is_told_and_the_work_is_dropped(desk: Desk) ->
     with pytest.raises(Problem, match="within 30 ms") as late:
         await desk.batcher.submit("k", "late", 0.03)
     assert late.value.status == 504
-    desk.gate.set()
-    await first
-    await desk.close()
-    assert desk.batches == [("k", ["first"])]
+    assert await desk.served(first) == []
 
 
 async def test_what_nobody_waits_for_leaves_the_queue(desk: Desk) -> None:
@@ -182,10 +182,7 @@ async def test_what_nobody_waits_for_leaves_the_queue(desk: Desk) -> None:
     abandoned, answered = await desk.wait("left", "kept")
     abandoned.cancel()
     await asyncio.sleep(0)
-    desk.gate.set()
-    await asyncio.gather(first, answered)
-    await desk.close()
-    assert desk.batches == [("k", ["first"]), ("k", ["kept"])]
+    assert await desk.served(first, answered) == [("k", ["kept"])]
 
 
 async def test_an_error_reaches_whoever_it_is_about(desk: Desk) -> None:
@@ -256,9 +253,7 @@ async def test_one_slow_batch_is_no_reason_to_refuse(desk: Desk) -> None:
 
 async def test_where_more_than_a_batch_waits_the_next_one_will_be_full(desk: Desk) -> None:
     desk.open(batch=4)
-    desk.seconds = 0.1
-    for _ in range(5):
-        await desk.batcher.submit("k", "known", 60)
+    await desk.learn(0.1)
     running = await desk.occupy()
     waiting = []
     waits = [desk.batcher.expected_wait()]
@@ -304,14 +299,6 @@ async def test_a_call_may_have_a_deadline_and_its_own_errors_pass(desk: Desk) ->
         await desk.batcher.call(fail)
 
 
-async def served(desk: Desk, *waiting: "asyncio.Task[Any]") -> list[str]:
-    """Let it work, and say in which order it did what waited."""
-    desk.gate.set()
-    await asyncio.gather(*waiting)
-    await desk.close()
-    return [item for _, items in desk.batches[1:] for item in items]
-
-
 @pytest.mark.parametrize("keys", ["kkk", "xyz"])
 async def test_owners_take_turns_whatever_they_ask_for(desk: Desk, keys: str) -> None:
     desk.open(batch=1)
@@ -319,7 +306,7 @@ async def test_owners_take_turns_whatever_they_ask_for(desk: Desk, keys: str) ->
     much = await desk.wait("a1", "a2", "a3", "a4", owner="ada", key=keys[0])
     few = await desk.wait("b1", "b2", owner="bob", key=keys[1])
     one = await desk.wait("c1", owner="cy", key=keys[2])
-    order = await served(desk, first, *much, *few, *one)
+    order = [item for _, items in await desk.served(first, *much, *few, *one) for item in items]
     assert order == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
 
 
@@ -331,15 +318,13 @@ async def test_who_was_served_longest_ago_goes_first(desk: Desk) -> None:
     await asyncio.gather(first, *much)
     again = await desk.occupy()
     late = await desk.wait("a3", owner="ada"), await desk.wait("b1", owner="bob")
-    order = await served(desk, again, *late[0], *late[1])
+    order = [item for _, items in await desk.served(again, *late[0], *late[1]) for item in items]
     assert order.index("b1") < order.index("a3")
 
 
 async def test_what_another_owner_has_waiting_delays_nobody_for_long(desk: Desk) -> None:
     desk.open(batch=4)
-    desk.seconds = 0.1
-    for _ in range(5):
-        await desk.batcher.submit("k", "known", 60)
+    await desk.learn(0.1)
     running = await desk.occupy()
     waiting = await desk.wait(*"abcdefgh", owner="ada")
     more, other = (desk.batcher.expected_wait(owner) for owner in ("ada", "bob"))
@@ -360,7 +345,8 @@ async def test_in_a_full_queue_there_is_room_for_who_has_less(desk: Desk) -> Non
     assert refused.value.status == 503
     with pytest.raises(Problem, match="3 questions are waiting"):
         await desk.batcher.submit("k", "b2", 60, owner="bob")
-    assert await served(desk, first, *much[:2], *few) == ["a1", "b1", "a2"]
+    order = [items for _, items in await desk.served(first, *much[:2], *few)]
+    assert order == [["a1"], ["b1"], ["a2"]]
 
 
 async def test_a_batch_weighs_no_more_than_it_may(desk: Desk) -> None:
@@ -369,10 +355,8 @@ async def test_a_batch_weighs_no_more_than_it_may(desk: Desk) -> None:
     light = await desk.wait("a", "b", "c", weight=4)
     heavy = await desk.wait("heavy", weight=50)
     small = await desk.wait("d", weight=2)
-    desk.gate.set()
-    await asyncio.gather(first, *light, *heavy, *small)
-    await desk.close()
-    assert [items for _, items in desk.batches[1:]] == [["a", "b", "d"], ["c"], ["heavy"]]
+    batches = await desk.served(first, *light, *heavy, *small)
+    assert [items for _, items in batches] == [["a", "b", "d"], ["c"], ["heavy"]]
 
 
 async def test_it_says_how_long_it_has_been_at_what_it_does(desk: Desk) -> None:
