@@ -144,18 +144,13 @@ def test_a_question_without_seeds_is_explained_by_its_prior(retriever: TriGraphR
     assert {note.entities for note in explanation.passages} == {()}
 
 
-def test_a_bridge_over_a_filtered_out_passage_is_not_told(retriever: TriGraphRetriever) -> None:
-    _, explanation = explained(retriever, allowed=np.array([False, True, True, True, True]))
-    assert "a" not in {note.id for note in explanation.passages}
-    for note in explanation.entities:
-        assert note.bridge is None or note.bridge.passage != "a"
-
-
-def test_only_allowed_passages_are_counted(retriever: TriGraphRetriever) -> None:
+def test_what_a_filter_leaves_out_is_neither_told_nor_counted(retriever: TriGraphRetriever) -> None:
     allowed = np.array([False, True, True, True, True])
     _, explanation = explained(retriever, allowed=allowed)
+    assert "a" not in {note.id for note in explanation.passages}
     graph, hidden = retriever.graph, 0
     for note in explanation.entities:
+        assert note.bridge is None or note.bridge.passage != "a"
         entity = np.array([graph.keys.find(entity_key(note.entity))])
         _, mentioned = graph.passages.pairs(entity)
         assert note.passages == allowed[mentioned].sum()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.backends.conftest import CorpusOf
 from wye.backends.lexical import LexicalRetriever, LexicalSettings
+from wye.backends.store.corpus import Corpus
 from wye.backends.text import content_terms
 from wye.backends.trigraph.graph import FilteredGraph
 from wye.backends.trigraph.hops import COMMON, FIRST, HOPS, RARE, Hop, _Words, second_hops
@@ -37,6 +38,14 @@ def arms(corpus_of: CorpusOf) -> tuple[TriGraphRetriever, LexicalRetriever]:
     texts = [f"{p.title}\n{corpus.texts([row])[0]}" for row, p in enumerate(PASSAGES)]
     lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
     return TriGraphRetriever(corpus, settings), lexical
+
+
+def hops_among(corpus: Corpus, question: str, *first: str) -> list[Hop]:
+    """Of a question over passages, of which these are first."""
+    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
+    texts = corpus.texts(np.arange(len(corpus)))
+    lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
+    return hops_of(arm, lexical, Query(question, np.array([1, 0], np.float32)), first)
 
 
 def hops_of(
@@ -134,10 +143,7 @@ def test_a_day_leads_to_the_row_of_that_day_where_the_question_ties_things_by_ti
         Passage("rota.csv:1", "Tue", "date: 06.05.31; watch: Lie"),
         Passage("rota.csv:2", "Wed", "date: 07.05.31; watch: Berg"),
     )
-    corpus = corpus_of(*passages, dimension=2)
-    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
-    lexical = LexicalRetriever(corpus.ids, ["", "", ""], LexicalSettings())
-    hops = hops_of(arm, lexical, Query(question, np.array([1, 0], np.float32)), ["log.md"])
+    hops = hops_among(corpus_of(*passages, dimension=2), question, "log.md")
     assert [hop.name for hop in hops] == names
     assert {hop.passage for hop in hops} <= {"rota.csv:2"}
 
@@ -177,12 +183,8 @@ def test_among_rows_the_likeliest_passage_has_a_place(
         Passage("staff:1", "Heron", "berth: 4; length: 9"),
         Passage("staff:2", "Odd Lie", "role: mate; phone: 4711"),
     )
-    corpus = corpus_of(*passages, dimension=2)
-    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
-    texts = [*corpus.texts(np.arange(len(passages)))]
-    lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
-    query = Query("What is the phone of the watch on Tuesday?", np.array([1, 0], np.float32))
-    hops = hops_of(arm, lexical, query, [head])
+    question = "What is the phone of the watch on Tuesday?"
+    hops = hops_among(corpus_of(*passages, dimension=2), question, head)
     assert "staff:2" in [hop.passage for hop in hops]
     assert [hop.passage for hop in hops if hop.among_first] == places
 
@@ -192,11 +194,8 @@ def test_a_code_in_the_title_of_a_row_leads_to_what_it_names(corpus_of: CorpusOf
         Passage("orders:1", "Shaft for PB-4", "ordered by: [Odd Lie]; price: 40"),
         Passage("boats:4", "PB-4", "berth: 7; length: 9"),
     )
-    corpus = corpus_of(*passages, dimension=2)
-    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
-    lexical = LexicalRetriever(corpus.ids, ["", ""], LexicalSettings())
-    query = Query("Berth of what needs a shaft?", np.array([1, 0], np.float32))
-    hops = hops_of(arm, lexical, query, ["orders:1"])
+    question = "Berth of what needs a shaft?"
+    hops = hops_among(corpus_of(*passages, dimension=2), question, "orders:1")
     assert [(hop.passage, hop.name) for hop in hops] == [("boats:4", "PB-4")]
 
 
@@ -209,13 +208,8 @@ def test_what_the_first_row_says_is_not_asked_of_another(corpus_of: CorpusOf) ->
     )
     vectors = {"The rope of Skua was bad.": [1.0, 0.0]}
     corpus = corpus_of(*passages, vectors=vectors, dimension=2)
-    arm = TriGraphRetriever(corpus, TriGraphSettings(lexical_weight=0, lexical_weight_titled=0))
-    texts = [*corpus.texts(np.arange(len(passages)))]
-    lexical = LexicalRetriever(corpus.ids, texts, LexicalSettings())
-    query = Query(
-        "Phone of who ordered rope of that length and colour?", np.array([1, 0], np.float32)
-    )
-    hops = hops_of(arm, lexical, query, ["orders:1", "log"])
+    question = "Phone of who ordered rope of that length and colour?"
+    hops = hops_among(corpus, question, "orders:1", "log")
     assert [hop.passage for hop in hops if hop.among_first] == ["staff:2"]
 
 
