@@ -172,35 +172,24 @@ def score_problems(draw: st.DrawFn) -> Problem:
 def test_scores_add_up_as_in_the_slow_version(problem: Problem) -> None:
     rankings, weights = problem
     expected = added_up(rankings, weights)
-    hits = combine_scores(rankings, weights, k=100).hits
+    found = combine_scores(rankings, weights, k=100)
+    hits = found.hits
+    assert found.retriever == "fusion"
     assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=1e-9)
     assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.id))
     assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+    weighed = [one for one, weight in zip(rankings, weights, strict=True) if weight]
+    held = {(one.retriever, hit.rank): hit.id for one in weighed for hit in one.hits}
+    for hit in hits:
+        own = sorted(place for place, id_ in held.items() if id_ == hit.id)
+        assert sorted((source.retriever, source.rank) for source in hit.sources) == own
+        assert sum(source.share for source in hit.sources) == pytest.approx(hit.score)
 
 
 @given(score_problems(), st.randoms(use_true_random=False))
 def test_the_order_of_the_scored_lists_changes_no_bit(problem: Problem, random: Random) -> None:
     again = combine_scores(*shuffled(problem, random), k=5)
     assert again.hits == combine_scores(*problem, k=5).hits
-
-
-def test_scores_by_hand() -> None:
-    found = combine_scores(
-        [
-            scored("dense", {"a": 0.9, "b": 0.5}),
-            scored("lexical", {"b": 8.0, "c": 4.0}),
-            scored("graph", {"c": 0.4, "a": 0.1}),
-        ],
-        [1.0, 0.2, 0.3],
-        k=3,
-    )
-    scores = {hit.id: hit.score for hit in found.hits}
-    assert scores == pytest.approx({"a": 0.4, "b": 0.2 * 0.5, "c": 0.3 * math.log(4)})
-    assert found.retriever == "fusion"
-    first = found.hits[0]
-    assert first.sources
-    assert [(s.retriever, s.rank) for s in first.sources] == [("graph", 1), ("lexical", 2)]
-    assert sum(source.share for source in first.sources) == pytest.approx(first.score)
 
 
 def test_shares_have_a_least_one_and_nothing_has_none() -> None:
