@@ -1,6 +1,6 @@
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.fakes import ReadingAnalyser, line, syntax_parser
+from tests.fakes import ReadingAnalyser, Router, Wye, line, syntax_parser
 from tests.hashing import FakeAnalyser
 from tests.service.arms.fakes import Remote
 from wye.featurizer.analyser import AnalyserSettings
@@ -40,22 +40,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
-def fake_analyser() -> type[FakeAnalyser]:
-    """An analyser that loads no models; its features mean nothing."""
-    return FakeAnalyser
-
-
 @pytest.fixture
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have sessions use `FakeAnalyser`, so that no models are loaded."""
     monkeypatch.setattr("wye.router.session.Analyser", FakeAnalyser)
-
-
-@pytest.fixture(scope="session")
-def reading_analyser() -> type[ReadingAnalyser]:
-    """An analyser with the real parser, but without an encoder."""
-    return ReadingAnalyser
 
 
 @pytest.fixture
@@ -65,7 +53,7 @@ def reading_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def handmade_router() -> Callable[[Path, str, float], Path]:
+def handmade_router() -> Router:
     """Writes a router whose logit is one feature minus an offset.
 
     Scores up to 0.4 take lexical, those from 0.6 the graph.
@@ -89,7 +77,7 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
 
 
 @pytest.fixture
-def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def wye(capsys: pytest.CaptureFixture[str]) -> Wye:
     """Runs a command; returns its exit code, standard output and standard error."""
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:

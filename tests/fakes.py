@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from wye.featurizer.types import Parse, Syntax
 from wye.router.scorer import AttentionMlp
 
 Wye = Callable[..., tuple[int, str, str]]
+Router = Callable[[Path, str, float], Path]
+"""Writes a router; see `handmade_router`."""
 
 
 def line(weights: Sequence[float], bias: float) -> AttentionMlp:

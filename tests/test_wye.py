@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wye
-from tests.fakes import ReadingAnalyser
+from tests.fakes import Router
 from wye.backends.errors import FilterError, IndexNotFoundError
 from wye.router.gateway import Gateway
 from wye.router.model_files import save_policy
@@ -163,11 +163,8 @@ def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> Non
     assert bool(hits.reply.ranking.hits[0].sources) == (route in arms)
 
 
-def test_hits_of_steps_say_which_names_they_gave(
-    index: wye.Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
-    with wye.open(tmp_path / "index") as read:
+def test_hits_of_steps_say_which_names_they_gave(index: wye.Index, reading_models: None) -> None:
+    with wye.open(index.path) as read:
         hits = read.search(
             "Which sea is reached by the river of Mostar?", route="steps", explain=True
         )
@@ -190,7 +187,7 @@ def test_questions_asked_together_have_the_same_hits(index: wye.Index) -> None:
 
 
 def test_the_router_decides_and_follows_its_thresholds(
-    tmp_path: Path, handmade_router: Callable[[Path, str, float], Path], reading_models: None
+    tmp_path: Path, handmade_router: Router, reading_models: None
 ) -> None:
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.4, 0.6), wye.Route.LEXICAL), {})

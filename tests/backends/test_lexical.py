@@ -130,13 +130,9 @@ def test_texts_that_are_not_in_the_corpus_are_weighed_by_it() -> None:
     assert LexicalRetriever([], []).score_texts("ada", ["ada", "rain"])[0] > 0
 
 
-@pytest.fixture
-def retriever() -> LexicalRetriever:
-    return LexicalRetriever(ids_of(5), TEXTS)
-
-
 @pytest.mark.parametrize("question", ["", "who was it?", "zzz", "\N{RAINBOW}", "\x00\x1f"])
-def test_only_what_has_no_known_term_degrades(retriever: LexicalRetriever, question: str) -> None:
+def test_only_what_has_no_known_term_degrades(question: str) -> None:
+    retriever = LexicalRetriever(ids_of(5), TEXTS)
     assert retriever.search([ask(question)], 3) == [Ranking("lexical", (), 0, NO_TERM)]
     none = np.zeros(5, np.bool_)
     assert retriever.search([ask("Lovelace")], 3, none) == [Ranking("lexical", (), 0)]

@@ -19,8 +19,7 @@ from benchmarks.papers import TABLES, gain_at
 from benchmarks.quality import ALL, RECORDED, SYSTEMS
 from benchmarks.remote_arms import FAULTS, Proxy, ask_all, called, declared
 from tests.live import LocalServer, send
-from tests.service.arms.fakes import Remote
-from wye.service.arms.arm import RemoteArm
+from tests.service.arms.fakes import Remote, arms_file
 from wye.service.arms.file import read_arms
 
 
@@ -208,18 +207,12 @@ def test_every_route_is_recorded() -> None:
         assert [*means] == [*SYSTEMS], dataset
 
 
-def arm_at(url: str, folder: Path) -> RemoteArm:
-    path = folder / "wye.toml"
-    path.write_text(declared(url, 1000), encoding="utf-8")
-    (arm,) = read_arms(path, ["default"], 5.0)["default"]
-    return arm
-
-
 async def test_the_proxy_fails_as_it_is_told_to(remote: Remote, tmp_path: Path) -> None:
     passage = {"id": "a", "text": "Text.", "title": "", "score": 0.5, "metadata": {}}
     remote.reply = {"passages": [passage], "degraded": ""}
     async with Proxy(remote.url, 0.3, 0) as proxy:
-        arm = arm_at(proxy.url, tmp_path)
+        path = arms_file(tmp_path, declared(proxy.url, 1000))
+        (arm,) = read_arms(path, ["default"], 5.0)["default"]
         fine = await arm.search("?", 5, None, 5.0)
         assert (fine.outcome, fine.hits[0].id, fine.spent) == ("ok", "a", 0.02)
         assert fine.seconds > 0.2

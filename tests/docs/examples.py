@@ -6,13 +6,14 @@ No example is copied into a test, so a new one is found and checked without furt
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+from tests.fakes import Wye
 from wye.service.cli import build
 
 ROOT = Path(__file__).parents[2]
@@ -110,9 +111,7 @@ def block_with(command: str) -> Block:
     return block
 
 
-def perform(
-    block: Block, wye: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def perform(block: Block, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every command of a block; each must succeed and print something.
 
     Args:

@@ -30,15 +30,11 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def paths_in(text: str) -> list[str]:
-    spans = (span.strip() for span in _CODE.findall(text))
-    shape = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(md|toml|txt)|Makefile|LICENSE|NOTICE")
-    return [span for span in spans if shape.fullmatch(span)]
-
-
 @pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/tour.md"])
 def test_every_path_that_is_named_exists(document: str) -> None:
-    named = paths_in(read(document))
+    shape = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(md|toml|txt)|Makefile|LICENSE|NOTICE")
+    spans = map(str.strip, _CODE.findall(read(document)))
+    named = [span for span in spans if shape.fullmatch(span)]
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
 

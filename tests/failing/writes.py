@@ -70,10 +70,6 @@ def put(folder: Path) -> None:
     store(folder, [*corpus(revision=1), passage("new", 0, "Carl met Dora.")])
 
 
-def change_metadata(folder: Path) -> None:
-    store(folder, corpus(year=1850))
-
-
 def delete(folder: Path) -> None:
     with PassageStore.open(folder).writer() as writer:
         writer.delete(["d1#0000", "d1#0001", "d4#0000", "d4#0001"])
@@ -82,10 +78,6 @@ def delete(folder: Path) -> None:
 def compact(folder: Path) -> None:
     with PassageStore.open(folder).writer() as writer:
         writer.compact()
-
-
-def repair_(folder: Path) -> None:
-    repair(folder, dry_run=False)
 
 
 def derive(folder: Path) -> None:
@@ -115,10 +107,6 @@ def http_metadata(client: TestClient) -> None:
     acknowledged(client.put("/v1/documents/later", json=body), 200, 201)
 
 
-def http_delete(client: TestClient) -> None:
-    acknowledged(client.delete("/v1/documents/d1"), 200)
-
-
 def job(client: TestClient) -> None:
     """Upload more documents than are written at once, and wait until a job of them rests."""
     lines = [json.dumps({"_id": f"up{n}", "text": f"Anna{n} met Gus."}) for n in range(7)]
@@ -144,12 +132,12 @@ def settle(client: TestClient) -> None:
 
 
 @contextmanager
-def directly(work: Callable[[Path], None], folder: Path) -> Iterator[Callable[[], None]]:
+def directly(work: Callable[[Path], object], folder: Path) -> Iterator[Callable[[], object]]:
     yield partial(work, folder)
 
 
 @contextmanager
-def served(work: Callable[[TestClient], None], folder: Path) -> Iterator[Callable[[], None]]:
+def served(work: Callable[[TestClient], object], folder: Path) -> Iterator[Callable[[], object]]:
     settings = ServiceSettings(
         serve=ServeSettings(refresh_seconds=0.02),
         documents=DocumentSettings(direct_passages=4, group_passages=4),
@@ -165,17 +153,17 @@ def served(work: Callable[[TestClient], None], folder: Path) -> Iterator[Callabl
         settle(client)
 
 
-Kind = Callable[[Path], AbstractContextManager[Callable[[], None]]]
+Kind = Callable[[Path], AbstractContextManager[Callable[[], object]]]
 KINDS: dict[str, Kind] = {
     "put": partial(directly, put),
-    "metadata": partial(directly, change_metadata),
+    "metadata": partial(directly, lambda folder: store(folder, corpus(year=1850))),
     "delete": partial(directly, delete),
     "compact": partial(directly, compact),
-    "repair": partial(directly, repair_),
+    "repair": partial(directly, partial(repair, dry_run=False)),
     "derive": partial(directly, derive),
     "PUT": partial(served, http_put),
     "PUT metadata": partial(served, http_metadata),
-    "DELETE": partial(served, http_delete),
+    "DELETE": partial(served, lambda at: acknowledged(at.delete("/v1/documents/d1"), 200)),
     "job": partial(served, job),
 }
 

@@ -45,19 +45,16 @@ class Spy:
 
     def __init__(self, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
-        self.calls = 0
         real = encoder.encode_spans
 
         def encode_spans(
             texts: Sequence[str], spans: Sequence[Sequence[Span]]
         ) -> tuple[Float32, list[Float32]]:
             self.asked += texts
-            self.calls += bool(texts)
             return real(texts, spans)
 
         def encode_with_states(texts: Sequence[str]) -> list[EncodedText]:
             self.asked += texts
-            self.calls += bool(texts)
             return with_states(texts)
 
         with_states = encoder.encode_with_states
@@ -272,7 +269,7 @@ def test_no_step_takes_long_however_long_a_passage(make: Make, text: str) -> Non
     assert analysis.vector.shape == (analyser.dimension,)
 
 
-def test_prefixes_that_the_encoder_was_trained_with(make: Make, encoder: Encoder, spy: Spy) -> None:
+def test_prefixes_that_the_encoder_was_trained_with(make: Make, spy: Spy) -> None:
     settings = EncoderSettings(question_prefix="query: ", passage_prefix="passage: ")
     analyser = make(encoder=settings)
     analyse(analyser, [("Oslo", "Otto Lind lives there.")])

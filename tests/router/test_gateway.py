@@ -266,7 +266,8 @@ def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:
     assert [(one.route, one.chain, one.searches) for one in steps] == [(Route.STEPS, (), 0)] * 2
 
 
-def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all behind the first word of a question be a phrase to be resolved."""
 
     def plan(batch: Batch, position: int) -> Plan:
@@ -278,10 +279,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wye.router.batch.may_have_plan", lambda _: True)
 
 
-def test_steps_search_for_phrases_and_names_under_the_filter(
-    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _planned(monkeypatch)
+def test_steps_search_for_phrases_and_names_under_the_filter(arms: FakeArms, planned: None) -> None:
     keep = {"type": "eq", "key": "a", "value": 1}
     (nested,) = gateway(arms).search(["who that"], Ask(Route.STEPS, 2, keep))
     (plain,) = gateway(arms).search(["who"], Ask(Route.STEPS, 2, keep))
@@ -298,9 +296,8 @@ def test_steps_search_for_phrases_and_names_under_the_filter(
 
 
 def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_plan(
-    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+    arms: FakeArms, planned: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _planned(monkeypatch)
     monkeypatch.setattr("wye.router.gateway.share_at_hand", lambda features: [0.0] * len(features))
     questions = ["one two", "four four", "four", "eleven eleven"]
     routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
@@ -322,9 +319,8 @@ def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_p
 
 
 def test_what_is_nested_by_its_words_is_looked_at_whatever_its_score(
-    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+    arms: FakeArms, planned: None
 ) -> None:
-    _planned(monkeypatch)
     routed = Gateway(arms.snapshot, FakeModels(router=ByLength(steps=0.5)), FusionSettings())
     questions = ["one of a set", "a set of the one of a set", "the one by the set who is"]
     replies = routed.search(questions, Ask(Route.AUTO, 2))
@@ -343,8 +339,7 @@ def test_among_rows_names_are_followed_without_a_plan_whatever_the_score(
         assert [one.route for one in routed.decide(questions)] == routes
 
 
-def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
-    _planned(monkeypatch)
+def test_what_is_long_is_not_taken_apart(arms: FakeArms, planned: None) -> None:
     long = " ".join(["who", *["that"] * LONGEST_STEPPED])
     replies = gateway(arms).search([long, "who that"], Ask(Route.STEPS, 2))
     assert [reply.searches for reply in replies] == [0, 4]

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from tests.fakes import Router
 from tests.router.conftest import add
 from wye.featurizer.analyser import Analyser, AnalyserSettings, open_syntax_parser
 from wye.router.errors import ModelFileError
@@ -18,7 +19,6 @@ from wye.router.settings import RoutingSettings, Settings, load_settings
 from wye.router.types import ARMS, FURTHER, Ask, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
-Router = Callable[[Path, str, float], Path]
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
 

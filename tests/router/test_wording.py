@@ -39,16 +39,10 @@ def made_up_codes(count: int) -> list[str]:
 CODES = made_up_codes(200)
 
 
-@pytest.fixture(scope="module")
-def passages() -> list[Passage]:
-    return [
-        Passage(f"p{row:03}", "Notice", f"Notice about {code}: have the clerk look at it.")
-        for row, code in enumerate(CODES)
-    ]
-
-
 @pytest.fixture
-def session(tmp_path: Path, passages: list[Passage]) -> Iterator[Session]:
+def session(tmp_path: Path) -> Iterator[Session]:
+    texts = [f"Notice about {code}: have the clerk look at it." for code in CODES]
+    passages = [Passage(f"p{row:03}", "Notice", text) for row, text in enumerate(texts)]
     with Session.create(load_settings(), tmp_path / "index") as target:
         target.ingest(passages)
     with Session.open(load_settings(), tmp_path / "index") as session:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from tests.fakes import ReadingAnalyser, Router
 from tests.live import inside, until
 from tests.service.fakes import retrieve
 from wye.backends.store.ingest import ingest
@@ -40,10 +41,10 @@ class Life:
 
 
 @pytest.fixture
-def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noqa: ANN401
+def life(monkeypatch: pytest.MonkeyPatch) -> Life:
     counted = Life()
 
-    class Counting(reading_analyser):  # type: ignore[misc]
+    class Counting(ReadingAnalyser):
         def __init__(self, settings: AnalyserSettings) -> None:
             super().__init__(settings)
             counted.made += 1
@@ -56,9 +57,7 @@ def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noq
 
 
 @pytest.fixture
-def settings(
-    tmp_path: Path, life: Life, handmade_router: Callable[[Path, str, float], Path]
-) -> ServiceSettings:
+def settings(tmp_path: Path, life: Life, handmade_router: Router) -> ServiceSettings:
     for name in "ab":
         target = Session.create(load_settings(), tmp_path / name)
         ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.analyser)

@@ -2,7 +2,6 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -14,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.docs.examples import parse
-from tests.fakes import ReadingAnalyser, Wye
+from tests.fakes import Router, Wye
 from tests.hashing import FakeAnalyser
 from wye.backends.files import VISIBLE
 from wye.backends.store.index import PassageStore
@@ -331,11 +330,11 @@ def test_control_c_before_anything_was_committed(
 def test_demo_indexes_and_asks_over_every_route(
     tmp_path: Path,
     wye: Wye,
-    handmade_router: Callable[[Path, str, float], Path],
+    handmade_router: Router,
+    reading_models: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(tmp_path, "words", 12.0)))
     code, out, err = wye("demo")
     assert code == 0, err

@@ -6,7 +6,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import dropwhile
 from pathlib import Path
 
@@ -102,29 +102,26 @@ def test_the_same_passages_and_questions_give_the_same_bytes(answers: list[list[
     assert answers[0] == answers[1]
 
 
-@pytest.fixture(scope="module")
-def demo_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wye.Index]:
-    with wye.create(tmp_path_factory.mktemp("demo") / "index") as index:
-        index.add(wye.read(DEMO))
-        yield index
-
-
-def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: wye.Index) -> None:
+def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(tmp_path: Path) -> None:
     """Over the real demo index; a newcomer's first question must not come out wrong."""
     judged = [
         *judged_questions(NESTED, ("test",)),
         *judged_questions(DEMO, ("train", "dev", "test")),
     ]
     gold = {one.text: one.gold for one in judged}
-    texts_of_readme = {text for text, options in asked_by_the_readme() if "--route" not in options}
+    readme = (ROOT / "README.md").read_text("utf-8")
+    asked = re.findall(r'wye search "(.+?)"([^\n]*demo-index[^\n]*)', readme)
+    texts_of_readme = {text for text, options in asked if "--route" not in options}
     assert texts_of_readme
-    assert "merge branches in git, the demo says" in (ROOT / "README.md").read_text("utf-8")
-    answerability = demo_index.search("How do I merge two branches in git?").answerability
-    assert answerability is not None
-    assert answerability < ABSTAIN_BELOW
+    assert "merge branches in git, the demo says" in readme
     kinds = one_of_each_kind(judged_questions(DEMO, ("train", "dev")))
     questions = texts_of_readme | {one.text for one in kinds}
-    by_text = {hits.question: hits for hits in demo_index.search_many([*questions], k=2)}
+    with wye.create(tmp_path / "index") as index:
+        index.add(wye.read(DEMO))
+        answerability = index.search("How do I merge two branches in git?").answerability
+        by_text = {hits.question: hits for hits in index.search_many([*questions], k=2)}
+    assert answerability is not None
+    assert answerability < ABSTAIN_BELOW
     assert {
         text: hits[0].id for text, hits in by_text.items() if hits[0].id not in gold[text]
     } == {}
@@ -167,13 +164,6 @@ def test_answers_of_nested_questions_stand_in_their_last_passage() -> None:
     rows = (NESTED / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, rows):
         assert all(answer in texts[last[row["_id"]]] for answer in row["metadata"]["answers"])
-
-
-def asked_by_the_readme() -> list[tuple[str, str]]:
-    """Questions that README asks the demo's index, each with the options after it."""
-    return re.findall(
-        r'wye search "(.+?)"([^\n]*demo-index[^\n]*)', (ROOT / "README.md").read_text()
-    )
 
 
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:

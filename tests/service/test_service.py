@@ -9,7 +9,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from starlette.testclient import TestClient
 
 import wye.service
@@ -57,15 +56,10 @@ class Way:
             self.functions[f"{path}:{code.co_qualname}"] = None
 
 
-@pytest.fixture
-def way() -> Way:
-    return Way()
-
-
 def test_a_question_takes_few_functions_and_one_wrapper_each_way(
-    serve: Callable[..., TestClient], library: Library, way: Way
+    serve: Callable[..., TestClient], library: Library
 ) -> None:
-    before = threading.getprofile()
+    way, before = Way(), threading.getprofile()
     threading.setprofile(way)
     try:
         client = serve(library, refresh_seconds=60.0)

@@ -4,17 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fakes import ReadingAnalyser
 from tests.training.made import QUICK, WIDTH, D, questions_of
 from wye.training.fit.router import Choices, Fitted, fit
 from wye.training.held_out import run_systems, summarise
 from wye.training.labels import ALL_GOLD, compared
 from wye.training.report import Report, make_report
-
-
-@pytest.fixture
-def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
 
 
 @pytest.fixture(scope="session")

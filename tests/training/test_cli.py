@@ -1,17 +1,16 @@
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.fakes import Wye
+from tests.fakes import Router, Wye
 from tests.training.made import write_dataset
 from wye.router.types import Route
 from wye.training.cli import parse_routes
 from wye.training.errors import EvaluationError
 
-pytestmark = pytest.mark.usefixtures("no_encoder")
+pytestmark = pytest.mark.usefixtures("reading_models")
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def dataset(tmp_path: Path) -> Path:
 def evaluate(
     tmp_path: Path,
     dataset: Path,
-    handmade_router: Callable[[Path, str, float], Path],
+    handmade_router: Router,
     monkeypatch: pytest.MonkeyPatch,
     wye: Wye,
 ) -> Wye:

@@ -66,17 +66,13 @@ def test_equal_rankings_are_no_disagreement() -> None:
     assert found.warnings[0].startswith("The arms never disagree, so there is nothing to route")
 
 
-@pytest.fixture
-def replay() -> TrainingReplay:
-    return replay_of(
+def test_only_what_exactly_one_arm_answers() -> None:
+    replay = replay_of(
         replayed("both", "a", {D: "abc", G: "a"}),
         replayed("graph", "ab", {D: "acdefb", G: "ab"}),
         replayed("simple", "a", {D: "a", G: "bcdef"}, group="there"),
         replayed("neither", "x", {D: "a", G: "b"}),
     )
-
-
-def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
     found = compared(asked(replay, replay), D, "all-gold@5")
     assert found.labels.tolist() == [-1, 1, 0, -1] * 2
     assert found.warnings == (

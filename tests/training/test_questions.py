@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import wye
-from tests.fakes import LanguageModel, speaking
+from tests.fakes import LanguageModel, Wye, speaking
 from wye.backends.types import Silent
 from wye.router.session import Session
 from wye.router.settings import load_settings
@@ -260,7 +260,7 @@ def test_the_command(
     index: Path,
     folder: Path,
     endpoint: LanguageModel,
-    wye: Callable[..., tuple[int, str, str]],
+    wye: Wye,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WYE_GENERATOR__KEY", "secret")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fakes import ReadingAnalyser
 from tests.training.made import CountingProgress, write_dataset
 from wye.backends.sources import DocumentSource
 from wye.backends.store.ingest import ingest
@@ -113,9 +112,8 @@ def test_a_further_arm_is_replayed_where_fusion_has_its_list(
 
 
 def test_steps_of_a_replay_are_those_that_serve(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, tmp_path: Path, reading_models: None
 ) -> None:
-    monkeypatch.setattr("wye.router.session.Analyser", ReadingAnalyser)
     with Session.open(load_settings(), index) as session:
         dataset = read_dataset(DEMO, "train", limit=20)
         replay = replay_dataset(session, dataset, tmp_path)

@@ -16,7 +16,7 @@ from wye.training.fit.router import Choices, Fitted
 from wye.training.report import make_report
 from wye.training.run import TrainingRun, command_line
 
-pytestmark = pytest.mark.usefixtures("no_encoder")
+pytestmark = pytest.mark.usefixtures("reading_models")
 
 
 @pytest.fixture

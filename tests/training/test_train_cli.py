@@ -50,7 +50,7 @@ class Place:
         return [str(argument) for argument in (*own, *more)]
 
 
-pytestmark = pytest.mark.usefixtures("no_encoder", "quick")
+pytestmark = pytest.mark.usefixtures("reading_models", "quick")
 
 
 @pytest.fixture

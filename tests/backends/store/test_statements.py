@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from tests.backends.store.conftest import Counting
 from tests.docs.examples import ROOT
-from tests.fakes import speaking
+from tests.fakes import Wye, speaking
 from tests.hashing import HashAnalyser
 from wye.backends.documents import checked_passage, chunk_passage, parse_record
 from wye.backends.errors import SourceError
@@ -152,7 +151,7 @@ def replies(instructions: str, passage: str) -> str:
 @pytest.mark.usefixtures("fake_models")
 @pytest.mark.parametrize(("kind", "route"), [("units", Route.CLUE), ("facts", Route.GRAPH)])
 def test_the_example_script_has_a_model_write_them_and_arms_go_by_them(
-    wye: Callable[..., tuple[int, str, str]],
+    wye: Wye,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,

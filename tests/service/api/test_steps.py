@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,20 +34,15 @@ SETTINGS = ServiceSettings()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     made = tmp_path_factory.mktemp("steps") / "index"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
         with Session.create(SETTINGS, made) as session:
             ingest(session.index, PASSAGES, session.analyser)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(folder: Path) -> Iterator[TestClient]:
-    opened = partial(Session.open, SETTINGS, folder)
-    with inside(build(SETTINGS, {"default": opened})) as client:
-        yield client
+        opened = partial(Session.open, SETTINGS, made)
+        with inside(build(SETTINGS, {"default": opened})) as client:
+            yield client
 
 
 def ask(client: TestClient, question: str, **body: Any) -> dict[str, Any]:  # noqa: ANN401

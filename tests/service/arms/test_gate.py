@@ -278,12 +278,8 @@ while Ledger(Path(sys.argv[1])).take("ada", 0.02, 1e9)[0]:
 """
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "wye.spent")
-
-
-def test_no_more_is_taken_than_is_left(ledger: Ledger) -> None:
+def test_no_more_is_taken_than_is_left(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "wye.spent")
     taken = [ledger.take("ada", 0.1, 0.3)[0] for _ in range(5)]
     assert taken == pytest.approx([0.1, 0.1, 0.1, 0.0, 0.0])
     assert min(taken[:3]) >= 0.1, "what is left is not lost to a sum of binary fractions"

@@ -1,5 +1,6 @@
 """The kind http: the recipes of the guide beside replies of those services' shape, and pointers."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from wye.backends.errors import FilterError
 from wye.backends.filters import Fixed
 from wye.router.types import Route
 from wye.service.app import build
+from wye.service.arms.arm import RemoteArm
 from wye.service.arms.kinds import MISSING, at, check_pointer, fill, mentions
 from wye.service.http.edge import Scope
 from wye.service.http.keys import new_key
@@ -61,10 +63,18 @@ def test_a_vector_store_of_another_wye_does_too(
     assert refused.reason == "rejects our key (401)"
 
 
-def test_a_vector_store_of_openai_has_no_ids_of_passages(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+Arm = Callable[[str], RemoteArm]
+
+
+@pytest.fixture
+def arm(tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch) -> Arm:
+    """Makes the arm of a recipe, with a key."""
+    for name in ("OPENAI_API_KEY", "LIGHTRAG_API_KEY", "QDRANT_KEY"):
+        monkeypatch.setenv(name, "k")
+    return lambda name: arm_of(tmp_path, **recipe(name, remote.url))
+
+
+def test_a_vector_store_of_openai_has_no_ids_of_passages(arm: Arm, remote: Remote) -> None:
     remote.reply = {
         "object": "vector_store.search_results.page",
         "data": [
@@ -78,7 +88,7 @@ def test_a_vector_store_of_openai_has_no_ids_of_passages(
             for rank, (_, _, text, facts) in enumerate(ROWS)
         ],
     }
-    call = ask(arm_of(tmp_path, **recipe("openai", remote.url)), "Which river?", NESTED)
+    call = ask(arm("openai"), "Which river?", NESTED)
     assert remote.paths == ["/v1/vector_stores/vs_1/search"]
     assert remote.headers["authorization"] == "Bearer k"
     assert remote.asked == [{"query": "Which river?", "max_num_results": 50, "filters": NESTED}]
@@ -86,10 +96,10 @@ def test_a_vector_store_of_openai_has_no_ids_of_passages(
     assert [hit.text for hit in call.hits] == [row[2] for row in ROWS if row[0] in passing_ids]
     assert len({hit.id for hit in call.hits}) == len(passing_ids)
     assert {hit.title for hit in call.hits} == {"river.md"}
-    again = ask(arm_of(tmp_path, **recipe("openai", remote.url)), "Another?")
+    again = ask(arm("openai"), "Another?")
     assert {hit.id for hit in again.hits} > {hit.id for hit in call.hits}
     remote.reply = {"data": [{"filename": "river.md", "content": []}]}
-    assert ask(arm_of(tmp_path, **recipe("openai", remote.url)), "?").outcome == "garbled"
+    assert ask(arm("openai"), "?").outcome == "garbled"
 
 
 def of_lightrag(*chunks: dict[str, str]) -> dict[str, Any]:
@@ -98,18 +108,15 @@ def of_lightrag(*chunks: dict[str, str]) -> dict[str, Any]:
     return {"status": "success", "message": "", "data": data, "metadata": {"query_mode": "mix"}}
 
 
-def test_lightrag_gives_chunks_in_its_order(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LIGHTRAG_API_KEY", "k")
+def test_lightrag_gives_chunks_in_its_order(arm: Arm, remote: Remote) -> None:
     remote.reply = of_lightrag(
         {"reference_id": "1", "content": "The Neretva flows.", "file_path": "river.md"},
         {"reference_id": "2", "content": "A bridge.", "file_path": "unknown_source"},
     )
-    arm = arm_of(tmp_path, **recipe("lightrag", remote.url))
+    asked = arm("lightrag")
     with pytest.raises(FilterError, match="its request has no place for a filter"):
-        arm.check_filter()
-    call = ask(arm, "Which river?", k=2)
+        asked.check_filter()
+    call = ask(asked, "Which river?", k=2)
     assert remote.asked == [{"query": "Which river?", "mode": "mix", "chunk_top_k": 2}]
     assert remote.paths == ["/query/data"]
     assert remote.headers["x-api-key"] == "k"
@@ -117,34 +124,27 @@ def test_lightrag_gives_chunks_in_its_order(
     assert [(hit.id, hit.title) for hit in call.hits] == titled
 
 
-def test_lightrag_may_find_nothing_and_may_fail(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LIGHTRAG_API_KEY", "k")
-    keys = recipe("lightrag", remote.url)
+def test_lightrag_may_find_nothing_and_may_fail(arm: Arm, remote: Remote) -> None:
     nothing = {"failure_reason": "no_results", "mode": "mix"}
     remote.reply = {"status": "failure", "message": "", "data": {}, "metadata": nothing}
-    empty = ask(arm_of(tmp_path, **keys), "Which?")
+    empty = ask(arm("lightrag"), "Which?")
     assert (empty.outcome, empty.hits) == ("ok", ())
     for status in ("failure", "success"):
         remote.reply = {"status": status, "message": "secret", "data": {}, "metadata": {}}
-        failed = ask(arm_of(tmp_path, **keys), "Which?")
+        failed = ask(arm("lightrag"), "Which?")
         assert failed.reason == "sent an unreadable reply: there is no list at /data/chunks"
 
 
-def test_qdrant_is_asked_for_the_nearest_points(
-    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QDRANT_KEY", "k")
+def test_qdrant_is_asked_for_the_nearest_points(arm: Arm, remote: Remote) -> None:
     points = [
         {"id": id_, "score": 1 / rank, "payload": {"text": text, "title": title, **metadata}}
         for rank, (id_, title, text, metadata) in enumerate(ROWS, start=1)
     ]
     remote.reply = {"result": {"points": points}, "status": "ok"}
-    arm = arm_of(tmp_path, **recipe("qdrant", remote.url))
+    asked = arm("qdrant")
     with pytest.raises(FilterError, match="its request has no place for a filter"):
-        arm.check_filter()
-    call = ask(arm, "tower")
+        asked.check_filter()
+    call = ask(asked, "tower")
     assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
     assert [hit.score for hit in call.hits] == [1 / rank for rank in (1, 2, 3, 4)]
     assert call.hits[0].metadata["year"] == 1566
@@ -153,20 +153,20 @@ def test_qdrant_is_asked_for_the_nearest_points(
     assert remote.asked == [{"query": VECTORS["tower"], "limit": 4, "with_payload": True}]
 
 
-def test_chroma_replies_by_columns(tmp_path: Path, remote: Remote) -> None:
+def test_chroma_replies_by_columns(arm: Arm, remote: Remote) -> None:
     remote.reply = {
         "ids": [IDS],
         "documents": [TEXTS],
         "metadatas": [[{"title": row[1], **row[3]} for row in ROWS[:-1]] + [None]],
     }
-    call = ask(arm_of(tmp_path, **recipe("chroma", remote.url)), "tower", k=4)
+    call = ask(arm("chroma"), "tower", k=4)
     assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
     assert call.hits[0].metadata == {"title": "Stari Most", "year": 1566, "kind": "bridge"}
     assert remote.paths[0].endswith("/collections/6b1a0e0c-52f4-4f6e-9a53-0f0c1f7c2d11/query")
     expected = {"query_embeddings": [VECTORS["tower"]], "n_results": 4}
     assert remote.asked == [{**expected, "include": ["documents", "metadatas"]}]
     remote.reply["documents"] = [TEXTS[:-1]]
-    short = ask(arm_of(tmp_path, **recipe("chroma", remote.url)), "tower")
+    short = ask(arm("chroma"), "tower")
     assert short.reason == "sent an unreadable reply: a passage has no text"
 
 
@@ -178,14 +178,14 @@ def test_chroma_replies_by_columns(tmp_path: Path, remote: Remote) -> None:
     ],
 )
 def test_opensearch_is_asked_for_words_or_vectors(
-    tmp_path: Path, remote: Remote, name: str, query: dict[str, Any]
+    arm: Arm, remote: Remote, name: str, query: dict[str, Any]
 ) -> None:
     hits = [
         {"_id": id_, "_score": 3.5, "_source": {"body": text, "subject": title, **metadata}}
         for id_, title, text, metadata in ROWS
     ]
     remote.reply = {"timed_out": False, "hits": {"hits": hits}}
-    call = ask(arm_of(tmp_path, **recipe(name, remote.url)), "tower")
+    call = ask(arm(name), "tower")
     assert [(hit.id, hit.title, hit.text) for hit in call.hits] == [row[:3] for row in ROWS]
     assert call.hits[0].score == 3.5
     assert remote.paths == ["/notes/_search"]

@@ -1,12 +1,11 @@
 """`wye route`, and `wye search --route auto`, which takes the route that it names."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.fakes import Wye
+from tests.fakes import Router, Wye
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
 from wye.router.session import Session
@@ -14,7 +13,6 @@ from wye.router.settings import load_settings
 
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
-Router = Callable[[Path, str, float], Path]
 pytestmark = pytest.mark.usefixtures("reading_models")
 
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from tests.fakes import ReadingAnalyser, Router
 from tests.live import inside, until
 from wye.backends.store.ingest import ingest
 from wye.backends.types import Passage
@@ -79,8 +79,7 @@ class Keys:
 @pytest.fixture(scope="module")
 def keys(
     tmp_path_factory: pytest.TempPathFactory,
-    reading_analyser: type,
-    handmade_router: Callable[[Path, str, float], Path],
+    handmade_router: Router,
 ) -> Iterator[Keys]:
     folder = tmp_path_factory.mktemp("keys")
     router = handmade_router(folder / "models", "words", 8.0)
@@ -99,7 +98,7 @@ def keys(
     hashed = tuple(str(key) for _, key in made.values())
     serve = ServeSettings(keys=hashed, request_log=folder / "log.jsonl")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wye.router.session.Analyser", reading_analyser)
+        patch.setattr("wye.router.session.Analyser", ReadingAnalyser)
         wanted = ServiceSettings(
             serve=serve,
             documents=DocumentSettings(direct_passages=1),

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests.live import PATIENCE, until
 from tests.service.fakes import Serve
-from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from tests.service.ingest.files import send, wait_for
 from wye.backends.store.index import PassageStore
 
 TEXT = {"text": "A bridge."}
@@ -61,11 +61,7 @@ def test_changes_are_counted_and_timed(client: TestClient) -> None:
 def test_what_waits_is_seen(client: TestClient, folder: Path) -> None:
     assert waiting(read(client)) == [0, 0]
     with PassageStore.open(folder).writer():
-        replies = [
-            client.post("/v1/documents", content=make_lines(20, start), headers=NDJSON)
-            for start in (0, 20)
-        ]
-        jobs = [reply.json()["id"] for reply in replies]
+        jobs = [send(client, 20, start) for start in (0, 20)]
         sent = threading.Thread(target=client.put, args=("/v1/documents/x",), kwargs={"json": TEXT})
         sent.start()
         until(lambda: waiting(read(client)) == [1, 1])

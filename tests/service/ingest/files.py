@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import docx
-from starlette.testclient import TestClient
+from httpx2 import Client
 
 from tests.live import until
 
@@ -16,6 +16,13 @@ def make_lines(count: int, start: int = 0) -> str:
         for n in range(start, start + count)
     )
     return "".join(rows)
+
+
+def send(client: Client, count: int, start: int = 0) -> str:
+    """The job of an upload of so many lines."""
+    sent = client.post("/v1/documents", content=make_lines(count, start), headers=NDJSON)
+    assert sent.status_code == 202
+    return str(sent.json()["id"])
 
 
 def make_pdf(*pages: str) -> bytes:
@@ -58,7 +65,7 @@ def make_word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str =
     return buffer.getvalue()
 
 
-def wait_for(client: TestClient, job: str) -> dict[str, Any]:
+def wait_for(client: Client, job: str) -> dict[str, Any]:
     def ended() -> dict[str, Any] | None:
         status: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
         return status if status["state"] in ("done", "failed", "cancelled") else None

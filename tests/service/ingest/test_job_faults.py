@@ -19,7 +19,7 @@ import wye.service.ingest.writer
 from tests.hashing import HashAnalyser
 from tests.live import inside, until
 from tests.service.fakes import Serve
-from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from tests.service.ingest.files import send, wait_for
 from wye.backends.errors import IndexDamagedError
 from wye.backends.store import index as index_module
 from wye.backends.store import versions
@@ -110,12 +110,6 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     monkeypatch.setattr(wye.service.ingest.writer, "ingest", refuse)
     return fail
-
-
-def send(client: TestClient, count: int, start: int = 0) -> str:
-    sent = client.post("/v1/documents", content=make_lines(count, start), headers=NDJSON)
-    assert sent.status_code == 202
-    return str(sent.json()["id"])
 
 
 def reason(client: TestClient, job: str) -> str:

@@ -20,7 +20,7 @@ from tests.hashing import FakeAnalyser, HashAnalyser
 from tests.live import PATIENCE, Live, until
 from tests.service.conftest import BRIDGES
 from tests.service.fakes import Serve
-from tests.service.ingest.files import NDJSON, make_lines, wait_for
+from tests.service.ingest.files import NDJSON, make_lines, send, wait_for
 from wye.backends.store.index import PassageStore
 from wye.backends.store.ingest import ingest
 from wye.service.ingest.jobs import JobStore
@@ -53,7 +53,7 @@ def test_another_writer_is_waited_for_and_then_named(start: Serve, folder: Path)
 
 def test_a_job_waits_for_another_writer_and_says_for_whom(client: TestClient, folder: Path) -> None:
     with PassageStore.open(folder).writer():
-        job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+        job = send(client, 20)
         until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
         status = client.get(f"/v1/jobs/{job}").json()
         assert (status["state"], status["done"]) == ("running", 0)
@@ -64,7 +64,7 @@ def test_a_job_waits_for_another_writer_and_says_for_whom(client: TestClient, fo
 
 @pytest.mark.usefixtures("slow")
 def test_small_changes_have_their_turn_between_the_groups_of_a_job(client: TestClient) -> None:
-    job = client.post("/v1/documents", content=make_lines(80), headers=NDJSON).json()["id"]
+    job = send(client, 80)
     until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "running")
     assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
     assert client.get(f"/v1/jobs/{job}").json()["state"] == "running"
@@ -80,7 +80,7 @@ def test_small_changes_have_their_turn_between_the_groups_of_a_job(client: TestC
 
 @pytest.mark.usefixtures("slow")
 def test_a_job_can_be_cancelled_and_keeps_what_it_committed(client: TestClient) -> None:
-    job = client.post("/v1/documents", content=make_lines(200), headers=NDJSON).json()["id"]
+    job = send(client, 200)
     until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
     assert client.delete(f"/v1/jobs/{job}").status_code == 202
     ended = wait_for(client, job)
@@ -91,10 +91,7 @@ def test_a_job_can_be_cancelled_and_keeps_what_it_committed(client: TestClient) 
 
 def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled(client: TestClient, folder: Path) -> None:
     with PassageStore.open(folder).writer():
-        first, second = (
-            client.post("/v1/documents", content=make_lines(20, n), headers=NDJSON).json()["id"]
-            for n in (0, 50)
-        )
+        first, second = (send(client, 20, n) for n in (0, 50))
         until(lambda: client.get(f"/v1/jobs/{first}").json()["waits_for"])
         assert client.get(f"/v1/jobs/{second}").json()["state"] == "queued"
         ended = client.delete(f"/v1/jobs/{second}").json()
@@ -123,8 +120,7 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, fold
 def test_only_so_many_jobs_may_wait(start: Serve, folder: Path) -> None:
     client = start(direct_passages=1, jobs=1)
     with PassageStore.open(folder).writer():
-        sent = client.post("/v1/documents", content=make_lines(5), headers=NDJSON)
-        assert sent.status_code == 202
+        send(client, 5)
         more = client.post("/v1/documents", content=make_lines(5, 10), headers=NDJSON)
         assert (more.status_code, "retry-after" in more.headers) == (503, True)
 
@@ -135,18 +131,18 @@ def test_a_job_that_fails_says_why(client: TestClient, monkeypatch: pytest.Monke
 
     with monkeypatch.context() as patched:
         patched.setattr(FakeAnalyser, "analyse_in_steps", broken)
-        job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+        job = send(client, 20)
         ended = wait_for(client, job)
     assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
     counted = 'wye_jobs_ended_total{collection="default",state="failed"} 1.0'
     assert counted in client.get("/metrics").text
-    again = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+    again = send(client, 20)
     assert wait_for(client, again)["added"] == 20
 
 
 def test_a_job_that_another_process_runs_is_left_to_it(client: TestClient, folder: Path) -> None:
     with JobStore(folder, "default").claim():
-        job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+        job = send(client, 20)
         time.sleep(0.3)
         assert client.get(f"/v1/jobs/{job}").json()["state"] == "queued"
         assert "jobs" not in client.get("/ready").json()
@@ -176,28 +172,26 @@ uvicorn.run(build(settings.model_copy(update={"documents": small})), port=0, log
 """
 
 
-def serve(folder: Path) -> tuple[Live, httpx.Client]:
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[Live, httpx.Client]]:
     settings = {"WYE_SERVE__INDEXES": str(folder), "WYE_DOCUMENTS__DIRECT_PASSAGES": "4"}
     server = Live([], settings, program=SERVER)
-    return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
+    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+        try:
+            yield server, client
+        finally:
+            server.kill()
 
 
 def test_a_job_outlives_kill_9(folder: Path) -> None:
-    server, client = serve(folder)
-    try:
-        accepted = client.post("/v1/documents", content=make_lines(120), headers=NDJSON)
-        assert accepted.status_code == 202
-        job = accepted.json()["id"]
+    with serving(folder) as (_, client):
+        job = send(client, 120)
         direct = client.put("/v1/documents/direct", json={"text": "A bridge."})
         assert direct.status_code == 201
         until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] >= 16)
-    finally:
-        server.kill()
-        client.close()
     stored = PassageStore.open(folder).count()
     assert 3 + 16 <= stored < 123
-    server, client = serve(folder)
-    try:
+    with serving(folder) as (server, client):
         until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "done")
         ended = client.get(f"/v1/jobs/{job}").json()
         # The group at which it was killed may have been committed without being counted.
@@ -205,20 +199,15 @@ def test_a_job_outlives_kill_9(folder: Path) -> None:
         assert ended["unchanged"] <= 8
         assert client.get("/v1/documents").json()["total"] == 123
         assert client.get("/v1/documents/direct").status_code == 200
-    finally:
         assert server.stop() in (0, -signal.SIGTERM)
-        client.close()
 
 
 def test_a_server_that_stops_leaves_its_job_to_the_next(start: Serve, folder: Path) -> None:
-    server, client = serve(folder)
-    try:
-        job = client.post("/v1/documents", content=make_lines(120), headers=NDJSON).json()["id"]
+    with serving(folder) as (server, client):
+        job = send(client, 120)
         until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
-    finally:
         started = time.monotonic()
         server.stop()
-        client.close()
     assert time.monotonic() - started < 10
     stored = JobStore(folder, "default").job(job)
     assert stored is not None
@@ -247,14 +236,12 @@ def test_a_job_of_an_index_that_was_made_again_waits_for_a_server_with_its_model
     ingest(new, BRIDGES, other)
     rmtree(folder / "passages.lance")
     (tmp_path / "new" / "passages.lance").rename(folder / "passages.lance")
-    sent = client.post("/v1/documents", content=make_lines(20), headers=NDJSON)
-    assert sent.status_code == 202
-    address = f"/v1/jobs/{sent.json()['id']}"
+    address = f"/v1/jobs/{send(client, 20)}"
     until(lambda: bool(client.get(address).json()["waits_for"]))
     status = client.get(address).json()
     assert (status["state"], status["done"]) == ("queued", 0)
     assert "other" in status["waits_for"]
-    late = client.post("/v1/documents", content=make_lines(20, 50), headers=NDJSON).json()["id"]
+    late = send(client, 20, 50)
     assert client.delete(f"/v1/jobs/{late}").status_code == 202
     assert wait_for(client, late)["state"] == "cancelled"
     client.close()
@@ -280,7 +267,7 @@ def goes_on(client: TestClient) -> None:
     """Whether everything that asks for jobs works."""
     assert client.put("/v1/documents/x", json={"text": "A bridge."}).is_success
     assert client.delete("/v1/documents/x").json()["deleted"] == 1
-    job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+    job = send(client, 20)
     assert wait_for(client, job)["state"] == "done"
     for address in ("/v1/jobs", "/metrics", "/ready", "/health"):
         assert client.get(address).status_code == 200
