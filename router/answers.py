@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wye.backends.text import (
-    cells_of,
-    content_terms,
-    singular,
-    split_sentences,
-    words_before_stemming,
-)
+from wye.backends.text import cells_of, content_terms, split_sentences, words_before_stemming
 from wye.featurizer.question import words
 from wye.router.match import ASKING_WORDS
 
@@ -177,9 +171,8 @@ def best_sentences(
             helps = not _terms(heading).isdisjoint(question_terms - _terms(text))
             label = title if cells_of(text) else heading.lstrip("# ") if helps else ""
             quote = Quote(text, number, label)
-            rest.append(
-                _Sentence(quote, _terms(_with_question(title, str(quote), index)), not index)
-            )
+            terms = _terms(_with_question(title, str(quote), index))
+            rest.append(_Sentence(quote, terms, not index))
     rarity = _rarity([sentence.terms for sentence in rest])
     weights: dict[str, float] = dict.fromkeys(question_terms, 1.0)
     chosen: list[Quote] = []
@@ -241,7 +234,8 @@ def _asserts(text: str, denied: frozenset[str]) -> bool:
     """Whether a sentence says one of some terms without a negation shortly before it."""
     plain = words_before_stemming(text.replace("n't", " not")) if denied else []
     return any(
-        singular(word) in denied and _NEGATIONS.isdisjoint(plain[max(0, at - _NEGATION_SPAN) : at])
+        not denied.isdisjoint(_terms(word))
+        and _NEGATIONS.isdisjoint(plain[max(0, at - _NEGATION_SPAN) : at])
         for at, word in enumerate(plain)
     )
 

@@ -411,10 +411,8 @@ def _most_in_one(weighed: Sequence[tuple[float, int]]) -> float:
     total = sum([weight for weight, _ in weighed])
     if not total:
         return 0.0
-    return (
-        max(sum([w for w, bits in weighed if bits >> at & 1]) for at in range(FIRST_PASSAGES))
-        / total
-    )
+    sums = (sum([w for w, bits in weighed if bits >> at & 1]) for at in range(FIRST_PASSAGES))
+    return max(sums) / total
 
 
 _Group = Callable[[ArmResults], Sequence[float]]

@@ -122,9 +122,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
     local = replace(ours, retriever=OURS)
     if by_scores and all(remote.is_addable for remote in lists):
         parts = [(local, _values(ours, _OF_OURS.get(ours.retriever, "cosine")))]
-        parts += [
-            (each.ranking, each.weight * _values(each.ranking, each.scores)) for each in lists
-        ]
+        parts += [(of.ranking, of.weight * _values(of.ranking, of.scores)) for of in lists]
         ranking = rank_sums(parts, k)
     else:
         weights = [1.0, *(remote.weight for remote in lists)]
