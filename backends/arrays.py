@@ -308,8 +308,7 @@ def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
 def sums(positions: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
     """(size,) sum of the values at each position, added in their order."""
     # Of no positions, NumPy's counts are integers, whatever the weights.
-    totals = np.bincount(positions, weights=values, minlength=size)
-    return np.asarray(totals, np.float64)
+    return np.asarray(np.bincount(positions, weights=values, minlength=size), np.float64)
 
 
 def distinct(values: Int64) -> Int64:

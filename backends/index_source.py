@@ -69,12 +69,10 @@ class IndexSource:
         columns = [*columns_of(self._dataset.schema), *ANALYSIS_COLUMNS]
         with self.index.reading():
             keys = self._dataset.to_table(columns=["document", "chunk"], scan_in_order=True)
-            order = [("document", "ascending"), ("chunk", "ascending")]
-            positions = pc.sort_indices(keys, order)
+            positions = pc.sort_indices(keys, [("document", "ascending"), ("chunk", "ascending")])
         for start in range(0, len(positions), _ROWS_AT_ONCE):
             with self.index.reading():
-                window = positions.slice(start, _ROWS_AT_ONCE)
-                rows = self._dataset.take(window, columns=columns)
+                rows = self._dataset.take(positions.slice(start, _ROWS_AT_ONCE), columns=columns)
             for stored, analysis in zip(to_passages(rows), to_analyses(rows), strict=True):
                 values = {each.name: getattr(stored, each.name) for each in fields(stored)}
                 values["metadata"] = {**metadata, **stored.metadata}

@@ -366,8 +366,7 @@ class LexicalRetriever:
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term, by its number."""
         if number not in self._idfs:
-            present = len(self.ids) - len(self._gone)
-            self._idfs[number] = idf_of(self.passages_with(number), present)
+            self._idfs[number] = idf_of(self.passages_with(number), len(self.ids) - len(self._gone))
         return self._idfs[number]
 
 

@@ -224,8 +224,7 @@ class DocumentSource:
             for position, file in enumerate(self._files):
                 if ids.is_read(file.name, file.path):
                     continue  # by a source before this one
-                is_whole = file.suffix in (*LINES, PARQUET)
-                words = LONGEST_WORDS if is_whole else CHUNK_WORDS
+                words = LONGEST_WORDS if file.suffix in (*LINES, PARQUET) else CHUNK_WORDS
                 if chunk_words is not None:
                     words = chunk_words
                 shared_metadata = {**self._path_metadata(file), **(metadata or {})}
@@ -331,8 +330,7 @@ class _Ahead:
             for number in filter(self._is_small, range(position, end)):
                 file = self._files[number]
                 with suppress(OSError, SourceError):  # reported when its turn comes
-                    content = stack.enter_context(open_regular(Path(file.path)))
-                    opened.append((content, file.suffix))
+                    opened.append((stack.enter_context(open_regular(Path(file.path))), file.suffix))
                     batch.append(number)
                 if len(batch) == MOST_FILES:
                     break

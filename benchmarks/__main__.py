@@ -15,9 +15,7 @@ from wye.training.errors import TrainingError
 
 QUICK = ("crash", "--kills", "25")
 """What runs without a name: less than a minute, with nothing but this repository."""
-SHARED = ("harness", "writes")
-"""Modules that are no benchmarks."""
-BENCHMARKS = sorted({path.stem for path in Path(__file__).parent.glob("[!_]*.py")} - {*SHARED})
+BENCHMARKS = sorted({path.stem for path in Path(__file__).parent.glob("[!_]*.py")} - {"harness"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

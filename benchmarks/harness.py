@@ -6,7 +6,6 @@ its options to a parser; and `run`, which prints tables and returns an exit code
 
 import argparse
 import platform
-import shutil
 import socket
 import subprocess
 import sys
@@ -59,32 +58,26 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def index_of(
-    args: argparse.Namespace, *, copied: bool = False, wye: Sequence[str] = WYE
-) -> Iterator[Path]:
+def index_of(args: argparse.Namespace, *, wye: Sequence[str] = WYE) -> Iterator[Path]:
     """Folder of the named index, or of a new, temporary one of the dataset.
 
     Args:
         args: Parsed options of `add_data`.
-        copied: Copy the named index, because the benchmark writes to it.
         wye: The command that makes a new index.
 
     Raises:
         BenchmarkError: The index cannot be made.
     """
-    if args.index is not None and not copied:
+    if args.index is not None:
         yield args.index
         return
     with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
         folder = Path(scratch) / "index"
-        if args.index is not None:
-            shutil.copytree(args.index, folder)
-        elif not args.dataset.is_dir():
+        if not args.dataset.is_dir():
             raise BenchmarkError(f"'{args.dataset}' is no dataset; name an index with --index.")
-        else:
-            command = [*wye, "index", str(args.dataset), "--index", str(folder)]
-            if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
-                raise BenchmarkError(f"'{args.dataset}' cannot be indexed; see above.")
+        command = [*wye, "index", str(args.dataset), "--index", str(folder)]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+            raise BenchmarkError(f"'{args.dataset}' cannot be indexed; see above.")
         yield folder
 
 

@@ -148,17 +148,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=int, default=5)
     parser.add_argument("--overload", type=float, default=4.0, help="factor on the capacity")
     parser.add_argument("--deadline-ms", type=int, default=2000, help="deadline while overloaded")
-    parser.add_argument("--writes", type=int, default=0, help="clients that change documents, too")
-    parser.add_argument("--hostile", action="store_true", help="costly and malformed documents too")
-    parser.add_argument("--kills", type=int, default=0, help="kills of the server meanwhile")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure the server, and print the tables; with --writes, check what was acknowledged."""
-    if args.writes:
-        from benchmarks import writes  # noqa: PLC0415 - it needs what is defined here
-
-        return writes.run(args)
+    """Measure the server, and print the tables."""
     questions = harness.read_questions(args.dataset)
     np.random.default_rng(args.seed).shuffle(questions)
     data = f"{harness.data_name(args)}, {len(questions):,} questions"

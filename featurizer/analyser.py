@@ -146,8 +146,7 @@ class Analyser:
     def syntax(self) -> SyntaxParser:
         """The parser of questions; it loads its model of trees on first use, or a `ModelError`."""
         if self._syntax is None:
-            decoder = open_decoder(self.settings.constituency)
-            self._syntax = SyntaxParser(self.parser, decoder)
+            self._syntax = SyntaxParser(self.parser, open_decoder(self.settings.constituency))
         return self._syntax
 
     def analyse(self, passages: Sequence[TitledText]) -> Iterator[PassageAnalysis]:

@@ -108,8 +108,7 @@ class Encoder:
     @property
     def fingerprint(self) -> dict[str, str]:
         """Name and digest of the weights."""
-        name = Path(self.settings.model).name
-        return {"encoder": f"{name} sha256:{self._digest[:16]}"}
+        return {"encoder": f"{Path(self.settings.model).name} sha256:{self._digest[:16]}"}
 
     @property
     def dtype(self) -> str:

@@ -423,8 +423,7 @@ def _with_types(
             type_ = common_type
         else:
             labels = (sentence.tokens[position].entity for position in range(start, end))
-            types = map(_TYPES_BY_LABEL.get, labels)
-            type_ = next(filter(None, types), "free")
+            type_ = next(filter(None, map(_TYPES_BY_LABEL.get, labels)), "free")
         if start < end:
             phrases.append(Phrase(start, end, kind, type_, named=not nouns))
     # Compared things are usually of one type.

@@ -220,8 +220,7 @@ class NamedThings:
     """
 
     def __init__(self, tokens: Sequence[Token], arcs: Arcs) -> None:
-        spans = _spans(tokens)
-        self.entities = [span for span in spans if tokens[span[0]].entity not in _NUMBERS]
+        self.entities = [span for span in _spans(tokens) if tokens[span[0]].entity not in _NUMBERS]
         self.labels = [tokens[start].entity for start, _ in self.entities]
         self.heads = [
             min(range(start, end), key=lambda position: (arcs.depth[position], position))

@@ -304,8 +304,7 @@ def _sentence_spans(text: str) -> list[tuple[int, int]]:
     spans, end = [], 0
     for sentence in split_sentences(text):
         start = text.index(sentence, end)
-        end = start + len(sentence)
-        spans.append((start, end))
+        spans.append((start, start + len(sentence)))
     return spans
 
 

@@ -275,8 +275,7 @@ class Batch:
             scores = [tuple(ranking.scores.tolist()) for ranking in rankings]
             words = self.arms.words_in([self.questions[position] for position in missing], ids)
             names = self.graph.names_in(missing, ids)
-            covered = map(Coverage, scores, words, names)
-            self._coverage.update(zip(missing, covered, strict=True))
+            self._coverage.update(zip(missing, map(Coverage, scores, words, names), strict=True))
         return [self._coverage[position] for position in positions]
 
     # The arms

@@ -223,8 +223,7 @@ def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
 
 def without_corpus(features: Float64) -> Float64:
     """Columns (n, len(COLUMNS)) for a router that uses no signals: they are zeros."""
-    empty = np.zeros((len(features), len(CHEAP_SIGNALS)))
-    return np.concatenate([features, empty], axis=1)
+    return np.concatenate([features, np.zeros((len(features), len(CHEAP_SIGNALS)))], axis=1)
 
 
 def text_signals(evidence: ArmResults) -> list[float]:

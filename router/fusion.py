@@ -322,5 +322,4 @@ def _by_score(
         Route.GRAPH: settings.graph_scale * graph_weight,
     }
     lists = {arm: ranking for arm, ranking in results.rankings.items() if arm in weights}
-    of_lists = [weights[Route(arm)] for arm in lists]
-    return combine_scores(list(lists.values()), of_lists, k=k)
+    return combine_scores(list(lists.values()), [weights[Route(arm)] for arm in lists], k=k)

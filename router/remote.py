@@ -130,8 +130,7 @@ def fuse_remote(ours: Ranking, lists: Sequence[RemoteList], k: int, *, by_scores
     our_hits = {hit.id: hit for hit in ours.hits}
     hits = []
     for hit in ranking.hits:
-        sources = _split(hit.sources, our_hits.get(hit.id), ours.retriever)
-        hits.append(hit._replace(sources=sources))
+        hits.append(hit._replace(sources=_split(hit.sources, our_hits.get(hit.id), ours.retriever)))
     return replace(ranking, hits=tuple(hits), degraded="")
 
 

@@ -346,8 +346,7 @@ def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - a
         if is_dataclass(default) and not isinstance(default, type):
             nested.extend(_of_part(variable, default))
         elif entry.name in docs:
-            part = _first_line(type(value))
-            yield Variable(variable, part, _written(default), docs[entry.name])
+            yield Variable(variable, _first_line(type(value)), _written(default), docs[entry.name])
     yield from nested
 
 

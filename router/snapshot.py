@@ -329,8 +329,7 @@ class Snapshot:
     def columns(self) -> Columns:
         """The metadata of all passages, for filters."""
         if self.corpus.parts and self._base is not None:
-            late = self.corpus.parts[1].metadata
-            return Columns(late, self._base.columns, self.corpus.present)
+            return Columns(self.corpus.parts[1].metadata, self._base.columns, self.corpus.present)
         return Columns(self.corpus.metadata)
 
 

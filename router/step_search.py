@@ -138,8 +138,7 @@ class StepSearch:
     def _fused(self, queries: Sequence[Query], lists: Sequence[Route]) -> list[Ranking]:
         """Rank by the text arms, or by all arms of fusion."""
         outer, depth = self.batch, self.settings.depth
-        texts = [query.text for query in queries]
-        parts = outer.arms, outer.models, texts, outer.fusion
+        parts = outer.arms, outer.models, [query.text for query in queries], outer.fusion
         batch = Batch(*parts, filter=outer.filter, ahead=lists)
         batch.take(queries)
         results = batch.results(lists, range(len(queries)), depth)

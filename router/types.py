@@ -137,8 +137,7 @@ class Reply:
         if route == Route.AUTO:
             route = Route.DENSE
             decision = Decision(route, None, None, None, f"degraded: {why}")
-        ranking = Ranking(route, (), 0, why)
-        return cls(question, route, ranking, {}, {}, version, decision=decision)
+        return cls(question, route, Ranking(route, (), 0, why), {}, {}, version, decision=decision)
 
 
 @dataclass(frozen=True, slots=True)

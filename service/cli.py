@@ -108,8 +108,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     That is 0 for success, 2 for a user's mistake or a file that cannot be read or written, 130
     after Ctrl-C, otherwise that of the command.
     """
-    words = sys.argv[1:] if arguments is None else arguments
-    app, errors = build(words)
+    app, errors = build(sys.argv[1:] if arguments is None else arguments)
     try:
         app(arguments, prog_name="wye")
     except errors as error:

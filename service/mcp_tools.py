@@ -196,8 +196,7 @@ class Tools:
 
 def inside(app: ASGIApp) -> httpx2.AsyncClient:
     """A client of an app in this process, without a timeout: the app has deadlines."""
-    transport = httpx2.ASGITransport(app)
-    return httpx2.AsyncClient(transport=transport, base_url=_INSIDE, timeout=None)
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=_INSIDE, timeout=None)
 
 
 async def run_stdio(client: httpx2.AsyncClient) -> None:

@@ -107,8 +107,7 @@ def show_explanation(console: Console, explanation: "Explanation") -> None:
         for p in explanation.passages
     )
     shown = ("passage", ">prior", ">PageRank", "named in", "active entities in it")
-    title = "Passages: shares of the mass before and after the walk"
-    console.print(_table(title, shown, shares))
+    console.print(_table("Passages: shares of the mass before and after the walk", shown, shares))
 
 
 def _bridge(entity: "EntityNote") -> Text:
@@ -140,8 +139,7 @@ def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
     console.print(Text(hits.question, style="bold"), _facts(hits))
     if hits.reply.decision is not None:
         show_decision(console, hits.reply.decision)
-        question = hits.reply.searched or hits.question
-        show_plan(console, question, hits.reply.decision.plan)
+        show_plan(console, hits.reply.searched or hits.question, hits.reply.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked.sources))
         _show_excerpt(console, hit.text)

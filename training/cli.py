@@ -238,8 +238,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: 
             remote = None
             if arms is not None:
                 asker = stack.enter_context(open_arms(arms))
-                file = cache / "remote" / "answers.jsonl"
-                remote = RemoteAnswers(asker, file, settings.fusion)
+                remote = RemoteAnswers(asker, cache / "remote" / "answers.jsonl", settings.fusion)
                 choices = _ask_arms(remote, sources, choices, progress(), yes=yes)
             run = TrainingRun(settings, sources, choices, cache, progress, remote)
             fitted = run.learn(lambda text: typer.echo(text, err=True))
@@ -260,8 +259,7 @@ def _write_questions(
 
     if settings.index is None or len(folders) != 1:
         raise TrainingError("Name one index with --index, and one folder with --questions.")
-    key = os.environ.get("WYE_GENERATOR__KEY", "")
-    model = ChatClient(*endpoint, key)
+    model = ChatClient(*endpoint, os.environ.get("WYE_GENERATOR__KEY", ""))
     with Session.open(settings, settings.index) as session, model:
         writer = QuestionWriter(Path(folders[0]), session.snapshot, model)
         writer.write(count, progress)

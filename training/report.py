@@ -74,8 +74,7 @@ def make_report(fitted: Fitted, evaluation: Summary | None) -> Report:
 
     teacher = None
     if (trees := fitted.crossfit.trees) is not None:
-        known = labels >= 0
-        teacher = mean_interval((losses(logits, labels) - losses(trees, labels))[known])
+        teacher = mean_interval((losses(logits, labels) - losses(trees, labels))[labels >= 0])
     left_out = {}
     if (unseen := fitted.unseen) is not None:
         for origin in np.unique(questions.origins[~np.isnan(unseen)]).tolist():

@@ -50,8 +50,7 @@ def odt(file: BinaryIO, limits: Limits, _: Options = DEFAULT) -> Iterator[Draft]
 
 def _of(node: Any, name: str, default: object = "") -> str:  # noqa: ANN401 - XML without types
     """An attribute by its name in any namespace."""
-    values = (value for key, value in node.items() if key.endswith(f"}}{name}"))
-    return str(next(values, default))
+    return str(next((value for key, value in node.items() if key.endswith(f"}}{name}")), default))
 
 
 def _blocks(body: Any, parents: Mapping[str, str]) -> Iterator[Block]:  # noqa: ANN401

@@ -179,8 +179,7 @@ class Ingest:
         for passage in fresh:
             if isinstance(passage, IndexedPassage) and passage.is_of(self._analyser.fingerprint):
                 analyses.setdefault(passage.id, passage.analysis)
-        lacking = [passage for passage in fresh if passage.id not in analyses]
-        analysed = self._analyse(lacking)
+        analysed = self._analyse([passage for passage in fresh if passage.id not in analyses])
         for passage in fresh:
             analysis = analyses[passage.id] if passage.id in analyses else next(analysed)
             self._analysed.append((passage, analysis, changes[passage.id]))

@@ -75,8 +75,7 @@ def repair(folder: Path, *, dry_run: bool) -> Repair:
             if not dry_run:
                 raise
             unlocked = error.strerror or f"{error}"
-        survey = Survey(folder, _check_hashes)
-        plan = _plan(survey, unlocked)
+        plan = _plan(Survey(folder, _check_hashes), unlocked)
         if plan.damage and not dry_run:
             _perform(folder, plan)
         return plan

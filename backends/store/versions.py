@@ -174,8 +174,7 @@ def open_dataset(
     dataset = lance.dataset(uri, version, session=session, storage_options=options)
     if (needed := _cache_sizes(dataset.count_rows())) == sizes:
         return dataset
-    session = Session(*needed)
-    return lance.dataset(uri, dataset.version, session=session, storage_options=options)
+    return lance.dataset(uri, dataset.version, session=Session(*needed), storage_options=options)
 
 
 def _cache_sizes(rows: int) -> tuple[int, int]:

@@ -331,5 +331,4 @@ def consecutive(documents: Iterable[str], chunks: Int32 | Int64) -> Int64:
         return np.empty((0, 2), np.int64)
     positions = {name: n for n, name in enumerate(zip(documents, chunks.tolist(), strict=True))}
     next_to = {n: positions.get((name, chunk + 1), -1) for (name, chunk), n in positions.items()}
-    pairs = [pair for pair in next_to.items() if pair[1] >= 0]
-    return np.array(pairs, np.int64).reshape(-1, 2)
+    return np.array([pair for pair in next_to.items() if pair[1] >= 0], np.int64).reshape(-1, 2)

@@ -74,8 +74,7 @@ class SeedFinder:
         words = self.in_words(query, degree) if words is None else words
         if self.suffice(words):
             return tuple(words)
-        seeds = [*self._tagged(query, degree), *words, *self._phrases(query)]
-        return _best(seeds, degree)
+        return _best([*self._tagged(query, degree), *words, *self._phrases(query)], degree)
 
     def in_words(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
         """Seeds found in the question's words alone, which needs no parse."""
@@ -117,8 +116,7 @@ class SeedFinder:
         tokens = tokenise(query.text)
         seeds = []
         for link in _allowed_names(self._graph.names, tokens, degree):
-            end = link.start + link.length
-            value = confidence(tokens, link.start, end, self._settings)
+            value = confidence(tokens, link.start, link.start + link.length, self._settings)
             words = stretch(query.text, link.start, link.length)
             seeds.append(Seed(link.entity, value, words, "vocabulary"))
         return seeds

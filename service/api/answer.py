@@ -163,8 +163,7 @@ async def _events(
     if generated.error:
         error = {"detail": generated.error, "request_id": retrieval.request_id}
         yield format_sse_event(data_str=json.dumps(error), event="error")
-    value = answer_value(params, generated)
-    yield format_sse_event(data_str=value.model_dump_json(), event="done")
+    yield format_sse_event(data_str=answer_value(params, generated).model_dump_json(), event="done")
 
 
 async def find_passages(

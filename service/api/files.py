@@ -207,8 +207,7 @@ class StagedFiles:
     def _read(self, id_: str) -> FileObject | None:
         """A file; None if there is none, it has expired, or its content is incomplete."""
         with suppress(FileNotFoundError, ValueError):
-            entry = (self._folder / f"{id_}.json").read_bytes()
-            file = FileObject.model_validate_json(entry)
+            file = FileObject.model_validate_json((self._folder / f"{id_}.json").read_bytes())
             is_whole = self.content(file).stat().st_size == file.bytes
             return file if is_whole and time.time() < file.expires_at else None
         return None

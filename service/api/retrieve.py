@@ -205,8 +205,7 @@ async def retrieve(
     ```
     """
     params = body.params(service.collection(body.collection).name, body.route)
-    result = await service.search(request, params, body.question, body.deadline_ms)
-    return retrieve_reply(result)
+    return retrieve_reply(await service.search(request, params, body.question, body.deadline_ms))
 
 
 OTHER_SETTINGS = (
@@ -366,8 +365,7 @@ class RouteReply(Described):
 @router.post("/route", summary="Say which route a question would take")
 async def route(body: RouteRequest, request: Request, service: Served) -> RouteReply:
     """Scores a question and returns the route that it would take, but no passages."""
-    name = service.collection(body.collection).name
-    params = replace(body.params(name, Route.AUTO), k=1)
+    params = replace(body.params(service.collection(body.collection).name, Route.AUTO), k=1)
     decision = await service.decide(request, params, body.question, body.deadline_ms)
     value = route_value(decision, decision.route, params)
     return RouteReply(request_id=request_id_of(request), question=body.question, route=value)

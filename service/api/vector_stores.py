@@ -117,8 +117,7 @@ async def search_vector_store(
     queries = [body.query] if isinstance(body.query, str) else body.query
     results = [await service.search(request, params, query, None) for query in queries]
     replies = [retrieve_reply(result) for result in results]
-    rankings = [result.reply.ranking for result in results]
-    passages = _fused(replies, rankings, body.max_num_results)
+    passages = _fused(replies, [result.reply.ranking for result in results], body.max_num_results)
     data = list(map(_result, passages, shares_of_one(passages)))
     return {**_page("vector_store.search_results.page", data), "search_query": queries}
 
@@ -168,8 +167,7 @@ async def get_store_file(store: StoreId, document: FileId, service: Served) -> d
 async def delete_store_file(store: StoreId, document: FileId, service: Served) -> dict[str, Any]:
     """Deletes a document with all its passages."""
     reply = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
-    kind = "vector_store.file.deleted"
-    return {"id": document, "object": kind, "deleted": reply.deleted > 0}
+    return {"id": document, "object": "vector_store.file.deleted", "deleted": reply.deleted > 0}
 
 
 @router.post("/{store}/files", summary="Attach a file", dependencies=WRITE)

@@ -97,8 +97,7 @@ def _kind(name: str, table: Mapping[str, Any], where: str) -> Kind:
     try:
         return KINDS[word].model_validate(table)
     except ValidationError as error:
-        keys = KINDS[word].model_fields
-        faults = (_sentence(fault, keys) for fault in error.errors())
+        faults = (_sentence(fault, KINDS[word].model_fields) for fault in error.errors())
         raise ServiceError(" ".join(f"{where} {fault}" for fault in faults)) from None
 
 

@@ -309,8 +309,7 @@ class Gate:
         """Our fusion with the graph; the present answer if there is no time for that."""
         try:
             # Leave time to send the present answer if this takes too long.
-            depth = result.params.k
-            fused = await self._find(query, _GRAPH_SHARE, route=Route.FUSION, k=depth)
+            fused = await self._find(query, _GRAPH_SHARE, route=Route.FUSION, k=result.params.k)
         except Problem:
             return result
         return replace(fused, reply=replace(fused.reply, decision=result.reply.decision))

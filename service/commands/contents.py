@@ -24,8 +24,7 @@ def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
     from wye.backends.inventory import take_inventory
     from wye.service.settings import load_settings
 
-    folder = folder_of(load_settings(index=index))
-    inventory = take_inventory(folder)
+    inventory = take_inventory(folder_of(load_settings(index=index)))
     if as_json:
         typer.echo(rounded_json(inventory))
         return

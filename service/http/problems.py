@@ -103,8 +103,7 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
 
     def __post_init__(self) -> None:
         if self.retry_after is not None:
-            retry_after = str(max(1, math.ceil(self.retry_after)))
-            self.headers = {**self.headers, "retry-after": retry_after}
+            self.headers = {**self.headers, "retry-after": str(max(1, math.ceil(self.retry_after)))}
 
     def __str__(self) -> str:
         return self.detail

@@ -207,8 +207,7 @@ class CollectionWriter:
 
         report = await self._in_turn(work, patience)
         for change in ("added", "updated", "unchanged", "removed"):
-            count = getattr(report, change)
-            self.metrics.passages.labels(self.collection.name, change).inc(count)
+            self.metrics.passages.labels(self.collection.name, change).inc(getattr(report, change))
         return report
 
     def reason_of(self, error: Exception) -> str:

@@ -294,8 +294,7 @@ def divide(pool: Pool, folds: int, seed: int) -> Int64:
     All rows of one question are in the same fold; its first row decides the label and dataset.
     """
     _, first, row_of = np.unique(pool.keys, return_index=True, return_inverse=True)
-    generator = np.random.default_rng(seed)
-    order = first[generator.permutation(len(first))]
+    order = first[np.random.default_rng(seed).permutation(len(first))]
     kinds = np.lexsort((pool.labels[order], pool.groups[order]))
     fold = np.empty(len(pool), np.int64)
     fold[order[kinds]] = np.arange(len(first)) % folds
