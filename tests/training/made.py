@@ -17,6 +17,8 @@ from wye.training.fit.scorers import RouterRecipe
 from wye.training.fit.trainer import Pool
 from wye.training.replay import Replay, Replayed, TrainingReplay
 
+D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
+
 
 def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
     hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
@@ -167,7 +169,6 @@ class CountingProgress:
         self.closed = True
 
 
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ba", G: "bcdefa"}}
 AGREE = {D: "ab", L: "ab", G: "ba"}
 WIDTH = 6

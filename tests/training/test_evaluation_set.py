@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from tests.training.made import replay_of, replayed
+from tests.training.made import D, G, L, S, replay_of, replayed
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.fusion import FusionSettings
 from wye.router.scorer import UNFAMILIAR_SCORE
@@ -14,8 +14,6 @@ from wye.router.types import Route, Thresholds
 from wye.training.errors import TrainingError
 from wye.training.evaluation_set import EvaluationSet, syntax_features
 from wye.training.measures import MEASURES
-
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
 
 @pytest.fixture
@@ -73,14 +71,12 @@ def test_the_latency_of_a_route_is_that_of_its_stages(evaluation_set: Evaluation
 
 def test_steps_are_fusion_where_none_were_taken() -> None:
     found = {D: "ab", L: "ba", G: "ba"}
-    questions = replay_of(
-        replayed("q1", "z", {**found, Route.STEPS: "za"}), replayed("q2", "a", found)
-    )
+    questions = replay_of(replayed("q1", "z", {**found, S: "za"}), replayed("q2", "a", found))
     asked = EvaluationSet((questions,), np.zeros((2, 1)))
-    taken, plain = asked.rankings(Route.STEPS, np.full(2, 0.9))
+    taken, plain = asked.rankings(S, np.full(2, 0.9))
     assert [hit.id for hit in taken.hits] == ["z", "a"]
     assert plain == asked.rankings(Route.FUSION)[1]
-    assert asked.latency_ms(Route.STEPS).tolist() == pytest.approx([42.0, 12.0])
+    assert asked.latency_ms(S).tolist() == pytest.approx([42.0, 12.0])
     always = asked.fixed(D)["steps"]
     assert (always.mean_ms, always.p95_ms) == pytest.approx((27.0, 42.0))
     assert [*always.shares] == [0, 0, 0]
@@ -90,10 +86,10 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
 def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     found = {D: "ab", L: "ba", G: "ba"}
     replay = replay_of(
-        replayed("q1", "c", {**found, Route.STEPS: "c"}),
-        replayed("q2", "c", {**found, Route.STEPS: "c"}),
+        replayed("q1", "c", {**found, S: "c"}),
+        replayed("q2", "c", {**found, S: "c"}),
         replayed("q3", "c", found, text="the town of Ada"),  # has no plan
-        replayed("q4", "c", {**found, Route.STEPS: "c"}),
+        replayed("q4", "c", {**found, S: "c"}),
     )
     features = np.zeros((4, len(COLUMNS)))
     features[:, COLUMNS.index(NAMES_SIGNAL)] = 0.5, 1.0, 0.0, 0.0
@@ -110,7 +106,7 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     assert asked.follows(0.9).tolist() == [False, False, True, False]
     assert asked.codes(scores, Thresholds(0.2, 0.95, 0.9)).tolist() == [3, 1, 3, 0]
     # Among rows so does what is not surely simple.
-    row = replayed("q", "c", {D: "x:1", L: "x:1", Route.STEPS: "c"}, text="Who is Ada?")
+    row = replayed("q", "c", {D: "x:1", L: "x:1", S: "c"}, text="Who is Ada?")
     rows = EvaluationSet((replay_of(row),), features[2:3])
     for score, code in ((0.02, 0), (0.1, 3)):
         assert rows.codes(np.array([score]), Thresholds(0.2, 0.95, 0.9)).tolist() == [code]
@@ -128,7 +124,7 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
 
 
 def test_an_open_question_that_the_scorer_does_not_know_is_not_taken_apart() -> None:
-    found = {D: "ab", L: "ba", G: "ba", Route.STEPS: "c"}
+    found = {D: "ab", L: "ba", G: "ba", S: "c"}
     nested, plain = (replayed(name, "c", found) for name in ("q1", "q2"))
     is_open = replace(plain, run=replace(plain.run, open=True))
     asked = EvaluationSet((replay_of(nested, is_open),), np.zeros((2, len(COLUMNS))))

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.training.made import replay_of, replayed
+from tests.training.made import D, G, L, S, replay_of, replayed
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL
 from wye.router.policy import Policy, bands
 from wye.router.types import Route, Thresholds
@@ -12,7 +12,6 @@ from wye.training.held_out import AUTO, ORACLE, Summary, SystemOutcomes, run_sys
 from wye.training.labels import Disagreement
 from wye.training.measures import MEASURES
 
-D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
 QUALITY = MEASURES.index("nDCG@10")
 SCORES = np.linspace(0.02, 0.98, 40)
 POLICY = Policy(Thresholds(0.3, 0.6), L)

@@ -1,15 +1,13 @@
 import numpy as np
 import pytest
 
-from tests.training.made import replay_of, replayed
+from tests.training.made import D, G, L, replay_of, replayed
 from wye.router.types import Route
 from wye.training.errors import FitError
 from wye.training.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from wye.training.labels import ALL_GOLD, ENOUGH, HELPS, compared
 from wye.training.measures import ALL_EVIDENCE, MEASURES
 from wye.training.replay import Replayed, TrainingReplay
-
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
 
 @pytest.fixture

@@ -6,21 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.training.made import one_feature, replay_of, replayed, write_dataset
+from tests.training.made import D, G, L, one_feature, replay_of, replayed, write_dataset
 from wye.backends.numerics import logistic
 from wye.featurizer.analyser import open_syntax_parser
 from wye.router.evidence import COLUMNS, schema_id
 from wye.router.model_files import TrainedRouter, read_policy, save_router
 from wye.router.policy import Policy, RoutingModel
 from wye.router.settings import load_settings
-from wye.router.types import Route, Thresholds
+from wye.router.types import Thresholds
 from wye.training.errors import TrainingError
 from wye.training.evaluation_set import EvaluationSet
 from wye.training.replay import TrainingReplay
 from wye.training.thresholds import outcome
 from wye.training.tuning import Tuning, replays_of
-
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from openpyxl.comments import Comment
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 
+from tests.service.ingest.files import saved
 from wye.backends.documents import chunk_passage, document_of
 from wye.backends.readers.decode import decoded, utf8_lines
 from wye.backends.readers.drafts import DEFAULT, HEADER, ROW, BadFileError, Draft, Limits
@@ -119,13 +120,6 @@ def test_a_mailbox_is_its_mails_and_quotes_none_twice() -> None:
         list(mbox(io.BytesIO(one), LIMITS))
 
 
-def saved(made: object) -> io.BytesIO:
-    file = io.BytesIO()
-    made.save(file)  # type: ignore[attr-defined]
-    file.seek(0)
-    return file
-
-
 def test_rows_of_sheets_that_are_shown() -> None:
     book = openpyxl.Workbook()
     book.active.title = "Kilns"
@@ -209,8 +203,7 @@ def sheet_of(lines: Sequence[str]) -> bytes:
     for number, line in enumerate(lines, 1):
         for column, value in enumerate(filter(None, line.split(",")), 1):
             book.active.cell(number, column, value)
-    book.save(content := io.BytesIO())
-    return content.getvalue()
+    return saved(book).getvalue()
 
 
 @pytest.mark.parametrize(

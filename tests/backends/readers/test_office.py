@@ -12,7 +12,7 @@ from docx.opc.part import Part
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.service.ingest.files import make_word
+from tests.service.ingest.files import make_word, saved
 from wye.backends.readers.drafts import (
     DEFAULT,
     HEADER,
@@ -65,10 +65,8 @@ def test_changes_fields_boxes_notes_and_headers_of_a_word_file() -> None:
     whole.sections[0].header.paragraphs[0].text = "Form F-19"
     part = Part(PackURI("/word/notes.xml"), "application/xml", note.encode(), whole.part.package)
     whole.part.relate_to(part, f"{space}officeDocument/2006/relationships/footnotes")
-    kept = io.BytesIO()
-    whole.save(kept)
-    end = b"<w:sectPr"
-    [result] = docx(rewritten(kept.getvalue(), lambda part: part.replace(end, body + end)), LIMITS)
+    kept, end = saved(whole).getvalue(), b"<w:sectPr"
+    [result] = docx(rewritten(kept, lambda part: part.replace(end, body + end)), LIMITS)
     assert [level for level, _ in result.blocks] == [0, 0, 0, 0, HEADER, ROW, 0, 0, 0]
     assert [text for _, text in result.blocks] == [
         *("Before", "Ada Finch: why not?", "six\tdays", "in a box", "kept", "filled in"),
@@ -85,9 +83,7 @@ def test_headings_and_cells_of_a_word_file() -> None:
     table.cell(0, 0).merge(table.cell(1, 0)).text = "down"
     table.cell(2, 0).merge(table.cell(2, 2)).text = "across"
     table.cell(0, 2).text = "c"
-    kept = io.BytesIO()
-    whole.save(kept)
-    [result] = docx(kept, LIMITS)
+    [result] = docx(saved(whole), LIMITS)
     assert result.title == "The Memo"
     table_blocks = [(HEADER, "down | c"), (ROW, "down"), (ROW, "across")]
     assert result.blocks == [(0, "Before."), (2, "Part"), *table_blocks]

@@ -30,11 +30,6 @@ def client(start: Serve) -> TestClient:
     return start()
 
 
-def texts(ai: OpenAI, file: str) -> str:
-    pages = ai.vector_stores.files.content(file, vector_store_id="default")
-    return " ".join(one.text or "" for one in pages)
-
-
 def sent(ai: OpenAI, content: bytes, name: str = "notes.md") -> VectorStoreFile:
     """Once it is a document."""
     files = ai.vector_stores.files
@@ -92,7 +87,8 @@ def test_documents_are_files(ai: OpenAI) -> None:
 def test_an_upload_becomes_a_document_that_is_found(ai: OpenAI) -> None:
     done = sent(ai, NOTES)
     assert (done.status, done.last_error, done.vector_store_id) == ("completed", None, "default")
-    assert "Thomas Pritchard" in texts(ai, done.id)
+    pages = ai.vector_stores.files.content(done.id, vector_store_id="default")
+    assert "Thomas Pritchard" in " ".join(one.text or "" for one in pages)
     assert done.id in [one.id for one in ai.vector_stores.files.list("default")]
     assert done.id in hit_ids(ai)
     # The document stays without the file, and the file without the document.

@@ -60,9 +60,14 @@ def make_word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str =
         row = document.add_table(1, len(cells)).rows[0]
         for cell, text in zip(row.cells, cells, strict=True):
             cell.text = text
-    buffer = io.BytesIO()
-    document.save(buffer)
-    return buffer.getvalue()
+    return saved(document).getvalue()
+
+
+def saved(made: Any) -> io.BytesIO:  # noqa: ANN401 - a document, workbook or presentation
+    file = io.BytesIO()
+    made.save(file)
+    file.seek(0)
+    return file
 
 
 def wait_for(client: Client, job: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.made import QUICK, replay_of, replayed
+from tests.training.made import QUICK, D, G, L, S, replay_of, replayed
 from wye.featurizer.registry import FEATURE_NAMES
 from wye.router.evidence import COLUMNS, NAMES_SIGNAL, SIDES_SIGNAL
 from wye.router.policy import SURE
@@ -27,7 +27,6 @@ from wye.training.fit.trainer import crossfit, fit_scorer, leave_datasets_out
 from wye.training.labels import ALL_GOLD, Disagreement
 from wye.training.thresholds import scores_of
 
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
 LINE = Choices(success=ALL_GOLD, recipe=QUICK)
 FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
@@ -125,7 +124,6 @@ def test_scores_are_never_quite_0_or_1() -> None:
     assert found[1] == 0.5
 
 
-D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
 WORSE, SAME = {D: "c", L: "c", G: "c", S: "ab"}, {D: "ab"}
 BETTER = {D: "ab", L: "a", G: "b", S: "c"}
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from tests.training.made import NAMES, QUICK, CountingProgress, examples
-from wye.router.scorer import AttentionMlp, Scorer
+from wye.router.scorer import AttentionMlp
 from wye.training.errors import FitError
 from wye.training.fit.scorers import (
     AttentionMlpModule,
@@ -36,13 +36,9 @@ SMALL = RouterRecipe(
 )
 
 
-@pytest.fixture(scope="module")
-def clever() -> Scorer:
-    return fit_scorer(examples(900, 0), NAMES, SMALL)
-
-
-def test_a_network_learns_what_a_line_cannot(clever: Scorer) -> None:
+def test_a_network_learns_what_a_line_cannot() -> None:
     old, new = examples(900, 0), examples(1000, 2)
+    clever = fit_scorer(old, NAMES, SMALL)
     line = LogisticRegression().fit(old.features, old.labels).decision_function(new.features)
     areas = [roc_auc_score(new.labels, one) for one in (line, clever.scores(new.features))]
     assert 0.6 < areas[0] < areas[1] - 0.05
