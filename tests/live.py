@@ -101,7 +101,7 @@ class Live:
         self.url = ""
         until = time.monotonic() + PATIENCE
         try:
-            while not (self.url and _answers(self.url)):
+            while not (self.url and answers(self.url)):
                 self.url = next((m[1] for m in map(_LISTENS.search, self._lines) if m), "")
                 assert self.process.poll() is None, self.said
                 assert time.monotonic() < until, self.said
@@ -138,9 +138,9 @@ class Live:
             self._lines.extend(line.rstrip() for line in self.process.stderr)
 
 
-def _answers(url: str) -> bool:
+def answers(url: str, path: str = "/ready") -> bool:
     try:
-        return httpx.get(f"{url}/ready", timeout=PATIENCE).status_code == 200
+        return httpx.get(f"{url}{path}", timeout=PATIENCE).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -203,7 +203,7 @@ def listening(app: FastAPI) -> Iterator[str]:
         time.sleep(0.005)
     try:
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        until(lambda: _answers(url))
+        until(lambda: answers(url))
         yield url
     finally:
         server.should_exit = True

@@ -64,20 +64,20 @@ def test_an_edited_file_is_refused_and_a_missing_one_named(folder: Path, file: s
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"temperature": 1.0}, "its digest differs"), ({"format": 2}, "has format 2; this build")],
+    [
+        ({"temperature": 1.0}, "its digest differs"),
+        ({"format": 2}, "has format 2; this build"),
+        *((content, r"manifest\.json") for content in (b"", b"\xff", b"[]", b"{")),
+    ],
 )
-def test_another_manifest_is_refused(folder: Path, change: dict[str, float], says: str) -> None:
+def test_another_manifest_or_none_is_refused(
+    folder: Path, change: dict[str, float] | bytes, says: str
+) -> None:
     path = folder / "manifest.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**content, **change}), encoding="utf-8")
+    if isinstance(change, dict):
+        change = json.dumps({**json.loads(path.read_bytes()), **change}).encode()
+    path.write_bytes(change)
     with pytest.raises(ModelFileError, match=says):
-        read(folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{"])
-def test_a_manifest_that_is_none_is_refused(folder: Path, content: bytes) -> None:
-    (folder / "manifest.json").write_bytes(content)
-    with pytest.raises(ModelFileError, match=r"manifest\.json"):
         read(folder)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import Wye
-from tests.live import inside
+from tests.live import inside, until
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.training.made import write_dataset
 from wye.service.app import build
@@ -143,10 +143,7 @@ def test_a_killed_run_goes_on_where_it_was(town: list[str], remote: Remote, tmp_
     running = subprocess.Popen(command, cwd=tmp_path, env={**os.environ}, stderr=subprocess.PIPE)
     kept = Path(town[-1]) / "remote" / "answers.jsonl"
     try:
-        patience = time.monotonic() + 60
-        while not kept.is_file() or kept.read_bytes().count(b"\n") < 5:
-            assert time.monotonic() < patience
-            time.sleep(0.02)
+        until(lambda: kept.is_file() and kept.read_bytes().count(b"\n") >= 5)
     finally:
         running.send_signal(signal.SIGKILL)
         running.communicate()

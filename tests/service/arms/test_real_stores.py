@@ -7,7 +7,6 @@ import importlib
 import os
 import shutil
 import subprocess
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import httpx2
 import pytest
 
 from tests.docs.examples import ROOT
-from tests.live import PATIENCE
+from tests.live import answers, until
 from tests.service.arms.fakes import Remote
 from tests.service.arms.stores import (
     FILTERS,
@@ -113,11 +112,7 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         env={**os.environ, "ANONYMIZED_TELEMETRY": "FALSE"},
     )
     url = f"http://127.0.0.1:{port}"
-    end = time.monotonic() + PATIENCE
-    while not _beats(url):
-        assert time.monotonic() < end
-        assert server.poll() is None
-        time.sleep(0.05)
+    until(lambda: answers(url, "/api/v2/heartbeat"))
     client = chromadb.HttpClient(port=int(port))
     client.create_collection("notes", embedding_function=None).add(
         ids=[row[0] for row in ROWS],
@@ -136,13 +131,6 @@ def _free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
-
-
-def _beats(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/api/v2/heartbeat", timeout=PATIENCE).is_success
-    except httpx2.TransportError:
-        return False
 
 
 COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"

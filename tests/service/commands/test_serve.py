@@ -95,10 +95,7 @@ def test_a_day_in_its_life(tmp_path: Path, start: Start) -> None:
         assert body["timings_ms"]["total"] > 0
 
     write(tmp_path, *ROWS, NEW)
-    give_up = time.monotonic() + PATIENCE
-    while running.ask("Plan 28")["index"]["version"] == body["index"]["version"]:
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    until(lambda: running.ask("Plan 28")["index"]["version"] > body["index"]["version"])
     assert running.ask("What does Plan 28 intend?")["passages"][0]["id"] == "plan"
 
     assert "Ready: the log names" in running.said
