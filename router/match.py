@@ -55,7 +55,7 @@ class RouteRanking:
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class QuestionMatch:
     """The t content words and c codes of a question in n passages, the first m of which count."""
 
     source: RouteRanking
@@ -74,7 +74,7 @@ class Match:
     cells: list[list[tuple[str, str]]]  # labels and values of those that are rows of a table
 
     @classmethod
-    def of(cls, source: RouteRanking, cosines: Float64) -> "Match":
+    def of(cls, source: RouteRanking, cosines: Float64) -> "QuestionMatch":
         """Look up the words and codes of a ranking's question in its passages."""
         question, texts = source.question, source.texts
         german, every = german_words(question), sorted({*content_terms(question)})

@@ -21,7 +21,7 @@ from wye.backends.types import Float64, Ranking
 from wye.router.bounds import bounded
 from wye.router.errors import ModelFileError
 from wye.router.evidence import log_share
-from wye.router.match import FIRST, Match, RouteRanking, share_of
+from wye.router.match import FIRST, QuestionMatch, RouteRanking, share_of
 from wye.router.types import FURTHER, SURE_FROM, Route
 from wye.router.wording import between_blanks
 
@@ -44,7 +44,7 @@ ANSWER_EVIDENCE = (
 together, how far the highest cosine of a passage is above the last of the dense list (above 0 where
 that was not fused), the highest cosine of a sentence, the highest share of the words beside the
 names in one passage, the same times the share of the names in that passage, the share of the words
-beside the names that is said of them (`Match.shares_beside_names`: where the first passage is a row
+beside the names that is said of them (`shares_beside_names`: where the first passage is a row
 with them, and where not), and the share of the words with a digit that the passages have together.
 Shares are weighted by how rare words are."""
 
@@ -130,7 +130,7 @@ class Evidence:
     curves: str  # name of the curves that judge it: the route's, or `FEW`
     passages: Float64  # (n, d), columns as in `PASSAGE_EVIDENCE`
     answer: Float64  # (d,), as in `ANSWER_EVIDENCE`
-    match: Match  # what the passages have of the question
+    match: QuestionMatch  # what the passages have of the question
 
 
 def likely(
@@ -168,11 +168,11 @@ def evidence_on(ranking: RouteRanking, depth: int) -> Evidence:
             # A passage that the dense list lacks is at most as near as the last one that it has.
             furthest = float(ranking.dense.scores[:depth][-1])
             cosines = np.where(np.isnan(cosines), furthest, cosines)
-    match = Match.of(ranking, cosines)
+    match = QuestionMatch.of(ranking, cosines)
     return Evidence(curves, _on_passages(match, scores), _on_answer(match, furthest), match)
 
 
-def _on_passages(match: Match, scores: Float64) -> Float64:
+def _on_passages(match: QuestionMatch, scores: Float64) -> Float64:
     """The columns of `PASSAGE_EVIDENCE`, with the scores (n,) of the route."""
     source, has_term, weights = match.source, match.has_term, match.weights
     share = share_of(has_term, weights) if match.terms else np.zeros(len(has_term))
@@ -189,7 +189,7 @@ def _on_passages(match: Match, scores: Float64) -> Float64:
     return np.column_stack([scores, ranks, share, added, left, title, match.cosines, named, hops])
 
 
-def _on_answer(match: Match, furthest: float) -> Float64:
+def _on_answer(match: QuestionMatch, furthest: float) -> Float64:
     """The columns of `ANSWER_EVIDENCE`, with the cosine at the end of a dense list, or 0."""
     first, together, weights = match.has_any_form, match.together, match.weights
     # Who asks for a name or a code alone wants what has it.
