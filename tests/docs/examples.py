@@ -4,8 +4,11 @@ No example is copied into a test, so a new one is found and checked without furt
 """
 
 import inspect
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +20,7 @@ from tests.fakes import Wye
 from wye.service.cli import build
 
 ROOT = Path(__file__).parents[2]
+ADDRESS = "127.0.0.1:8000"  # where the examples expect a server
 PARTS = ("backends", "benchmarks", "featurizer", "router", "service", "training")
 FOLDERS = (*PARTS, "docs", "models", "tests")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
@@ -160,3 +164,19 @@ def parse(words: Sequence[str]) -> None:
         assert {*rest} <= known, f"There is no such option: '{' '.join(words)}'"
     elif rest:
         command.make_context(name, rest)
+
+
+def python(block: Block, url: str, folder: Path) -> str:
+    """What a block of Python prints, with a server in place of the one that documents name."""
+    program = block.text.replace(f"http://{ADDRESS}", url)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, (block.place, done.stderr)
+    return done.stdout

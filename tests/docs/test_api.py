@@ -4,8 +4,6 @@ import ast
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from tests.docs.conftest import ADDRESS, Curl
-from tests.docs.examples import ROOT, Block, Command, blocks
+from tests.docs.conftest import Curl
+from tests.docs.examples import ROOT, Block, Command, blocks, python
 from tests.live import PATIENCE, Live
 
 Node = dict[str, Any]
@@ -111,15 +109,7 @@ def test_every_block_described_runs(server: Live, schema: Node, folder: Path, cu
             assert curl(Command(block.place, block.text), server.url), block
             continue
         assert block.language == "python", f"Nothing here knows how to run {block}"
-        program = block.text.replace(f"http://{ADDRESS}", server.url)
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program],
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        assert (done.returncode, bool(done.stdout.strip())) == (0, True), (block, done.stderr)
+        assert python(block, server.url, folder).strip(), block
 
 
 def test_every_block_of_a_docstring_is_in_a_description(schema: Node) -> None:

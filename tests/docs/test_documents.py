@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from tests.docs.conftest import ADDRESS, Curl
-from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
+from tests.docs.conftest import Curl
+from tests.docs.examples import ADDRESS, DOCUMENTS, GUIDES, ROOT, Block, Command, blocks, python
 from tests.fakes import speaking
 from tests.live import Live
 from wye.service.arms.file import FILE
@@ -181,21 +181,6 @@ def script(command: Command, folder: Path) -> None:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
         subprocess.run(["bash", "-c", text], cwd=folder, env=environment, check=True)
-
-
-def python(block: Block, url: str, folder: Path) -> str:
-    program = block.text.replace(f"http://{ADDRESS}", url)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, (block.place, done.stderr)
-    return done.stdout
 
 
 def is_part_of(said: str, printed: str) -> bool:
