@@ -94,8 +94,9 @@ def is_silent(match: QuestionMatch) -> bool:
 
     Unless the row has the person or the day that is asked for, a label for it, or leads to it.
     """
-    is_named = answer_types.has_person_or_day(*match.texts[0], match.source.question)
-    return _lacks_words(match) and not (is_named or has_label(match) or leads_on(match))
+    if not _lacks_words(match) or has_label(match) or leads_on(match):
+        return False
+    return not answer_types.has_person_or_day(*match.texts[0], match.source.question)
 
 
 def lacks_value(match: QuestionMatch) -> bool:
