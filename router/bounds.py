@@ -94,9 +94,8 @@ def is_silent(match: QuestionMatch) -> bool:
 
     Unless the row has the person or the day that is asked for, a label for it, or leads to it.
     """
-    if not _lacks_words(match) or has_label(match) or leads_on(match):
-        return False
-    return not answer_types.has_person_or_day(*match.texts[0], match.source.question)
+    is_mute = _lacks_words(match) and not (has_label(match) or leads_on(match))
+    return is_mute and not answer_types.has_person_or_day(*match.texts[0], match.source.question)
 
 
 def lacks_value(match: QuestionMatch) -> bool:
