@@ -20,8 +20,7 @@ from wye.backends.types import Float32, Int32, Int64, Mask, Query, RankedHit, Ra
 if TYPE_CHECKING:
     from wye.backends.arrays import Words
 
-LEAST = 40
-"""Passages that each index proposes, at least; a fifth more than are ranked is as good as twice."""
+LEAST = 34  # to this depth is ranked at least; an index proposes a fifth more, twice is no better
 DEPTH = 100  # to this depth a graph's text hits are ranked, and the lists that are fused
 FIRST_READ = 50  # of these the first that are read, and the last, which scores are compared with
 MOST_WITH = 2_000  # most passages with a word that are looked at
@@ -94,19 +93,19 @@ class Searches:
         key = query.text, query.vector.tobytes(), allowed
         depth, future = self._begun.get(key, (0, None))
         if future is None or depth < k:
-            depth = max(k + k // 5, LEAST)
+            depth = max(k, LEAST)
             future = POOL.submit(self._search, query, depth, allowed)
             self._begun[key] = depth, future
         return future
 
     def to_read(self, addresses: Sequence[int], depth: int) -> Sequence[int]:
-        """Which of the addresses that an index proposed to a depth have their rows read.
+        """Which of the addresses that an index proposed have their rows read, to rank to a depth.
 
-        Beyond the hits that a reply may have, only the row at the depth that was ranked to: what a
-        list adds to a fused score is what is above its last hit.
+        Beyond the hits that a reply may have, only the row at that depth: what a list adds to a
+        fused score is what is above its last hit.
         """
-        first, last = self._most, depth * 5 // 6
-        return addresses if last <= first else (*addresses[:first], *addresses[first:last][-1:])
+        most = self._most
+        return addresses if depth <= most else (*addresses[:most], *addresses[most:depth][-1:])
 
 
 class DatasetDense(DenseRetriever):
@@ -129,7 +128,7 @@ class DatasetDense(DenseRetriever):
     def _matches(self, query: Query, k: int, allowed: Narrowed) -> Matches:
         version = self._version
         if allowed.ids is None:
-            addresses = version.nearest(query.vector, k, allowed.predicate)
+            addresses = version.nearest(query.vector, k + k // 5, allowed.predicate)
             rows = version.rows(self.searches.to_read(addresses, k))
         else:
             addresses = [*version.addresses(allowed.ids, allowed.predicate).values()]
@@ -290,7 +289,7 @@ class DatasetLexical(CountedLexical):
 
     def _matches(self, query: Query, k: int, allowed: Narrowed) -> Matches:
         weights = self.weights(query.text)
-        addresses = self._version.with_terms([*weights], k, allowed.predicate)
+        addresses = self._version.with_terms([*weights], k + k // 5, allowed.predicate)
         rows = self._version.rows(self.searches.to_read(addresses, k))
         return matches_of(rows, self.score(query, rows), len(addresses))
 

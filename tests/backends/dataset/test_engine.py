@@ -221,11 +221,11 @@ def test_auto_takes_the_dataset_of_a_large_index_alone(prepared: Path) -> None:
 def test_of_a_list_that_is_fused_the_first_rows_and_its_last_are_read() -> None:
     searches = Searches(lambda *_: Matches([], 0), most=10)
     proposed = range(120)
-    assert [*searches.to_read(proposed, 120)] == [*range(50), 99]
-    assert [*searches.to_read(proposed[:80], 120)] == [*range(50), 79]
-    assert [*searches.to_read(proposed[:50], 120)] == [*range(50)]
-    assert [*searches.to_read(proposed, 48)] == [*proposed]
-    assert [*Searches(lambda *_: Matches([], 0), most=100).to_read(proposed, 120)] == [*proposed]
+    assert [*searches.to_read(proposed, 100)] == [*range(50), 99]
+    assert [*searches.to_read(proposed[:80], 100)] == [*range(50), 79]
+    assert [*searches.to_read(proposed[:50], 100)] == [*range(50)]
+    assert [*searches.to_read(proposed, 40)] == [*proposed]
+    assert [*Searches(lambda *_: Matches([], 0), most=100).to_read(proposed, 100)] == [*proposed]
 
 
 @pytest.mark.parametrize("route", [Route.DENSE, Route.HYBRID, Route.FUSION])
